@@ -1,0 +1,161 @@
+"""Every exception that ibkeys raises, in one tree.
+
+IbkeysError
+ +-- EncodeError        (ValueError)    the caller's value does not fit the field
+ +-- MalformedMad       (ValueError)    bytes that are no valid MAD
+ +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
+ +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
+ +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
+ +-- MadStatusError                     the agent answered with a status; .status
+ +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
+ +-- SendRefused                        the local driver refused this one MAD; .errno
+ +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
+ +-- NotStored                          a Set was answered with success, a fresh Get shows another value
+ +-- Refused                            a safety interlock said no; .interlock
+ +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
+ |    +-- StoreLocked                   another changing command holds the lock
+ +-- TransportError     (OSError)       libibumad or the kernel said no; .errno
+ |    +-- LibraryMissing                ibkeys was built without libibumad
+ |    +-- ModuleMissing                 the kernel module ib_umad is not loaded
+ |    +-- NoDevice                      no such CA or port
+ |    +-- AccessDenied                  the device may not be opened by this user
+ |    +-- SmpsNotAllowed                a port without QP0 (virtual function)
+ |    +-- AgentRefused                  somebody else owns the class, or the port may not have it
+ |    +-- PortDown                      the local port has no link
+ |    +-- DeviceGone                    the device went away while it was open
+ +-- ClosedError                        used after close()
+
+A caller branches on the type and on attributes; the text of a message may improve at any time.
+"""
+
+from __future__ import annotations
+
+import errno as _errno
+
+
+class IbkeysError(Exception):
+    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do."""
+
+
+class EncodeError(IbkeysError, ValueError):
+    """A value does not fit the field it is meant for."""
+
+
+class MalformedMad(IbkeysError, ValueError):
+    """Bytes that are no valid MAD, SMP or attribute. The only error that parsing raises."""
+
+
+class AddressError(IbkeysError, ValueError):
+    """An address that no port of any subnet can have, or that is ambiguous (the message lists the candidates)."""
+
+
+class UsageError(IbkeysError, ValueError):
+    """A request that is wrong whatever the fabric answers, such as a port number past the node's ports."""
+
+
+class FileFormatError(IbkeysError, ValueError):
+    """A file with a mistake in it. ``line`` and ``column`` count from 1; 0 when they are not known."""
+
+    def __init__(self, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
+        self.path, self.line, self.column = path, line, column
+        where = ":".join(str(part) for part in (path, line, column) if part)
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class MadStatusError(IbkeysError):
+    """The agent answered with a status other than success. ``status`` is the 16-bit (class 0x81: 15-bit) value."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NoReply(IbkeysError, TimeoutError):
+    """No answer within all attempts. ``attempts`` counts SMPs sent, ``timeout`` is seconds for each."""
+
+    def __init__(self, message: str, attempts: int = 0, timeout: float = 0.0) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+        self.timeout = timeout
+
+
+class SendRefused(IbkeysError):
+    """The local driver refused one MAD. On the own port (hop count 0) that means: refused or not supported.
+
+    Source: kernel mad.c, local SMPs are executed by the driver inside write().
+    """
+
+    def __init__(self, message: str, errno: int = _errno.EINVAL) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class Unreachable(IbkeysError):
+    """The port exists but no SMP can be made that it answers; the message says which address would."""
+
+
+class NotStored(IbkeysError):
+    """The agent accepted a Set (status 0), but a fresh Get does not show the value."""
+
+
+class Refused(IbkeysError):
+    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...)."""
+
+    def __init__(self, message: str, interlock: str) -> None:
+        super().__init__(message)
+        self.interlock = interlock
+
+
+class StoreError(IbkeysError):
+    """A journal, key store or state file that cannot be used."""
+
+
+class StoreLocked(StoreError):
+    """Another changing command is running."""
+
+
+class TransportError(IbkeysError, OSError):
+    """libibumad or the kernel said no. ``errno`` is the reason."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class LibraryMissing(TransportError):
+    """The extension over libibumad is not there."""
+
+
+class ModuleMissing(TransportError):
+    """The kernel module ib_umad is not loaded."""
+
+
+class NoDevice(TransportError):
+    """There is no such channel adapter or port."""
+
+
+class AccessDenied(TransportError):
+    """The umad device may not be opened by this user."""
+
+
+class SmpsNotAllowed(TransportError):
+    """The port has no QP0, as a virtual function: SMPs cannot leave from it."""
+
+
+class AgentRefused(TransportError):
+    """umad_register failed."""
+
+
+class PortDown(TransportError):
+    """The local port has no link."""
+
+
+class DeviceGone(TransportError):
+    """The device was removed while it was open."""
+
+
+class ClosedError(IbkeysError):
+    """An object was used after its close()."""

@@ -1,0 +1,133 @@
+"""The interface through which MADs leave this host.
+
+A `UmadPort` is one port of one local channel adapter. It knows bytes, agents and local attributes; it knows nothing of
+attributes of MADs, of retries or of policy. Two backends fill it in: `ibkeys.umad.libibumad` (the real stack) and
+`ibkeys.umad.simulated`. Neither is thread-safe: one thread for each instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+PERMISSIVE_LID = 0xFFFF
+ETIMEDOUT = 110
+
+
+class Outgoing(NamedTuple):
+    """One MAD to be sent.
+
+    ``mad``: up to 256 bytes, header first. ``lid``: destination LID in host order, 0xFFFF for a directed route.
+    ``timeout_ms``: the kernel's time for this one attempt; 0 when no reply is expected. The kernel never retries for
+    us: retries belong to the scheduler. ``qpn`` 0 is QP0 (SMPs), 1 is QP1 (GMPs). ``pkey_index``: index into the local
+    P_Key table, used on QP1 only.
+    """
+
+    mad: bytes
+    lid: int = PERMISSIVE_LID
+    timeout_ms: int = 1000
+    qpn: int = 0
+    qkey: int = 0
+    sl: int = 0
+    pkey_index: int = 0
+
+
+class Incoming(NamedTuple):
+    """One MAD that came in, or the kernel's word that a request timed out.
+
+    ``status``: 0, or an errno; 110 (ETIMEDOUT) means no reply, and then only the first 24 bytes of ``mad`` are valid
+    (a real kernel delivers no more). ``lid`` and ``qpn``: the sender's.
+    """
+
+    mad: bytes
+    status: int = 0
+    lid: int = 0
+    qpn: int = 0
+
+
+class SendFailure(NamedTuple):
+    """A MAD of a batch that could not be sent. ``index``: its place in the batch; ``errno``: the kernel's reason."""
+
+    index: int
+    errno: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPort:
+    """What the host knows about one of its own ports without sending anything.
+
+    GUIDs and the prefix are host-order integers; ``state`` and ``phys_state`` are IBA codes (4 = Active, 5 = LinkUp);
+    ``pkeys`` is a snapshot of the P_Key table; ``rate`` is in Gb/s.
+    """
+
+    ca_name: str
+    port: int
+    base_lid: int
+    lmc: int
+    sm_lid: int
+    sm_sl: int
+    state: int
+    phys_state: int
+    rate: int
+    capability_mask: int
+    gid_prefix: int
+    port_guid: int
+    link_layer: str
+    pkeys: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCa:
+    """A channel adapter (or switch) of this host with its ports, lowest port number first."""
+
+    name: str
+    node_type: int
+    fw_version: str
+    ca_type: str
+    hw_version: str
+    node_guid: int
+    system_image_guid: int
+    ports: tuple[LocalPort, ...]
+
+
+class UmadPort(Protocol):
+    """One open port of this host. Use it as a context manager; `close` may be called twice."""
+
+    ca_name: str
+    port: int
+
+    def attributes(self) -> LocalPort:
+        """Return what the host knows about this port now. Raises TransportError."""
+
+    def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
+        """Register an agent for a management class; *methods* are those it wants to receive unsolicited.
+
+        The agents for 0x01 and 0x81 are registered when the port is opened. Raises AgentRefused.
+        """
+
+    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
+        """Send a batch, in order. Returns those that the kernel refused (EINVAL, ...); the others are on their way.
+
+        Raises DeviceGone when the device went away, ClosedError after close().
+        """
+
+    def recv(self, timeout: float) -> list[Incoming]:
+        """Wait up to *timeout* seconds for at least one MAD and return all that are there; [] when nothing came.
+
+        The TransactionID's upper 32 bits belong to the kernel: compare the lower half only.
+        Raises DeviceGone, ClosedError.
+        """
+
+    def now(self) -> float:
+        """Return the port's own clock in seconds: monotonic, and virtual in the simulator."""
+
+    def close(self) -> None:
+        """Give the device back. Safe to call twice."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
