@@ -1,0 +1,1 @@
+"""What a key means. Pure functions and value types: no I/O, no bytes of MADs."""

@@ -1,0 +1,121 @@
+"""P_Keys: membership and who may talk to whom (IBA 10.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, Self
+
+from ibkeys.errors import EncodeError
+from ibkeys.keys.number import parse_number
+
+FULL_BIT: Final = 0x8000
+PARTITION_MASK: Final = 0x7FFF
+
+Membership = Literal["full", "limited"]
+
+
+class PKey(int):
+    """A 16-bit P_Key: bit 15 is the membership, bits 14..0 the partition (IBA 10.9.1).
+
+    Equal to, and usable as, its number. Partition 0 (0x0000, 0x8000) is the invalid key: an empty table entry.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: int) -> Self:
+        """Raises EncodeError for a value outside 0..0xffff."""
+        if not 0 <= value <= 0xFFFF:
+            raise EncodeError(f"P_Key {hex(value)} does not fit 16 bits")
+        return super().__new__(cls, value)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``0x8001``, a decimal number, or ``0x1:full`` and ``0x1:limited``.
+
+        In the second spelling the number is the partition and must fit 15 bits. A leading zero (``010``) is refused.
+        Raises EncodeError.
+        """
+        number, colon, word = text.strip().partition(":")
+        value = parse_number(number, "P_Key", 16)
+        if not colon:
+            return cls(value)
+        if word not in ("full", "limited"):
+            raise EncodeError(f"membership {word!r} of P_Key {text!r} is neither full nor limited")
+        if not 0 < value <= PARTITION_MASK:
+            raise EncodeError(f"partition {number} of {text!r} is not in 0x1..0x7fff")
+        return cls(value | (FULL_BIT if word == "full" else 0))
+
+    @property
+    def partition(self) -> int:
+        """The partition number: the low 15 bits."""
+        return self & PARTITION_MASK
+
+    @property
+    def is_full(self) -> bool:
+        """Whether bit 15 is set."""
+        return bool(self & FULL_BIT)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the partition is not 0. An invalid key matches nothing."""
+        return bool(self & PARTITION_MASK)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this is the default partition, full (0xffff) or limited (0x7fff)."""
+        return self & PARTITION_MASK == PARTITION_MASK
+
+    @property
+    def membership(self) -> Membership:
+        """``full`` or ``limited``."""
+        return "full" if self & FULL_BIT else "limited"
+
+    def matches(self, other: int) -> bool:
+        """Return whether a port with this key may talk to one with *other*: see `may_talk`."""
+        return may_talk(self, other)
+
+    def __str__(self) -> str:
+        return f"0x{int(self):04x}"
+
+    def __repr__(self) -> str:
+        return f"PKey({self})"
+
+
+DEFAULT_FULL: Final = PKey(0xFFFF)
+DEFAULT_LIMITED: Final = PKey(0x7FFF)
+EMPTY: Final = PKey(0)
+
+
+def may_talk(a: int, b: int) -> bool:
+    """Return whether two P_Keys match: same partition, not partition 0, and at least one full member (IBA 10.9.3)."""
+    return (a ^ b) & PARTITION_MASK == 0 and a & PARTITION_MASK != 0 and (a | b) & FULL_BIT != 0
+
+
+def explain_match(a: PKey, b: PKey) -> str:
+    """Return in words why ports with these P_Keys may or may not talk (IBA 10.9.1.1, 10.9.3)."""
+    for key in (a, b):
+        if not key.is_valid:
+            return f"no: {key} is the invalid P_Key (partition 0), an empty entry; it matches nothing"
+    if a.partition != b.partition:
+        return f"no: partitions differ (0x{a.partition:04x} and 0x{b.partition:04x})"
+    if a.is_full or b.is_full:
+        who = "both are full members" if a.is_full and b.is_full else f"{a if a.is_full else b} is a full member"
+        return f"yes: same partition 0x{a.partition:04x}, and {who}"
+    return f"no: same partition 0x{a.partition:04x}, but both are limited members"
+
+
+def match_in_table(key: int, table: Iterable[int]) -> int | None:
+    """Return the index of the first entry of *table* that *key* matches, or None (the rule for QP1, IBA 10.9.8)."""
+    return next((index for index, entry in enumerate(table) if may_talk(key, entry)), None)
+
+
+def explain(key: PKey) -> str:
+    """Return in words what one P_Key means."""
+    if not key.is_valid:
+        extra = "" if key == 0 else "; write the empty entry as 0x0000"
+        return f"invalid P_Key (partition 0): an empty table entry, matches nothing{extra}"
+    if key.is_default:
+        talk = "every member" if key.is_full else "full members only (so it reaches the SA, but not its own kind)"
+        return f"default partition 0x7fff, {key.membership} member: may talk to {talk}"
+    talk = "full and limited members" if key.is_full else "full members only, not to other limited members"
+    return f"partition 0x{key.partition:04x}, {key.membership} member: may talk to {talk}"

@@ -1,0 +1,44 @@
+"""Q_Keys: what a value may be used for (IBA 10.2.5, 3.5.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.errors import EncodeError
+
+QP1_Q_KEY: Final = 0x80010000
+"""The well-known Q_Key of QP1: of all general management packets."""
+IPOIB_DEFAULT_Q_KEY: Final = 0x00000B1B
+"""What OpenSM gives an IPoIB broadcast group unless its configuration says otherwise."""
+
+QKeyClass = Literal["unprivileged", "general use", "management", "reserved", "privileged"]
+
+
+@dataclass(frozen=True, slots=True)
+class QKeyMeaning:
+    """The class of a Q_Key: ``kind``, whether only a QP's own context may supply it, and ``text`` in words."""
+
+    kind: QKeyClass
+    privileged: bool
+    text: str
+
+
+#                 first       last        class           meaning
+_RANGES: Final[tuple[tuple[int, int, QKeyClass, str], ...]] = (
+    (0x00000000, 0x7FFFFFFF, "unprivileged", "any application may put it in a work request"),
+    (0x80000000, 0x8000FFFF, "general use", "privileged (taken from the QP's context only), free for applications"),
+    (QP1_Q_KEY, QP1_Q_KEY, "management", "the well-known Q_Key of QP1: all general management packets, SA queries included"),
+    (0x80010001, 0x8FFFFFFF, "reserved", "privileged and reserved: it has or may get a special meaning"),
+    (0x90000000, 0xFFFFFFFF, "privileged", "privileged (taken from the QP's context only); no further assignment is known"),
+)
+
+
+def classify(q_key: int) -> QKeyMeaning:
+    """Return what *q_key* may be used for. Raises EncodeError when it does not fit 32 bits."""
+    for first, last, kind, text in _RANGES:
+        if first <= q_key <= last:
+            if q_key == IPOIB_DEFAULT_Q_KEY:
+                text += "; OpenSM's default for IPoIB broadcast groups"
+            return QKeyMeaning(kind, bool(q_key & 0x80000000), text)
+    raise EncodeError(f"Q_Key {hex(q_key)} does not fit 32 bits")

@@ -1,0 +1,1 @@
+"""The wire: MAD and SMP headers and attribute layouts. Bytes in, objects out, no I/O."""

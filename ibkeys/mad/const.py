@@ -1,0 +1,264 @@
+"""Numbers of the InfiniBand management protocol, under the names that the standard gives them."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+MAD_SIZE: Final = 256
+"""Every MAD has this many bytes (IBA 13.4.2)."""
+SMP_DATA_SIZE: Final = 64
+"""Attribute bytes in one SMP (IBA 14.2.1)."""
+MAX_HOPS: Final = 63
+"""Longest directed route: 64 path entries, the first of them unused (IBA 14.2.1.2)."""
+PERMISSIVE_LID: Final = 0xFFFF
+MAX_UNICAST_LID: Final = 0xBFFF
+P_KEYS_PER_BLOCK: Final = 32
+GUIDS_PER_BLOCK: Final = 8
+
+
+class MgmtClass(IntEnum):
+    """MgmtClass of a MAD (IBA 13.4.4)."""
+
+    SUBN_LID_ROUTED = 0x01
+    SUBN_ADM = 0x03
+    PERF_MGMT = 0x04
+    SUBN_DIRECTED_ROUTE = 0x81
+
+
+SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
+
+
+class Method(IntEnum):
+    """Method of a MAD (IBA 13.4.5, SA: 15.2.2). Bit 0x80 marks a response."""
+
+    GET = 0x01
+    SET = 0x02
+    SEND = 0x03
+    TRAP = 0x05
+    REPORT = 0x06
+    TRAP_REPRESS = 0x07
+    GET_TABLE = 0x12
+    GET_TRACE_TABLE = 0x13
+    GET_MULTI = 0x14
+    DELETE = 0x15
+    GET_RESP = 0x81
+    REPORT_RESP = 0x86
+    GET_TABLE_RESP = 0x92
+    GET_MULTI_RESP = 0x94
+    DELETE_RESP = 0x95
+
+
+METHOD_NAMES: Final = {
+    Method.GET: "Get",
+    Method.SET: "Set",
+    Method.SEND: "Send",
+    Method.TRAP: "Trap",
+    Method.REPORT: "Report",
+    Method.TRAP_REPRESS: "TrapRepress",
+    Method.GET_TABLE: "GetTable",
+    Method.GET_TRACE_TABLE: "GetTraceTable",
+    Method.GET_MULTI: "GetMulti",
+    Method.DELETE: "Delete",
+    Method.GET_RESP: "GetResp",
+    Method.REPORT_RESP: "ReportResp",
+    Method.GET_TABLE_RESP: "GetTableResp",
+    Method.GET_MULTI_RESP: "GetMultiResp",
+    Method.DELETE_RESP: "DeleteResp",
+}
+
+
+class AttributeID(IntEnum):
+    """Attributes of the two subnet management classes (IBA 14.2.5). Other classes give the numbers other meanings."""
+
+    CLASS_PORT_INFO = 0x0001
+    NOTICE = 0x0002
+    NODE_DESCRIPTION = 0x0010
+    NODE_INFO = 0x0011
+    SWITCH_INFO = 0x0012
+    GUID_INFO = 0x0014
+    PORT_INFO = 0x0015
+    P_KEY_TABLE = 0x0016
+    SL_TO_VL_MAPPING_TABLE = 0x0017
+    VL_ARBITRATION_TABLE = 0x0018
+    LINEAR_FORWARDING_TABLE = 0x0019
+    RANDOM_FORWARDING_TABLE = 0x001A
+    MULTICAST_FORWARDING_TABLE = 0x001B
+    SM_INFO = 0x0020
+    VENDOR_DIAG = 0x0030
+    LED_INFO = 0x0031
+    CABLE_INFO = 0x0032
+    PORT_INFO_EXTENDED = 0x0033
+
+
+class NodeType(IntEnum):
+    """NodeInfo.NodeType (IBA 14.2.5.3)."""
+
+    CA = 1
+    SWITCH = 2
+    ROUTER = 3
+
+
+NODE_TYPE_NAMES: Final = {NodeType.CA: "ca", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
+
+
+class PortState(IntEnum):
+    """PortInfo.PortState (IBA 14.2.5.6)."""
+
+    NO_CHANGE = 0
+    DOWN = 1
+    INITIALIZE = 2
+    ARMED = 3
+    ACTIVE = 4
+    ACTIVE_DEFER = 5
+
+
+class PortPhysicalState(IntEnum):
+    """PortInfo.PortPhysicalState (IBA 14.2.5.6). Only 0 to 3 may be written."""
+
+    NO_CHANGE = 0
+    SLEEP = 1
+    POLLING = 2
+    DISABLED = 3
+    TRAINING = 4
+    LINK_UP = 5
+    LINK_ERROR_RECOVERY = 6
+    PHY_TEST = 7
+
+
+PORT_STATE_NAMES: Final = {
+    PortState.NO_CHANGE: "No change",
+    PortState.DOWN: "Down",
+    PortState.INITIALIZE: "Initialize",
+    PortState.ARMED: "Armed",
+    PortState.ACTIVE: "Active",
+    PortState.ACTIVE_DEFER: "ActiveDefer",
+}
+PORT_PHYSICAL_STATE_NAMES: Final = {
+    PortPhysicalState.NO_CHANGE: "No change",
+    PortPhysicalState.SLEEP: "Sleep",
+    PortPhysicalState.POLLING: "Polling",
+    PortPhysicalState.DISABLED: "Disabled",
+    PortPhysicalState.TRAINING: "Training",
+    PortPhysicalState.LINK_UP: "LinkUp",
+    PortPhysicalState.LINK_ERROR_RECOVERY: "LinkErrorRecovery",
+    PortPhysicalState.PHY_TEST: "PhyTest",
+}
+
+
+class SMState(IntEnum):
+    """SMInfo.SMState (IBA 14.2.5.13)."""
+
+    NOT_ACTIVE = 0
+    DISCOVERING = 1
+    STANDBY = 2
+    MASTER = 3
+
+
+SM_STATE_NAMES: Final = {
+    SMState.NOT_ACTIVE: "not active",
+    SMState.DISCOVERING: "discovering",
+    SMState.STANDBY: "standby",
+    SMState.MASTER: "master",
+}
+
+
+class CapabilityMask(IntFlag):
+    """PortInfo.CapabilityMask, the bits that concern keys, traps and this tool (IBA 14.2.5.6)."""
+
+    IS_SM = 1 << 1
+    IS_NOTICE_SUPPORTED = 1 << 2
+    IS_TRAP_SUPPORTED = 1 << 3
+    IS_M_KEY_NVRAM = 1 << 7
+    IS_P_KEY_NVRAM = 1 << 8
+    IS_SM_DISABLED = 1 << 10
+    IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED = 1 << 12
+    IS_EXTENDED_SPEEDS_SUPPORTED = 1 << 14
+    IS_CAPABILITY_MASK2_SUPPORTED = 1 << 15
+    IS_CAPABILITY_MASK_NOTICE_SUPPORTED = 1 << 22
+    IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 1 << 26
+    IS_MULTICAST_FDB_TOP_SUPPORTED = 1 << 30
+
+
+class TrapNumber(IntEnum):
+    """TrapNumber of a generic Notice (IBA 14.2.5.1)."""
+
+    LINK_STATE_CHANGE = 128
+    LOCAL_LINK_INTEGRITY = 129
+    EXCESSIVE_BUFFER_OVERRUN = 130
+    FLOW_CONTROL_WATCHDOG = 131
+    CAPABILITY_CHANGE = 144
+    SYSTEM_IMAGE_GUID_CHANGE = 145
+    BAD_M_KEY = 256
+    BAD_P_KEY = 257
+    BAD_Q_KEY = 258
+    BAD_P_KEY_SWITCH_PORT = 259
+
+
+class NoticeType(IntEnum):
+    """Notice.Type (IBA 13.4.8.2)."""
+
+    FATAL = 0
+    URGENT = 1
+    SECURITY = 2
+    SUBNET_MANAGEMENT = 3
+    INFORMATIONAL = 4
+    EMPTY = 0x7F
+
+
+class MadStatus(IntEnum):
+    """Low byte of the Status of a response (IBA 13.4.7). Bits 4..2 are one code, so values are compared whole."""
+
+    OK = 0x0000
+    BUSY = 0x0001
+    REDIRECT = 0x0002
+    BAD_VERSION = 0x0004
+    METHOD_NOT_SUPPORTED = 0x0008
+    METHOD_ATTRIBUTE_NOT_SUPPORTED = 0x000C
+    INVALID_FIELD = 0x001C
+
+
+_COMMON_STATUS = {
+    0x00: "ok",
+    0x01: "agent busy",
+    0x02: "redirect required",
+    0x04: "bad base or class version",
+    0x08: "method not supported",
+    0x0C: "method and attribute combination not supported",
+    0x1C: "invalid value in attribute or modifier",
+}
+_SA_STATUS = {
+    0x01: "no resources",
+    0x02: "request invalid",
+    0x03: "no records",
+    0x04: "too many records",
+    0x05: "invalid GID",
+    0x06: "insufficient components",
+    0x07: "request denied",
+    0x08: "priority suggested",
+}
+
+
+def describe_status(status: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) -> str:
+    """Return *status* in words, with its number, as ``0x001c (invalid value in attribute or modifier)``.
+
+    For class 0x81 the D bit (0x8000) is no part of the status and is left out. Source: IBA 13.4.7, SA codes 15.2.3.
+    """
+    if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
+        status &= 0x7FFF
+    low, high = status & 0xFF, status >> 8
+    words = []
+    if high:
+        sa_text = _SA_STATUS.get(high) if mgmt_class == MgmtClass.SUBN_ADM else None
+        words.append(sa_text or f"class specific code 0x{high:02x}")
+    if low or not high:
+        words.append(_COMMON_STATUS.get(low, "reserved code"))
+    return f"0x{status:04x} ({', '.join(words)})"
+
+
+def method_name(method: int) -> str:
+    """Return the standard's name of *method*, or its number."""
+    try:
+        return METHOD_NAMES[Method(method)]
+    except ValueError:
+        return f"method 0x{method:02x}"

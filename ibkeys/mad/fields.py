@@ -1,0 +1,323 @@
+"""The machinery behind the attribute tables: rows of (name, byte, width) and views over bytes.
+
+A `Layout` is a view over a fixed number of bytes. Each of its rows is a descriptor: reading one decodes only that row,
+and `Layout.replace` returns a copy in which only that row's bits differ, so reserved and vendor bits survive a Get
+followed by a Set. Byte and bit numbers count from the start of the structure, most significant bit first, as the
+standard writes them; everything is big-endian.
+
+A class with rows that overlap or leave the structure cannot be made: the mistake shows at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal, Self, overload
+
+from ibkeys.errors import EncodeError, MalformedMad
+
+Kind = Literal["number", "hex", "text", "bytes"]
+
+
+class Row:
+    """One row of a table: where a field is and how it is shown.
+
+    ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
+    ``width`` the bits of one element, ``count`` the elements of an array. ``kind``: "number" and "hex" differ only in
+    JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked wherever they are shown.
+    ``part_of`` names a wider row that this one is a part of; only such rows may overlap, and only with that row.
+    """
+
+    __slots__ = ("attr", "bit", "byte", "count", "kind", "mask", "name", "part_of", "secret", "shift", "stop", "unit", "width")
+
+    def __init__(
+        self, name: str, byte: int, width: int, bit: int, count: int, kind: Kind, unit: str, secret: bool, part_of: str
+    ) -> None:
+        self.name, self.byte, self.width, self.bit, self.count = name, byte, width, bit, count
+        self.kind, self.unit, self.secret, self.part_of = kind, unit, secret, part_of
+        self.attr = ""
+        self.stop = byte + (bit + width * count + 7) // 8
+        self.shift = 8 * (self.stop - byte) - bit - width * count
+        self.mask = (1 << width) - 1
+
+    def __set_name__(self, owner: type, attr: str) -> None:
+        self.attr = attr
+
+    @property
+    def max(self) -> int:
+        """The largest value of one element."""
+        return self.mask
+
+    @property
+    def bits(self) -> int:
+        """All bits of this row, as a mask in the big-endian number that ``byte .. stop`` form."""
+        return ((1 << (self.width * self.count)) - 1) << self.shift
+
+    @property
+    def first_bit(self) -> int:
+        """Number of the row's first bit in the structure."""
+        return 8 * self.byte + self.bit
+
+    def decode(self, raw: bytes) -> Any:
+        """Return this row's value in *raw*."""
+        raise AssertionError("a row is one of the kinds below")
+
+    def encode(self, value: Any) -> int:
+        """Return *value* as the row's bits, not shifted. Raises EncodeError."""
+        raise AssertionError("a row is one of the kinds below")
+
+    def patch(self, buffer: bytearray, value: Any) -> None:
+        """Write *value* into *buffer*, changing this row's bits only. Raises EncodeError."""
+        old = int.from_bytes(buffer[self.byte : self.stop])
+        new = (old & ~self.bits) | (self.encode(value) << self.shift)
+        buffer[self.byte : self.stop] = new.to_bytes(self.stop - self.byte)
+
+    def to_json(self, value: Any) -> Any:
+        """Return *value* as the JSON contract has it."""
+        return value
+
+    def _checked(self, value: Any, what: str) -> int:
+        if not isinstance(value, int):
+            raise EncodeError(f"{what}: {value!r} is not an integer")
+        if not 0 <= value <= self.mask:
+            raise EncodeError(f"{what}: {hex(value)} does not fit {self.width} bits")
+        return int(value)
+
+    def _number_to_json(self, value: int) -> int | str:
+        return f"0x{value:0{self.width // 4}x}" if self.kind == "hex" else value
+
+
+class NumberRow(Row):
+    """A row that holds one unsigned number."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> int: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Self | int:
+        if instance is None:
+            return self
+        return int.from_bytes(instance.raw[self.byte : self.stop]) >> self.shift & self.mask
+
+    def decode(self, raw: bytes) -> int:
+        return int.from_bytes(raw[self.byte : self.stop]) >> self.shift & self.mask
+
+    def encode(self, value: Any) -> int:
+        return self._checked(value, self.name)
+
+    def to_json(self, value: Any) -> Any:
+        return self._number_to_json(value)
+
+
+class ArrayRow(Row):
+    """A row of ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> tuple[int, ...]: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Self | tuple[int, ...]:
+        return self if instance is None else self.decode(instance.raw)
+
+    def decode(self, raw: bytes) -> tuple[int, ...]:
+        step = self.width // 8
+        return tuple(int.from_bytes(raw[at : at + step]) for at in range(self.byte, self.stop, step))
+
+    def encode(self, value: Any) -> int:
+        values = tuple(value)
+        if len(values) != self.count:
+            raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
+        total = 0
+        for index, element in enumerate(values):
+            total = total << self.width | self._checked(element, f"{self.name}[{index}]")
+        return total
+
+    def to_json(self, value: Any) -> Any:
+        return [self._number_to_json(element) for element in value]
+
+
+class TextRow(Row):
+    """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> str: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Self | str:
+        return self if instance is None else self.decode(instance.raw)
+
+    def decode(self, raw: bytes) -> str:
+        text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
+        return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+    def encode(self, value: Any) -> int:
+        if not isinstance(value, str):
+            raise EncodeError(f"{self.name}: {value!r} is not text")
+        data = value.encode("utf-8", "surrogatepass")
+        if len(data) > self.stop - self.byte:
+            raise EncodeError(f"{self.name}: {len(data)} bytes do not fit {self.stop - self.byte}")
+        return int.from_bytes(data.ljust(self.stop - self.byte, b"\0"))
+
+
+class BytesRow(Row):
+    """A row of plain bytes, such as the attribute data of an SMP."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> bytes: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Self | bytes:
+        return self if instance is None else self.decode(instance.raw)
+
+    def decode(self, raw: bytes) -> bytes:
+        return bytes(raw[self.byte : self.stop])
+
+    def encode(self, value: Any) -> int:
+        data = bytes(value)
+        if len(data) != self.stop - self.byte:
+            raise EncodeError(f"{self.name}: {len(data)} bytes given, {self.stop - self.byte} are needed")
+        return int.from_bytes(data)
+
+    def to_json(self, value: Any) -> Any:
+        return value.hex()
+
+
+def field(
+    name: str,
+    byte: int,
+    width: int,
+    *,
+    bit: int = 0,
+    hex: bool = False,
+    unit: str = "",
+    secret: bool = False,
+    part_of: str = "",
+) -> NumberRow:
+    """Return a row of one number. ``bit`` is the first bit inside ``byte``, 0 for the most significant."""
+    return NumberRow(name, byte, width, bit, 1, "hex" if hex else "number", unit, secret, part_of)
+
+
+def array(name: str, byte: int, width: int, count: int, *, hex: bool = False) -> ArrayRow:
+    """Return a row of *count* numbers of *width* bits (whole bytes)."""
+    return ArrayRow(name, byte, width, 0, count, "hex" if hex else "number", "", False, "")
+
+
+def text(name: str, byte: int, size: int) -> TextRow:
+    """Return a row of *size* bytes of UTF-8 text."""
+    return TextRow(name, byte, 8, 0, size, "text", "", False, "")
+
+
+def octets(name: str, byte: int, size: int) -> BytesRow:
+    """Return a row of *size* plain bytes."""
+    return BytesRow(name, byte, 8, 0, size, "bytes", "", False, "")
+
+
+MASKED_SUFFIX: Final = "_masked"
+
+
+class Layout:
+    """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
+
+    Two views are equal when they have the same class and the same bytes.
+    """
+
+    __slots__ = ("raw",)
+
+    size: ClassVar[int] = 0
+    rows: ClassVar[Mapping[str, Row]] = {}
+
+    raw: bytes
+
+    def __init__(self, raw: bytes | None = None) -> None:
+        """Wrap *raw*, or zeros. Raises MalformedMad when the number of bytes is not ``size``."""
+        if raw is None:
+            raw = bytes(self.size)
+        elif len(raw) != self.size:
+            raise MalformedMad(f"{type(self).__name__} has {self.size} bytes, {len(raw)} given")
+        self.raw = bytes(raw)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = {attr: row for attr, row in vars(cls).items() if isinstance(row, Row)}
+        cls.rows = {**cls.rows, **own}
+        _check_rows(cls.__name__, cls.size, cls.rows)
+
+    @classmethod
+    def new(cls, **values: Any) -> Self:
+        """Return a view over zeros with the given fields set. Raises EncodeError."""
+        return cls().replace(**values)
+
+    def replace(self, **values: Any) -> Self:
+        """Return a copy in which only the named fields' bits differ. Raises EncodeError for a value or name that fits none."""
+        buffer = bytearray(self.raw)
+        for attr, value in values.items():
+            row = self.rows.get(attr)
+            if row is None:
+                raise EncodeError(f"{type(self).__name__} has no field {attr!r}")
+            row.patch(buffer, value)
+        return type(self)(bytes(buffer))
+
+    def items(self) -> Iterator[tuple[Row, Any]]:
+        """Yield (row, value) in table order."""
+        for row in self.rows.values():
+            yield row, row.decode(self.raw)
+
+    def to_json(self, show_keys: bool = False) -> dict[str, Any]:
+        """Return all fields under their JSON names.
+
+        Secret fields are ``None`` beside ``"NAME_masked": true`` unless *show_keys*.
+        """
+        document: dict[str, Any] = {}
+        for row, value in self.items():
+            if row.secret and not show_keys:
+                document[row.attr] = None
+                document[row.attr + MASKED_SUFFIX] = True
+            else:
+                document[row.attr] = row.to_json(value)
+        return document
+
+    def masked(self) -> Self:
+        """Return a copy whose secret fields are zero, for logs and captures."""
+        secrets = {row.attr: 0 for row in self.rows.values() if row.secret}
+        return self.replace(**secrets) if secrets else self
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, Layout) and other.raw == self.raw
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.raw))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(_shown(row, value) for row, value in self.items() if value)})"
+
+
+def _shown(row: Row, value: Any) -> str:
+    """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)), so only their number is shown."""
+    if isinstance(row, BytesRow):
+        return f"{row.attr}=<{len(value)} bytes>"
+    return f"{row.attr}={'<masked>' if row.secret else row.to_json(value)}"
+
+
+def _check_rows(owner: str, size: int, rows: Mapping[str, Row]) -> None:
+    taken: dict[int, Row] = {}
+    by_name = {row.name: row for row in rows.values()}
+    for row in rows.values():
+        if not row.part_of and row.stop > size:
+            raise TypeError(f"{owner}.{row.name} ends at byte {row.stop}, the structure has {size}")
+        span = range(row.first_bit, row.first_bit + row.width * row.count)
+        if row.part_of:
+            whole = by_name.get(row.part_of)
+            if whole is None or span.start < whole.first_bit or span.stop > whole.first_bit + whole.width * whole.count:
+                raise TypeError(f"{owner}.{row.name} is no part of {row.part_of}")
+            continue
+        for bit in span:
+            if bit in taken:
+                raise TypeError(f"{owner}: {row.name} overlaps {taken[bit].name} at byte {bit // 8}, bit {bit % 8}")
+            taken[bit] = row

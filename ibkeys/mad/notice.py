@@ -1,0 +1,164 @@
+"""Notice (IBA 13.4.8.2) and the DataDetails of the traps that subnet management sends (IBA 14.2.5.1).
+
+Byte offsets count from the start of the Notice; details begin at byte 10. Traps 257 and 258 look like 259, but 259 has
+a 16-bit key, so everything after it lies two bytes earlier; trap 128 has no pad before its LID.
+Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.const import AttributeID, TrapNumber
+from ibkeys.mad.fields import Layout, array, field
+
+
+class Notice(Attribute):
+    """Notice (IBA 13.4.8.2). ProducerType is the VendorID, and TrapNumber the DeviceID, when IsGeneric is 0."""
+
+    __slots__ = ()
+    name = "Notice"
+    attribute_id = AttributeID.NOTICE
+    #                       name         byte width
+    is_generic = field("IsGeneric", 0, 1)
+    type = field("Type", 0, 7, bit=1)
+    producer_type = field("ProducerType", 1, 24)
+    trap_number = field("TrapNumber", 4, 16)
+    issuer_lid = field("IssuerLID", 6, 16)
+    notice_toggle = field("NoticeToggle", 8, 1)
+    notice_count = field("NoticeCount", 8, 15, bit=1)
+
+    @property
+    def details(self) -> DataDetails | None:
+        """The DataDetails of a generic trap of known number, else None."""
+        layout = DATA_DETAILS.get(self.trap_number) if self.is_generic else None
+        return layout(self.raw) if layout else None
+
+    def with_details(self, details: DataDetails) -> Notice:
+        """Return a copy with the bytes from 10 on taken from *details*."""
+        return Notice(self.raw[:10] + details.raw[10:])
+
+    def to_json(self, show_keys: bool = False) -> dict[str, Any]:
+        """Return the fields and ``data_details``; of an unknown trap the details are ``{"raw": hex}``."""
+        details = self.details
+        shown = details.to_json(show_keys) if details else {"raw": self.raw[10:].hex()}
+        return {**super().to_json(show_keys), "data_details": shown}
+
+    def masked(self) -> Notice:
+        """Return a copy without the offending M_Key of trap 256."""
+        details = self.details
+        return self.with_details(details.masked()) if details else self
+
+
+class DataDetails(Layout):
+    """A view over a whole Notice that knows the rows of one kind of trap."""
+
+    __slots__ = ()
+    size = 64
+
+
+class LinkStateDetails(DataDetails):
+    """Trap 128: the link state of some port of the switch changed."""
+
+    __slots__ = ()
+    lid_addr = field("LIDADDR", 10, 16)
+
+
+class PortErrorDetails(DataDetails):
+    """Traps 129 to 131: a threshold of a port was reached."""
+
+    __slots__ = ()
+    lid_addr = field("LIDADDR", 12, 16)
+    port_no = field("PORTNO", 14, 8)
+
+
+class CapabilityChangeDetails(DataDetails):
+    """Trap 144: CapabilityMask or another local setting changed."""
+
+    __slots__ = ()
+    lid_addr = field("LIDADDR", 12, 16)
+    other_local_changes = field("OtherLocalChanges", 15, 1, bit=7)
+    capability_mask = field("CapabilityMask", 16, 32)
+    change_flags = field("ChangeFlags", 20, 16)
+    node_description_change = field("NodeDescriptionChange", 21, 1, bit=7, part_of="ChangeFlags")
+    link_width_enabled_change = field("LinkWidthEnabledChange", 21, 1, bit=6, part_of="ChangeFlags")
+    link_speed_enabled_change = field("LinkSpeedEnabledChange", 21, 1, bit=5, part_of="ChangeFlags")
+    sm_priority_change = field("SMPriorityChange", 21, 1, bit=4, part_of="ChangeFlags")
+    capability_mask2 = field("CapabilityMask2", 22, 16)
+
+
+class SystemImageGUIDDetails(DataDetails):
+    """Trap 145: SystemImageGUID changed."""
+
+    __slots__ = ()
+    lid_addr = field("LIDADDR", 12, 16)
+    system_image_guid = field("SystemImageGUID", 16, 64, hex=True)
+
+
+class BadMKeyDetails(DataDetails):
+    """Trap 256: an SMP with a wrong M_Key. The return path is a hint only: senders differ in where they start it."""
+
+    __slots__ = ()
+    lid_addr = field("LIDADDR", 12, 16)
+    dr_slid = field("DRSLID", 14, 16)
+    method = field("METHOD", 16, 8)
+    attribute_id = field("ATTRIBUTEID", 18, 16)
+    attribute_modifier = field("ATTRIBUTEMODIFIER", 20, 32)
+    m_key = field("M_KEY", 24, 64, hex=True, secret=True)
+    dr_notice = field("DRNotice", 33, 1)
+    dr_path_truncated = field("DRPathTruncated", 33, 1, bit=1)
+    dr_hop_count = field("DRHopCount", 33, 6, bit=2)
+    dr_notice_return_path = array("DRNoticeReturnPath", 34, 8, 30)
+
+
+class BadQKeyDetails(DataDetails):
+    """Trap 258: a packet with a wrong Q_Key. LIDADDR1 and GIDADDR1 are the sender's."""
+
+    __slots__ = ()
+    lid_addr1 = field("LIDADDR1", 12, 16)
+    lid_addr2 = field("LIDADDR2", 14, 16)
+    key = field("KEY", 16, 32, hex=True)
+    sl = field("SL", 20, 4)
+    qp1 = field("QP1", 21, 24)
+    qp2 = field("QP2", 25, 24)
+    gid_addr1 = field("GIDADDR1", 28, 128, hex=True)
+    gid_addr2 = field("GIDADDR2", 44, 128, hex=True)
+
+
+class BadPKeyDetails(BadQKeyDetails):
+    """Trap 257: a packet with a wrong P_Key at an end port; the P_Key is the low half of KEY."""
+
+    __slots__ = ()
+    p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
+
+
+class BadPKeySwitchPortDetails(DataDetails):
+    """Trap 259: a packet with a wrong P_Key at an external port of a switch."""
+
+    __slots__ = ()
+    data_valid = field("DataValid", 10, 16)
+    lid_addr1 = field("LIDADDR1", 12, 16)
+    lid_addr2 = field("LIDADDR2", 14, 16)
+    p_key = field("P_KEY", 16, 16, hex=True)
+    sl = field("SL", 18, 4)
+    qp1 = field("QP1", 19, 24)
+    qp2 = field("QP2", 23, 24)
+    gid_addr1 = field("GIDADDR1", 26, 128, hex=True)
+    gid_addr2 = field("GIDADDR2", 42, 128, hex=True)
+    sw_lid_addr = field("SWLIDADDR", 58, 16)
+    port_no = field("PORTNO", 60, 8)
+
+
+DATA_DETAILS: dict[int, type[DataDetails]] = {
+    TrapNumber.LINK_STATE_CHANGE: LinkStateDetails,
+    TrapNumber.LOCAL_LINK_INTEGRITY: PortErrorDetails,
+    TrapNumber.EXCESSIVE_BUFFER_OVERRUN: PortErrorDetails,
+    TrapNumber.FLOW_CONTROL_WATCHDOG: PortErrorDetails,
+    TrapNumber.CAPABILITY_CHANGE: CapabilityChangeDetails,
+    TrapNumber.SYSTEM_IMAGE_GUID_CHANGE: SystemImageGUIDDetails,
+    TrapNumber.BAD_M_KEY: BadMKeyDetails,
+    TrapNumber.BAD_P_KEY: BadPKeyDetails,
+    TrapNumber.BAD_Q_KEY: BadQKeyDetails,
+    TrapNumber.BAD_P_KEY_SWITCH_PORT: BadPKeySwitchPortDetails,
+}

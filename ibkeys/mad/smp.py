@@ -1,0 +1,186 @@
+"""MAD headers and the two kinds of SMP: whole datagrams of 256 bytes (IBA 13.4.3, 14.2.1).
+
+`build_smp` makes a request, `parse` wraps what came in. Neither looks at what an attribute means.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from ibkeys.errors import EncodeError, MalformedMad
+from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, SMP_DATA_SIZE, MgmtClass
+from ibkeys.mad.fields import Layout, field, octets
+
+HEADER_SIZE: Final = 24
+DATA_OFFSET: Final = 64
+TID_MASK: Final = 0xFFFF_FFFF
+"""The part of a TransactionID that belongs to the program; the kernel owns the upper half."""
+
+
+class MadHeader(Layout):
+    """The common MAD header (IBA 13.4.3): 24 bytes."""
+
+    __slots__ = ()
+    size = HEADER_SIZE
+    #                             name            byte width
+    base_version = field("BaseVersion", 0, 8)
+    mgmt_class = field("MgmtClass", 1, 8)
+    class_version = field("ClassVersion", 2, 8)
+    method = field("Method", 3, 8)
+    status = field("Status", 4, 16)
+    class_specific = field("ClassSpecific", 6, 16)
+    transaction_id = field("TransactionID", 8, 64, hex=True)
+    attribute_id = field("AttributeID", 16, 16)
+    attribute_modifier = field("AttributeModifier", 20, 32)
+
+    @property
+    def is_response(self) -> bool:
+        """Whether the R bit is set."""
+        return bool(self.raw[3] & 0x80)
+
+
+class Mad(Layout):
+    """A whole MAD of any class: the common header and 232 bytes that its class explains."""
+
+    __slots__ = ()
+    size = MAD_SIZE
+    #                             name            byte width
+    base_version = field("BaseVersion", 0, 8)
+    mgmt_class = field("MgmtClass", 1, 8)
+    class_version = field("ClassVersion", 2, 8)
+    method = field("Method", 3, 8)
+    transaction_id = field("TransactionID", 8, 64, hex=True)
+    attribute_id = field("AttributeID", 16, 16)
+    attribute_modifier = field("AttributeModifier", 20, 32)
+
+    @property
+    def is_response(self) -> bool:
+        """Whether the R bit is set."""
+        return bool(self.raw[3] & 0x80)
+
+    @property
+    def status(self) -> int:
+        """The status, without the D bit of directed-route SMPs."""
+        word = int.from_bytes(self.raw[4:6])
+        return word & 0x7FFF if self.raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE else word
+
+
+class LidRoutedSmp(Mad):
+    """An SMP of class 0x01 (IBA 14.2.1.1)."""
+
+    __slots__ = ()
+    class_specific = field("ClassSpecific", 6, 16)
+    m_key = field("M_Key", 24, 64, hex=True, secret=True)
+    data = octets("Data", DATA_OFFSET, SMP_DATA_SIZE)
+
+
+class DirectedRouteSmp(Mad):
+    """An SMP of class 0x81 (IBA 14.2.1.2).
+
+    Path entries are egress port numbers; entry 0 of both paths is unused, so a route of n hops has n + 1 entries.
+    """
+
+    __slots__ = ()
+    #                             name            byte width
+    d = field("D", 4, 1)
+    hop_pointer = field("HopPointer", 6, 8)
+    hop_count = field("HopCount", 7, 8)
+    m_key = field("M_Key", 24, 64, hex=True, secret=True)
+    dr_slid = field("DrSLID", 32, 16)
+    dr_dlid = field("DrDLID", 34, 16)
+    data = octets("Data", DATA_OFFSET, SMP_DATA_SIZE)
+    initial_path_bytes = octets("InitialPath", 128, 64)
+    return_path_bytes = octets("ReturnPath", 192, 64)
+
+    @property
+    def initial_path(self) -> tuple[int, ...]:
+        """InitialPath up to HopCount, entry 0 included."""
+        return tuple(self.raw[128 : 129 + self.hop_count])
+
+    @property
+    def return_path(self) -> tuple[int, ...]:
+        """ReturnPath up to HopCount, entry 0 included."""
+        return tuple(self.raw[192 : 193 + self.hop_count])
+
+
+Smp = LidRoutedSmp | DirectedRouteSmp
+
+
+def parse(raw: bytes) -> Mad:
+    """Return *raw* as a `LidRoutedSmp`, a `DirectedRouteSmp`, or a plain `Mad` of another class.
+
+    Total: any bytes give one of these or raise MalformedMad (not 256 bytes; base version not 1; a directed route of
+    more than 63 hops). Source: IBA 13.4.3, 14.2.1.
+    """
+    if len(raw) != MAD_SIZE:
+        raise MalformedMad(f"a MAD has {MAD_SIZE} bytes, {len(raw)} given")
+    if raw[0] != 1:
+        raise MalformedMad(f"base version {raw[0]}; only version 1 is defined")
+    if raw[1] == MgmtClass.SUBN_LID_ROUTED:
+        return LidRoutedSmp(raw)
+    if raw[1] != MgmtClass.SUBN_DIRECTED_ROUTE:
+        return Mad(raw)
+    if raw[7] > MAX_HOPS:
+        raise MalformedMad(f"a directed route of {raw[7]} hops; {MAX_HOPS} is the most")
+    return DirectedRouteSmp(raw)
+
+
+#                          base class version method status hops TID attribute modifier M_Key DrSLID DrDLID
+_SMP_HEAD: Final = struct.Struct(">BBBBHBBQHHIQHH28x")
+_NO_DATA: Final = bytes(SMP_DATA_SIZE)
+_LID_ROUTED_TAIL: Final = bytes(128)
+_RETURN_PATH: Final = bytes(64)
+
+
+def build_smp(
+    method: int,
+    attribute_id: int,
+    attribute_modifier: int = 0,
+    *,
+    path: Sequence[int] | None = None,
+    data: bytes = _NO_DATA,
+    m_key: int = 0,
+    transaction_id: int = 0,
+) -> bytes:
+    """Return the 256 bytes of an SMP.
+
+    *path* is None for a LID-routed SMP (class 0x01); else the ports to leave by, one for each hop, without the unused
+    entry 0: ``()`` is the own port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure: DrSLID
+    and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
+
+    Raises EncodeError for more than 63 hops, a port above 255, or *data* of another length.
+    """
+    if len(data) != SMP_DATA_SIZE:
+        raise EncodeError(f"an attribute has {SMP_DATA_SIZE} bytes, {len(data)} given")
+    try:
+        if path is None:
+            head = _SMP_HEAD.pack(
+                1, MgmtClass.SUBN_LID_ROUTED, 1, method, 0, 0, 0, transaction_id, attribute_id, 0, attribute_modifier, m_key, 0, 0
+            )
+            return b"".join((head, data, _LID_ROUTED_TAIL))
+        hops = len(path)
+        if hops > MAX_HOPS:
+            raise EncodeError(f"a directed route of {hops} hops; {MAX_HOPS} is the most")
+        head = _SMP_HEAD.pack(
+            1,
+            MgmtClass.SUBN_DIRECTED_ROUTE,
+            1,
+            method,
+            0,
+            0,
+            hops,
+            transaction_id,
+            attribute_id,
+            0,
+            attribute_modifier,
+            m_key,
+            PERMISSIVE_LID,
+            PERMISSIVE_LID,
+        )
+        return b"".join((head, data, b"\0", bytes(path).ljust(63, b"\0"), _RETURN_PATH))
+    except (struct.error, ValueError) as error:
+        if isinstance(error, EncodeError):
+            raise
+        raise EncodeError(f"a header field or path entry does not fit: {error}") from error
