@@ -1,0 +1,240 @@
+"""The channel adapters of this host, as libibumad knows them, and the choice among their ports.
+
+Everything here goes through libibumad, and directories are looked at with os.listdir() only: libumad2sim, which puts
+ibsim's simulated device under unmodified programs, sees neither Python's own open() nor its stat().
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+from ibkeys.errors import LibraryMissing, NoDevice, PortDown, SmpsNotAllowed
+from ibkeys.umad.port import LocalCa, LocalPort
+
+SYS_INFINIBAND = "/sys/class/infiniband"
+SYS_INFINIBAND_MAD = "/sys/class/infiniband_mad"
+INSTALL_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys again"
+
+IS_SM_DISABLED = 0x400  # PortInfo:CapabilityMask bit 10; set on virtual functions, which have no QP0
+ACTIVE, LINK_UP = 4, 5
+STATES = {1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
+INFINIBAND = ("InfiniBand", "IB")  # libibumad says IB where the kernel does not say
+
+
+class Binding(NamedTuple):
+    """The extension: cffi's ``ffi`` and the ``lib`` with libibumad's functions."""
+
+    ffi: Any
+    lib: Any
+
+
+@cache
+def binding() -> Binding:
+    """Return the extension. Raises LibraryMissing, which says what to install."""
+    try:
+        from ibkeys.umad import _libibumad
+    except ModuleNotFoundError:
+        raise LibraryMissing(
+            f"ibkeys was built without libibumad, so --backend umad does not work: {INSTALL_ADVICE}", errno.ENOSYS
+        ) from None
+    except ImportError as error:
+        raise LibraryMissing(
+            f"libibumad cannot be loaded ({error}): apt-get install libibumad3", errno.ENOSYS
+        ) from None
+    return Binding(_libibumad.ffi, _libibumad.lib)
+
+
+# Local channel adapters -----------------------------------------------------------------------------------------------
+
+
+def list_cas() -> tuple[LocalCa, ...]:
+    """Return the InfiniBand-capable devices of this host, by name; () when there is none.
+
+    A device that libibumad cannot read (more than nine ports, no P_Key table) is left out. Needs no privileges.
+    Raises LibraryMissing.
+    """
+    cas = []
+    for name in ca_names():
+        try:
+            cas.append(read_ca(name))
+        except NoDevice:
+            continue
+    # node_type 1..3 is CA, switch and router; iWARP and others follow
+    return tuple(ca for ca in cas if 1 <= ca.node_type <= 3)
+
+
+def ca_names() -> list[str]:
+    """Return the names of all RDMA devices, whether or not libibumad can read them.
+
+    umad_get_cas_names() is not asked: where there is no device at all it makes one up.
+    """
+    try:
+        return sorted(os.listdir(SYS_INFINIBAND))
+    except OSError:
+        return []
+
+
+def read_ca(name: str) -> LocalCa:
+    """Return what libibumad knows about device *name*. Raises NoDevice, LibraryMissing."""
+    ffi, lib = binding()
+    with _ca(name) as ca:
+        present = [ca.ports[n] for n in range(lib.UMAD_CA_MAX_PORTS) if ca.ports[n]]
+        return LocalCa(
+            name=name,
+            node_type=ca.node_type,
+            fw_version=_text(ffi, ca.fw_ver),
+            ca_type=_text(ffi, ca.ca_type),
+            hw_version=_text(ffi, ca.hw_ver),
+            node_guid=_be64(ca.node_guid),
+            system_image_guid=_be64(ca.system_guid),
+            ports=tuple(_local_port(ffi, name, port) for port in present),
+        )
+
+
+def read_port(ca_name: str, port: int) -> LocalPort:
+    """Return what libibumad knows about one port. Raises NoDevice, LibraryMissing."""
+    ffi, lib = binding()
+    found = ffi.new("umad_port_t *")
+    result = lib.umad_get_port(ca_name.encode(), port, found)
+    if result < 0:
+        raise NoDevice(f"umad_get_port {ca_name} port {port}: {os.strerror(-result)}", -result)
+    try:
+        return _local_port(ffi, ca_name, found)
+    finally:
+        lib.umad_release_port(found)
+
+
+@contextmanager
+def _ca(name: str) -> Iterator[Any]:
+    ffi, lib = binding()
+    ca = ffi.new("umad_ca_t *")
+    result = lib.umad_get_ca(name.encode(), ca)
+    if result < 0:
+        raise NoDevice(f"umad_get_ca {name}: {os.strerror(-result)}", -result)
+    try:
+        yield ca
+    finally:
+        lib.umad_release_ca(ca)
+
+
+def _local_port(ffi: Any, ca_name: str, port: Any) -> LocalPort:
+    return LocalPort(
+        ca_name=ca_name,
+        port=port.portnum,
+        base_lid=port.base_lid,
+        lmc=port.lmc,
+        sm_lid=port.sm_lid,
+        sm_sl=port.sm_sl,
+        state=port.state,
+        phys_state=port.phys_state,
+        rate=port.rate,
+        capability_mask=int.from_bytes(port.capmask.to_bytes(4, sys.byteorder), "big"),
+        gid_prefix=_be64(port.gid_prefix),
+        port_guid=_be64(port.port_guid),
+        link_layer=_text(ffi, port.link_layer),
+        pkeys=tuple(ffi.unpack(port.pkeys, port.pkeys_size)) if port.pkeys_size else (),
+    )
+
+
+def _be64(value: int) -> int:
+    # GUIDs and prefixes are big-endian even in libibumad's structures
+    return int.from_bytes(value.to_bytes(8, sys.byteorder), "big")
+
+
+def _text(ffi: Any, chars: Any) -> str:
+    return str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+# Which port -----------------------------------------------------------------------------------------------------------
+
+
+def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> LocalPort:
+    """Return the port that -C and -P mean. Raises NoDevice, PortDown, SmpsNotAllowed."""
+    if not cas:
+        if ca_names():
+            raise NoDevice(
+                f"none of the devices in {SYS_INFINIBAND} ({', '.join(ca_names())}) is an InfiniBand device that "
+                "libibumad can read: ibkeys doctor",
+                errno.ENODEV,
+            )
+        raise NoDevice(
+            f"this host has no InfiniBand device ({SYS_INFINIBAND} is empty or not there): is there an HCA, and is "
+            "its driver loaded? Without an HCA, use --backend sim:",
+            errno.ENODEV,
+        )
+    if ca is not None and ca not in [each.name for each in cas]:
+        raise NoDevice(f"no channel adapter {ca}: there is {_describe(cas)}", errno.ENODEV)
+    ports = [each for adapter in cas if ca in (None, adapter.name) for each in adapter.ports]
+    named = [each for each in ports if port in (None, each.port)]
+    if not named:
+        missing = "no port" if port is None else f"no port {port}"
+        raise NoDevice(f"{missing} on {ca or 'any channel adapter'}: there is {_describe(cas)}", errno.ENODEV)
+    infiniband = [each for each in named if each.link_layer in INFINIBAND]
+    if not infiniband:
+        raise NoDevice(f"no InfiniBand link layer, so no SMPs: there is {_describe(cas)}", errno.ENODEV)
+    able = [each for each in infiniband if not each.capability_mask & IS_SM_DISABLED]
+    if not able:
+        partner = next((each for each in infiniband if _smi_partner(cas, each)), None)
+        advice = "run this on the host that owns the physical function"
+        if partner is not None:
+            advice = f"its SMPs go through -C {_smi_partner(cas, partner)}"
+        raise SmpsNotAllowed(
+            f"{infiniband[0].ca_name} port {infiniband[0].port} may not send SMPs (CapabilityMask IsSMdisabled, as on "
+            f"a virtual function): {advice}",
+            errno.EPERM,
+        )
+    if ca is not None and port is not None:
+        return able[0]
+    for better in (lambda each: each.state == ACTIVE, lambda each: each.phys_state == LINK_UP):
+        for each in filter(better, able):
+            return each
+    raise PortDown(
+        f"no port with a link: there is {_describe(cas)}; check the cable. -C and -P together ask a port about itself",
+        errno.ENETDOWN,
+    )
+
+
+def _describe(cas: Sequence[LocalCa]) -> str:
+    def ports(ca: LocalCa) -> str:
+        return ", ".join(
+            f"{each.port} {STATES.get(each.state, 'state ' + str(each.state))}"
+            + (f" {each.link_layer}" if each.link_layer not in INFINIBAND else "")
+            for each in ca.ports
+        )
+
+    return "; ".join(f"{ca.name} (port {ports(ca)})" for ca in cas)
+
+
+def _same_port(cas: Sequence[LocalCa], port: LocalPort) -> Iterator[LocalPort]:
+    # the two devices of an SMI/GSI pair show the same port: one with QP0, one without
+    for ca in cas:
+        for other in ca.ports:
+            if other.ca_name != port.ca_name and other.port_guid == port.port_guid:
+                yield other
+
+
+def _smi_partner(cas: Sequence[LocalCa], port: LocalPort) -> str | None:
+    partners = (other for other in _same_port(cas, port) if not other.capability_mask & IS_SM_DISABLED)
+    return next((other.ca_name for other in partners), None)
+
+
+def gsi_partner(cas: Sequence[LocalCa], port: LocalPort) -> tuple[str, int] | None:
+    """Return the device and port that carry GMPs for the SMI device of *port*; None when it carries them itself."""
+    ffi, lib = binding()
+    name = ffi.new("char[]", lib.IBKEYS_NAME_LEN + 1)
+    if lib.ibkeys_gsi_of(port.ca_name.encode(), name) == 0:
+        gsi = _text(ffi, name)
+        if gsi == port.ca_name:
+            return None
+        numbers = [other.port for other in _same_port(cas, port) if other.ca_name == gsi]
+        return gsi, numbers[0] if numbers else port.port
+    for other in _same_port(cas, port):
+        if other.capability_mask & IS_SM_DISABLED:
+            return other.ca_name, other.port
+    return None

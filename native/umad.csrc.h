@@ -1,0 +1,2 @@
+/* Prelude of the source that cffi writes. */
+#include "batch.h"
