@@ -167,6 +167,15 @@ class PKeyTable(Attribute):
     p_keys = array("P_KeyBlock", 0, 16, 32, hex=True)
 
 
+class LinearForwardingTable(Attribute):
+    """One block of LinearForwardingTable (IBA 14.2.5.10): the egress port for each of 64 LIDs. Modifier: block."""
+
+    __slots__ = ()
+    name = "LinearForwardingTable"
+    attribute_id = AttributeID.LINEAR_FORWARDING_TABLE
+    ports = array("PortBlock", 0, 8, 64)
+
+
 class SMInfo(Attribute):
     """SMInfo (IBA 14.2.5.13). Answered by the subnet manager, not by the SMA."""
 

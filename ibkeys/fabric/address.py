@@ -1,0 +1,107 @@
+"""What a user or script may call a port: a LID, a directed route, a GUID or a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import AddressError, EncodeError
+from ibkeys.keys.number import parse_number
+from ibkeys.mad.const import MAX_HOPS, MAX_UNICAST_LID
+
+
+@dataclass(frozen=True, slots=True)
+class LidAddress:
+    """A unicast LID, 1..0xbfff."""
+
+    lid: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lid <= MAX_UNICAST_LID:
+            raise AddressError(f"LID {self.lid} is no port's address: {_why_no_lid(self.lid)}; unicast LIDs are 1 to {MAX_UNICAST_LID}")
+
+    def __str__(self) -> str:
+        return f"LID {self.lid}"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectedAddress:
+    """A directed route from the local port: the ports to leave by. ``()`` is the local port itself."""
+
+    path: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.path) > MAX_HOPS:
+            raise AddressError(f"a directed route of {len(self.path)} hops; {MAX_HOPS} is the most")
+        for port in self.path:
+            if not 1 <= port <= 254:
+                raise AddressError(f"directed route {self}: {port} is no port number; ports are 1 to 254")
+
+    def __str__(self) -> str:
+        return "route " + ",".join(map(str, (0, *self.path)))
+
+
+@dataclass(frozen=True, slots=True)
+class GuidAddress:
+    """The GUID of a port or a node."""
+
+    guid: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.guid < 1 << 64:
+            raise AddressError(f"GUID {hex(self.guid)} is no GUID: it must be 64 bits and not 0")
+
+    def __str__(self) -> str:
+        return f"GUID 0x{self.guid:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class NameAddress:
+    """A node's name: its NodeDescription, or what the node name map calls it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"node {self.name!r}"
+
+
+Address = LidAddress | DirectedAddress | GuidAddress | NameAddress
+LOCAL: Final = DirectedAddress(())
+
+
+def _why_no_lid(lid: int) -> str:
+    if lid == 0:
+        return "0 means that no LID was assigned"
+    if lid == 0xFFFF:
+        return "0xffff is the permissive LID"
+    return "it is a multicast LID" if 0xC000 <= lid < 0xFFFF else "it does not fit"
+
+
+def parse_lid(text: str) -> LidAddress:
+    """Read a LID, decimal or ``0x...``. Raises AddressError."""
+    return LidAddress(_number(text, "LID"))
+
+
+def parse_route(text: str) -> DirectedAddress:
+    """Read a directed route as ``0,1,4``: the leading 0 is the local port, then the ports to leave by.
+
+    Raises AddressError.
+    """
+    first, *rest = text.split(",")
+    if first.strip() != "0":
+        raise AddressError(f"directed route {text!r} must begin with 0, the local port (as in 0,1,4)")
+    return DirectedAddress(tuple(_number(part, f"directed route {text!r}: port") for part in rest))
+
+
+def parse_guid(text: str) -> GuidAddress:
+    """Read a GUID, ``0x...`` or 16 hex digits as other tools print them. Raises AddressError."""
+    text = text.strip()
+    plain = len(text) == 16 and all(char in "0123456789abcdefABCDEF" for char in text)
+    return GuidAddress(int(text, 16) if plain else _number(text, "GUID"))
+
+
+def _number(text: str, what: str) -> int:
+    try:
+        return parse_number(text, what)
+    except EncodeError as error:
+        raise AddressError(str(error)) from error

@@ -1,0 +1,234 @@
+"""The SMP client: tasks in, SMPs out, attributes back.
+
+A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
+request (an error is raised inside the task), a list of bytes or exceptions for a list. Any number of tasks share the
+scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
+from ibkeys.fabric.address import DirectedAddress, LidAddress
+from ibkeys.fabric.scheduler import Failure, Request, Scheduler, Statistics
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.const import PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
+from ibkeys.mad.decode import attribute_name
+from ibkeys.mad.smp import DATA_OFFSET, build_smp
+from ibkeys.umad.port import ETIMEDOUT, UmadPort
+
+Route = DirectedAddress | LidAddress
+Outcome = bytes | IbkeysError
+Task = Generator[Request | list[Request], Any, Any]
+_NO_DATA: Final = bytes(64)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long and how often to ask. ``timeout`` in seconds for each attempt, ``retries`` after the first attempt,
+    ``outstanding``: most SMPs in flight, None for the adaptive default."""
+
+    timeout: float = 1.0
+    retries: int = 2
+    outstanding: int | None = None
+
+
+class SmpClient:
+    """Sends SMPs over one `UmadPort` and matches what comes back. Not thread-safe."""
+
+    def __init__(self, port: UmadPort, timing: Timing | None = None) -> None:
+        self.port = port
+        self.timing = timing or Timing()
+        self._scheduler = Scheduler(self.timing.outstanding)
+        self._waiting: dict[int, _Waiting] = {}
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counts of everything sent and received so far."""
+        return self._scheduler.statistics
+
+    def request(
+        self,
+        method: int,
+        attribute: type[Attribute],
+        modifier: int,
+        route: Route,
+        *,
+        node: Hashable = None,
+        m_key: MKey = NO_MKEY,
+        data: bytes = _NO_DATA,
+        retries: int | None = None,
+    ) -> Request:
+        """Return a request for one attribute, ready to be yielded by a task.
+
+        *node* identifies the node asked (its GUID where known); without it the route does. *retries* 0 is for a Set
+        whose loss matters: it is never repeated blindly.
+        """
+        path = route.path if isinstance(route, DirectedAddress) else None
+        mad = build_smp(method, attribute.attribute_id, modifier, path=path, data=data, m_key=m_key.reveal())
+        return Request(
+            route if node is None else node,
+            mad,
+            PERMISSIVE_LID if isinstance(route, DirectedAddress) else route.lid,
+            self.timing.timeout,
+            self.timing.retries if retries is None else retries,
+        )
+
+    def run(self, tasks: Iterable[Task]) -> None:
+        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape."""
+        try:
+            for task in tasks:
+                self.start(task)
+            self._drive()
+        except BaseException:
+            # An error or Ctrl-C must not leave half a run to be finished by the next one.
+            self._scheduler = _with_statistics(self._scheduler, self.timing)
+            raise
+
+    def call(self, task: Task) -> Any:
+        """Run one task and return its value."""
+        result: list[Any] = []
+
+        def wrapper() -> Task:
+            result.append((yield from task))
+
+        self.run([wrapper()])
+        return result[0]
+
+    def start(self, task: Task) -> None:
+        """Begin a task; it goes on as its replies arrive."""
+        self._step(task, None)
+
+    def forgive(self, node: Hashable) -> None:
+        """Ask a node again that had been given up as silent."""
+        self._scheduler.forgive(node)
+
+    def _step(self, task: Task, value: Any) -> None:
+        try:
+            wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
+        except StopIteration:
+            return
+        submit = self._scheduler.submit
+        if isinstance(wanted, Request):
+            wanted.owner = task
+            submit(wanted)
+        elif wanted:
+            waiting = _Waiting(task, wanted)
+            for slot, request in enumerate(wanted):
+                request.owner, request.slot = waiting, slot
+                submit(request)
+        else:
+            self._step(task, [])
+
+    def _drive(self) -> None:
+        scheduler, port = self._scheduler, self.port
+        while True:
+            self._settle_failures()
+            if scheduler.idle:
+                return
+            now = port.now()
+            batch = scheduler.to_send(now)
+            if batch:
+                for failure in port.send([outgoing for _, outgoing in batch]):
+                    scheduler.not_sent(batch[failure.index][0], failure.errno)
+            for mad, status, _lid, _qpn in port.recv(scheduler.next_deadline(now)):
+                now = port.now()
+                tid = int.from_bytes(mad[12:16])
+                if status == 0 and len(mad) == 256:
+                    request = scheduler.received(tid, mad, now)
+                    if request is not None:
+                        self._deliver(request, _outcome(request))
+                elif status == ETIMEDOUT:
+                    scheduler.timed_out(tid, now)
+                else:
+                    scheduler.statistics.strays += 1
+            scheduler.expire(port.now())
+
+    def _settle_failures(self) -> None:
+        finished = self._scheduler.finished
+        while finished:
+            request = finished.popleft()
+            self._deliver(request, _error(request))
+
+    def _deliver(self, request: Request, outcome: Outcome) -> None:
+        owner = request.owner
+        if isinstance(owner, _Waiting):
+            owner.outcomes[request.slot] = outcome
+            owner.missing -= 1
+            if owner.missing == 0:
+                self._step(owner.task, owner.outcomes)
+        else:
+            self._step(owner, outcome)  # type: ignore[arg-type]
+
+
+class _Waiting:
+    """A task that waits for a list of requests."""
+
+    __slots__ = ("missing", "outcomes", "task")
+
+    def __init__(self, task: Task, requests: Sequence[Request]) -> None:
+        self.task = task
+        self.missing = len(requests)
+        self.outcomes: list[Outcome | None] = [None] * self.missing
+
+
+def _with_statistics(old: Scheduler, timing: Timing) -> Scheduler:
+    fresh = Scheduler(timing.outstanding)
+    fresh.statistics = old.statistics
+    return fresh
+
+
+def _outcome(request: Request) -> Outcome:
+    reply = request.reply
+    assert reply is not None
+    if reply[4] & 0x7F or reply[5]:
+        return _status_error(request, reply)
+    return reply[DATA_OFFSET : DATA_OFFSET + 64]
+
+
+def describe_request(request: Request) -> str:
+    """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``. No key is shown."""
+    mad = request.mad
+    name = attribute_name(int.from_bytes(mad[16:18])) or f"attribute 0x{int.from_bytes(mad[16:18]):04x}"
+    if mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
+        where = "route " + ",".join(map(str, mad[128 : 129 + mad[7]]))
+    else:
+        where = f"LID {request.lid}"
+    return f"Subn{method_name(mad[3])}({name}, modifier 0x{int.from_bytes(mad[20:24]):x}) to {where}"
+
+
+def _status_error(request: Request, reply: bytes) -> MadStatusError:
+    status = int.from_bytes(reply[4:6])
+    if reply[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
+        status &= 0x7FFF
+    hint = "; the agent may have applied part of it: read it again" if request.mad[3] == Method.SET else ""
+    return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
+
+
+def _error(request: Request) -> IbkeysError:
+    failure = request.failure or Failure(request.attempts)
+    what = describe_request(request)
+    if failure.errno:
+        if request.mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request.mad[7] == 0:
+            return SendRefused(
+                f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
+                "a wrong M_Key, or an attribute that it does not support",
+                failure.errno,
+            )
+        return SendRefused(
+            f"{what}: the kernel refused to send it (errno {failure.errno}): the route does not start on this port, "
+            "or the address is not valid",
+            failure.errno,
+        )
+    if failure.silent and not failure.attempts:
+        return NoReply(f"{what}: not asked, the node did not answer before", 0, request.timeout)
+    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {request.timeout * 1000:.0f} ms"
+    return NoReply(
+        f"{what}: no reply after {attempts} (no such node, a dead link, or a wrong M_Key: a port that refuses a key is silent)",
+        failure.attempts,
+        request.timeout,
+    )

@@ -1,0 +1,272 @@
+"""Discovery: the whole subnet by directed routes, in one pass, with whatever else is wanted of each port.
+
+One task asks one node or one port; tasks start others as answers arrive, so the scheduler's window is always full. The
+sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
+and nodes that need an M_Key. What it could not read it names; it never stops for one node.
+
+How an M_Key is chosen for a node that has not been read yet is explained in `_key_for_far_end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ibkeys.errors import IbkeysError, NoReply
+from ibkeys.fabric.address import DirectedAddress
+from ibkeys.fabric.client import Outcome, SmpClient, Task
+from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.model import Fabric, Node, Port, Trouble
+from ibkeys.fabric.scheduler import Request
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
+from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it."""
+
+    p_keys: bool = False
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (nodes found, ports read)."""
+
+
+def discover(
+    client: SmpClient, ring: KeyRing, wanted: Wanted | None = None, progress: Progress | None = None, node_names: dict[int, str] | None = None
+) -> Fabric:
+    """Return the whole subnet as seen from the local port.
+
+    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each port,
+    and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port answers
+    when it cannot be read at all; every other failure is in ``Fabric.troubles``.
+    """
+    sweep = _Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
+    client.run([sweep.root()])
+    return sweep.fabric
+
+
+def read_p_key_table(client: SmpClient, port: Port, requests_node: object, m_key: MKey) -> Task:
+    """Task: read all blocks of a port's P_Key table into ``port.p_key_raw``. Returns None, or the first error.
+
+    The length is `Port.capacity`; capacity 0 sends nothing. Sends ceil(capacity / 32) Gets.
+    """
+    capacity = port.capacity
+    if capacity is None:
+        return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
+    blocks: Sequence[Outcome] = yield [
+        client.request(Method.GET, PKeyTable, p_key_modifier(port, block), port_route(port), node=requests_node, m_key=m_key)
+        for block in range(-(-capacity // P_KEYS_PER_BLOCK))
+    ]
+    for outcome in blocks:
+        if isinstance(outcome, IbkeysError):
+            return outcome
+    port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
+    return None
+
+
+def p_key_modifier(port: Port, block: int) -> int:
+    """Return the AttributeModifier of one P_KeyTable block: on a switch the port is in bits 31..16 (IBA 14.2.5.7)."""
+    return (port.num << 16 | block) if port.node.is_switch else block
+
+
+def port_route(port: Port) -> DirectedAddress:
+    """Return the route on which an SMP reaches this port's agent."""
+    path = port.path if port.path is not None else port.node.path
+    return DirectedAddress(path)
+
+
+def link_end(port: Port) -> PortId:
+    """Return the port as one end of a link is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
+    return (port.node.guid if port.node.is_switch else port.guid, port.num)
+
+
+class _Sweep:
+    def __init__(
+        self, client: SmpClient, ring: KeyRing, wanted: Wanted, progress: Progress | None, node_names: dict[int, str]
+    ) -> None:
+        self.client = client
+        self.ring = ring
+        self.wanted = wanted
+        self.progress = progress
+        self.node_names = node_names
+        self.fabric = Fabric()
+        self._by_guid: dict[int, list[Node]] = {}
+        self._ports_read = 0
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def root(self) -> Task:
+        local = self.client.port.attributes()
+        key = self.ring.key_of(local.port_guid)
+        info: bytes = yield self._get(NodeInfo, 0, (), None, key)
+        self._arrive(info, (), None, key)
+
+    def _probe(self, near: Port) -> Task:
+        """Ask who is at the far end of *near*."""
+        path = (*(near.node.path if near.node.is_switch else ()), near.num)
+        key = yield from self._key_for_far_end(near)
+        try:
+            info: bytes = yield self._get(NodeInfo, 0, path, None, key)
+        except IbkeysError as error:
+            self._unanswered(near, path, key, error)
+            return
+        if near.peer is None:
+            self._arrive(info, path, near, key)
+
+    def _key_for_far_end(self, near: Port) -> Task:
+        """Task: return the key for a first question to the far end of a link.
+
+        A key is sent at once only where the link is known and looks untouched: the far end is named by the known
+        links, the near port is Active (a replugged link falls back to Down or Initialize), and, where the expected
+        port's LID is known, the near switch forwards that LID out of that port.
+        """
+        ring = self.ring
+        if ring.for_all is not None:
+            return ring.for_all
+        expected = ring.expected_behind(link_end(near))
+        if expected is None:
+            return NO_MKEY
+        guid, key = expected
+        if ring.trust_topology:
+            return key
+        if near.info is None or near.info[32] & 0x0F != PortState.ACTIVE:
+            return NO_MKEY
+        lid = ring.lids.get(guid)
+        if lid and near.node.is_switch:
+            try:
+                block: bytes = yield self._get(LinearForwardingTable, lid // 64, near.node.path, near.node, near.end_port.m_key)
+            except IbkeysError:
+                return NO_MKEY
+            if block[lid % 64] != near.num:
+                return NO_MKEY
+        return key
+
+    def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+        text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
+        if key.is_zero and self.ring.expected_behind(link_end(near)):
+            text += (
+                "; a key is known for the port that was there, but the link could not be proven, so it was asked without: "
+                "that may have counted an M_Key violation; --trust-topology sends the key"
+            )
+        self.fabric.troubles.append(Trouble(near, text))
+
+    def _arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
+        """A NodeInfo came in through *near*: join the link, and start reading what is new."""
+        arrival = NodeInfo(info)
+        num = arrival.local_port_num
+        node = self._known_node(info, num, near)
+        is_new = node is None
+        if node is None:
+            node = self._new_node(info, path)
+        port = node.port(num)
+        if near is not None:
+            near.peer, port.peer = port, near
+        if not node.is_switch and port.path is None:
+            port.path = path
+            port.guid = arrival.port_guid
+            port.m_key = self._key_after_answer(port, near, key)
+            if not is_new:
+                self.client.start(self._read_port(node, port))
+        if is_new:
+            if node.is_switch:
+                own = node.port(0)
+                own.guid = arrival.port_guid
+                own.m_key = self._key_after_answer(own, near, key)
+            self.client.start(self._read_node(node, num))
+
+    def _key_after_answer(self, port: Port, near: Port | None, sent: MKey) -> MKey:
+        """The key for a port that told its GUID. One that was proven with the question stays."""
+        known = self.ring.key_of(port.guid, link_end(near) if near else None)
+        return sent if known.is_zero else known
+
+    def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
+        """Return the node that *info* belongs to, if it was seen before.
+
+        Two nodes with one GUID are told apart by what cannot be equal: another NodeInfo, or a port that is already
+        linked elsewhere, or has no link at all.
+        """
+        for node in self._by_guid.get(int.from_bytes(info[12:20]), ()):
+            if not _same_node(node.info, info):
+                continue
+            port = node.ports.get(num)
+            if port is None or port is near:
+                return node
+            taken = port.peer is not None and port.peer is not near
+            if not taken and (near is None or port.info is None or port.is_linked):
+                return node
+        return None
+
+    def _new_node(self, info: bytes, path: tuple[int, ...]) -> Node:
+        guid = int.from_bytes(info[12:20])
+        twins = self._by_guid.setdefault(guid, [])
+        node = Node(info, path, len(twins))
+        if twins:
+            self.fabric.notes.append(
+                f"node GUID 0x{guid:016x} is used by {len(twins) + 1} different nodes: route "
+                f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
+            )
+        twins.append(node)
+        self.fabric.nodes.append(node)
+        return node
+
+    # --- what is read of a node and its ports --------------------------------------------------------------------
+
+    def _read_node(self, node: Node, arrival: int) -> Task:
+        own = node.port(0 if node.is_switch else arrival)
+        asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
+        answers: list[Outcome] = yield [self._get(attribute, 0, node.path, node, own.m_key) for attribute in asked]
+        for attribute, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, IbkeysError):
+                self.fabric.troubles.append(Trouble(own, str(answer)))
+            elif attribute is NodeDescription:
+                node.description = NodeDescription(answer).node_description
+            else:
+                node.switch_info_raw = answer
+        if node.guid in self.node_names:
+            node.description = self.node_names[node.guid]
+        if not node.is_switch:
+            self.client.start(self._read_port(node, own))
+            return
+        for num in range(node.num_ports + 1):
+            self.client.start(self._read_port(node, node.port(num)))
+
+    def _read_port(self, node: Node, port: Port) -> Task:
+        key = port.end_port.m_key
+        path = node.path if node.is_switch else port.path
+        assert path is not None
+        try:
+            port.info = yield self._get(PortInfo, port.num, path, node, key)
+        except IbkeysError as error:
+            self.fabric.troubles.append(Trouble(port, str(error)))
+        else:
+            if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
+                self.client.start(self._probe(port))
+        if self.wanted.p_keys:
+            problem = yield from read_p_key_table(self.client, port, node, key)
+            if problem is not None:
+                self.fabric.troubles.append(Trouble(port, str(problem)))
+        self._ports_read += 1
+        if self.progress and self._ports_read % 64 == 0:
+            self.progress(len(self.fabric.nodes), self._ports_read)
+
+    def _may_go_on(self, node: Node, port: Port) -> bool:
+        """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""
+        if not node.is_switch:
+            return port.path == ()
+        if len(node.path) < MAX_HOPS:
+            return True
+        self.fabric.troubles.append(Trouble(port, f"what is behind it is more than {MAX_HOPS} hops away: no directed route reaches it"))
+        return False
+
+    def _get(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Node | None, key: MKey) -> Request:
+        return self.client.request(Method.GET, attribute, modifier, DirectedAddress(path), node=node, m_key=key)
+
+
+def _same_node(a: bytes, b: bytes) -> bool:
+    """Compare two NodeInfo without PortGUID and LocalPortNum, which on a CA or router differ from port to port."""
+    if a[2] == NodeType.SWITCH:
+        return a[:36] == b[:36] and a[37:] == b[37:]
+    return a[:20] == b[:20] and a[28:36] == b[28:36] and a[37:40] == b[37:40]

@@ -1,0 +1,255 @@
+"""The model of a fabric: nodes, ports and links as they were read, each attribute kept as its raw bytes.
+
+Views (`Port.port_info`, `Node.node_info`) are made on demand, so that 40,000 ports stay small. A value that could not
+be read is None, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType, PortPhysicalState
+
+MKeyState = Literal["zero", "set", "hidden", "unreadable"]
+
+
+class Node:
+    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the own node).
+
+    Two nodes with one GUID are two objects; ``twin`` counts them from 0.
+    """
+
+    __slots__ = ("description", "info", "path", "ports", "switch_info_raw", "twin")
+
+    def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
+        self.info = info
+        self.path = path
+        self.twin = twin
+        self.description: str | None = None
+        self.switch_info_raw: bytes | None = None
+        self.ports: dict[int, Port] = {}
+
+    @property
+    def node_info(self) -> NodeInfo:
+        """NodeInfo as it was read through the first port reached."""
+        return NodeInfo(self.info)
+
+    @property
+    def guid(self) -> int:
+        """NodeGUID."""
+        return int.from_bytes(self.info[12:20])
+
+    @property
+    def type(self) -> int:
+        """NodeType: 1 CA, 2 switch, 3 router."""
+        return self.info[2]
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether NodeType is switch."""
+        return self.info[2] == NodeType.SWITCH
+
+    @property
+    def type_name(self) -> str:
+        """``ca``, ``switch`` or ``router``; a number for anything else."""
+        try:
+            return NODE_TYPE_NAMES[NodeType(self.info[2])]
+        except ValueError:
+            return f"type {self.info[2]}"
+
+    @property
+    def num_ports(self) -> int:
+        """NumPorts: the physical ports; port 0 of a switch is not counted."""
+        return self.info[3]
+
+    @property
+    def switch_info(self) -> SwitchInfo | None:
+        """SwitchInfo, None on other nodes and where it could not be read."""
+        return SwitchInfo(self.switch_info_raw) if self.switch_info_raw is not None else None
+
+    def port(self, num: int) -> Port:
+        """Return port *num*, made when it is not known yet."""
+        port = self.ports.get(num)
+        if port is None:
+            port = self.ports[num] = Port(self, num)
+        return port
+
+    def __repr__(self) -> str:
+        return f"<Node 0x{self.guid:016x} {self.type_name} {self.description!r}>"
+
+
+class Port:
+    """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
+
+    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid`` is 0 when not known. ``m_key`` is the key
+    with which its node was asked.
+    """
+
+    __slots__ = ("guid", "info", "m_key", "node", "num", "p_key_raw", "path", "peer")
+
+    def __init__(self, node: Node, num: int) -> None:
+        self.node = node
+        self.num = num
+        self.guid = 0
+        self.path: tuple[int, ...] | None = None
+        self.info: bytes | None = None
+        self.p_key_raw: bytes | None = None
+        self.peer: Port | None = None
+        self.m_key: MKey = NO_MKEY
+
+    @property
+    def is_external(self) -> bool:
+        """Whether this is an external port of a switch."""
+        return self.num != 0 and self.node.is_switch
+
+    @property
+    def is_end_port(self) -> bool:
+        """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
+        return self.num == 0 or not self.node.is_switch
+
+    @property
+    def end_port(self) -> Port:
+        """The port whose LID, GUID and M_Key hold for this one: port 0 for an external port of a switch."""
+        return self.node.port(0) if self.is_external else self
+
+    @property
+    def port_info(self) -> PortInfo | None:
+        """PortInfo, None when it could not be read."""
+        return PortInfo(self.info) if self.info is not None else None
+
+    @property
+    def port_guid(self) -> int:
+        """The port GUID; of an external port that of port 0. 0 when not known."""
+        return self.end_port.guid
+
+    @property
+    def lid(self) -> int | None:
+        """The base LID; of an external port that of port 0. None when it could not be read."""
+        info = self.end_port.info
+        return int.from_bytes(info[16:18]) if info is not None else None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the physical link is up."""
+        return self.info is not None and self.info[33] >> 4 == PortPhysicalState.LINK_UP
+
+    @property
+    def capacity(self) -> int | None:
+        """Entries of the P_Key table; None when it could not be read.
+
+        SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
+        """
+        if not self.is_external:
+            return int.from_bytes(self.node.info[28:30])
+        raw = self.node.switch_info_raw
+        return int.from_bytes(raw[14:16]) if raw is not None else None
+
+    @property
+    def p_keys(self) -> tuple[PKey, ...] | None:
+        """All entries of the P_Key table in order, empty ones included; None when it could not be read."""
+        raw = self.p_key_raw
+        if raw is None:
+            return None
+        return tuple(PKey(raw[at] << 8 | raw[at + 1]) for at in range(0, len(raw), 2))
+
+    @property
+    def m_key_state(self) -> MKeyState:
+        """What PortInfo of the end port proves about its M_Key.
+
+        A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
+        was answered, so a zero is the key. Source: IBA 14.2.4.
+        """
+        info = self.end_port.info
+        if info is None:
+            return "unreadable"
+        if any(info[:8]):
+            return "set"
+        return "hidden" if info[34] >> 6 == 1 else "zero"
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document."""
+        node = self.node
+        guid = self.port_guid
+        return {
+            "node_guid": f"0x{node.guid:016x}",
+            "port_guid": f"0x{guid:016x}" if guid else None,
+            "node_desc": node.description,
+            "node_type": node.type_name,
+            "port": self.num,
+            "lid": self.lid,
+        }
+
+    def __str__(self) -> str:
+        name = f"{self.node.description!r} " if self.node.description else ""
+        return f"{name}0x{self.node.guid:016x} port {self.num}"
+
+    def __repr__(self) -> str:
+        return f"<Port {self}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that should have been read and was not: at which port, and why."""
+
+    port: Port
+    error: str
+
+
+@dataclass(slots=True)
+class Fabric:
+    """All that one sweep found.
+
+    ``nodes`` in the order of discovery, the own node first. ``troubles``: what could not be read. ``notes``: what a
+    reader should know (duplicate GUIDs, violations that this sweep counted).
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def ports(self) -> Iterator[Port]:
+        """Yield every port that is read by ``--all``: port 0 and all external ports of a switch, each CA or router port
+        that a link reaches; by node in the order of discovery, then by number."""
+        for node in self.nodes:
+            for num in sorted(node.ports):
+                port = node.ports[num]
+                if node.is_switch or port.path is not None:
+                    yield port
+
+    def end_ports(self) -> Iterator[Port]:
+        """Yield the ports that own an M_Key and a LID."""
+        return (port for port in self.ports() if port.is_end_port)
+
+    @property
+    def unreached(self) -> int:
+        """CA and router ports that no link reaches."""
+        return sum(
+            node.num_ports - sum(port.path is not None for port in node.ports.values())
+            for node in self.nodes
+            if not node.is_switch
+        )
+
+    def find_lid(self, lid: int) -> Port | None:
+        """Return the end port that has *lid* among its LIDs (base LID and LMC), or None."""
+        for port in self.end_ports():
+            info = port.info
+            if info is None:
+                continue
+            base = int.from_bytes(info[16:18])
+            if base and base <= lid < base + (1 << (info[34] & 7)):
+                return port
+        return None
+
+    def find_guid(self, guid: int) -> list[Port]:
+        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of the nodes so named."""
+        exact = [port for port in self.end_ports() if port.guid == guid]
+        return exact or [port for port in self.end_ports() if port.node.guid == guid]
+
+    def find_name(self, name: str) -> list[Node]:
+        """Return the nodes with that NodeDescription."""
+        return [node for node in self.nodes if node.description == name]

@@ -1,0 +1,374 @@
+"""An open fabric: one local port, what may be asked through it, and handles on single ports.
+
+`OpenFabric` is what `ibkeys.open` returns. A `PortHandle` reads afresh on every access, so what a script sees is what
+the port says now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from ibkeys.errors import AddressError, IbkeysError, Unreachable, UsageError
+from ibkeys.fabric.address import (
+    LOCAL,
+    Address,
+    DirectedAddress,
+    GuidAddress,
+    LidAddress,
+    NameAddress,
+    parse_guid,
+    parse_lid,
+    parse_route,
+)
+from ibkeys.fabric.client import Route, SmpClient, Timing
+from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SMInfo, SwitchInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, PortPhysicalState
+from ibkeys.umad.port import LocalPort, UmadPort
+
+
+def as_address(where: Address | str | int | None) -> Address:
+    """Return what a script may write as an address.
+
+    None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
+    than 4 digits a GUID; any other text a node name. Raises AddressError.
+    """
+    if where is None:
+        return LOCAL
+    if isinstance(where, int):
+        return LidAddress(where)
+    if not isinstance(where, str):
+        return where
+    if where == "0" or "," in where:
+        return parse_route(where)
+    if where.lower().startswith("0x"):
+        return parse_lid(where) if len(where) <= 6 else parse_guid(where)
+    return parse_lid(where) if where.isdigit() else NameAddress(where)
+
+
+class OpenFabric:
+    """A subnet as seen from one open local port. Use it as a context manager; not thread-safe."""
+
+    def __init__(
+        self, umad: UmadPort, ring: KeyRing | None = None, timing: Timing | None = None, node_names: dict[int, str] | None = None
+    ) -> None:
+        self.umad = umad
+        self.ring = ring or KeyRing()
+        self.client = SmpClient(umad, timing)
+        self.node_names = node_names or {}
+        self._known: Fabric | None = None
+
+    def local(self) -> LocalPort:
+        """Return what the host knows about the local port. Sends nothing."""
+        return self.umad.attributes()
+
+    def discover(self, p_keys: bool = False, progress: Progress | None = None) -> Fabric:
+        """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
+
+        Raises TransportError, and NoReply or SendRefused when the own port cannot be read. Every other failure is in
+        ``Fabric.troubles``.
+        """
+        fabric = discover(self.client, self.ring, Wanted(p_keys=p_keys), progress, self.node_names)
+        self._known = fabric
+        return fabric
+
+    def port(self, where: Address | str | int | None = None, portnum: int | None = None) -> PortHandle:
+        """Return a handle on one port.
+
+        *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
+        reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
+        route leads to its P_Key table.
+
+        Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
+        ports), NoReply, Unreachable (nothing on the fabric has it).
+        """
+        address = as_address(where)
+        if isinstance(address, GuidAddress | NameAddress):
+            return self._by_identity(address, portnum)
+        return self._by_route(address, portnum)
+
+    def handle(self, port: Port) -> PortHandle:
+        """Return a handle on a port that a sweep of this run found."""
+        path = port.path if port.path is not None else port.node.path
+        return PortHandle(self, port, DirectedAddress(path))
+
+    # --- finding a port ------------------------------------------------------------------------------------------
+
+    def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None) -> PortHandle:
+        if self._needs_proof(address):
+            return self._pick(self._find_proven(address), portnum, str(address))
+        key = self._key_without_proof(address)
+        info: bytes = self.get(NodeInfo, 0, address, key)
+        arrival = NodeInfo(info)
+        node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
+        port = node.port(0 if node.is_switch else arrival.local_port_num)
+        port.guid = arrival.port_guid
+        port.m_key = self.ring.key_of(arrival.port_guid)
+        if port.m_key.is_zero:
+            port.m_key = key
+        self._describe(node, address, port.m_key)
+        chosen = self._choose(node, port, portnum, address)
+        return chosen if chosen is not None else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
+
+    def _needs_proof(self, address: LidAddress | DirectedAddress) -> bool:
+        """Whether the port may hold a key of the ring that it must not be asked without, nor given without proof.
+
+        Then it is found by a sweep, which proves each link and sends each key to its own port only.
+        """
+        if self.ring.for_all is not None or not self.ring.by_guid or address == LOCAL:
+            return False
+        if isinstance(address, DirectedAddress):
+            return True
+        guids = {guid for guid, lid in self.ring.lids.items() if lid == address.lid}
+        return not guids or any(not self.ring.by_guid.get(guid, NO_MKEY).is_zero for guid in guids)
+
+    def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
+        fabric = self._known or self.discover()
+        if isinstance(address, LidAddress):
+            port = fabric.find_lid(address.lid)
+            return [port] if port else []
+        return [port for port in _on_route(fabric, address.path)]
+
+    def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
+        if address == LOCAL:
+            return self.ring.key_of(self.local().port_guid)
+        return self.ring.for_all or NO_MKEY
+
+    def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
+        """Return the handle for *portnum* when this route serves it, None when its own route must be found."""
+        num = port.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
+        if num > node.num_ports or num < 0:
+            raise UsageError(f"{port}: there is no port {num}, the node has {node.num_ports} port{'s' if node.num_ports != 1 else ''}")
+        if num == port.num:
+            port.path = node.path if isinstance(route, DirectedAddress) else None
+            return PortHandle(self, port, route)
+        if node.is_switch:
+            return PortHandle(self, node.port(num), route)
+        return None
+
+    def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
+        fabric = self._known or self.discover()
+        found = [
+            port
+            for other in fabric.nodes
+            if other.guid == node.guid
+            for port in other.ports.values()
+            if port.num == portnum and port.path is not None
+        ]
+        if not found:
+            raise Unreachable(self._why_not_reached(node, portnum, reached, address))
+        return found
+
+    def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Address) -> str:
+        what = (
+            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that leads to port "
+            f"{reached.num}, and a {node.type_name} answers only for the port an SMP comes in by; no route to port {portnum} was found"
+        )
+        try:
+            info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
+        except IbkeysError:
+            return f"{what}; ask it by its own LID, from its own subnet"
+        if info.port_physical_state != PortPhysicalState.LINK_UP:
+            return f"{what}: it has no link"
+        if info.lid:
+            return f"{what}; it has LID {info.lid} in another subnet (or behind a silent node): ask LID {info.lid} from there"
+        return f"{what}; it has no LID yet"
+
+    def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
+        fabric = self._known or self.discover()
+        if isinstance(address, GuidAddress):
+            ports = fabric.find_guid(address.guid)
+        else:
+            ports = [port for node in fabric.find_name(address.name) for port in node.ports.values() if port.is_end_port]
+            ports = [port for port in ports if port.node.is_switch or port.path is not None]
+        nodes = {id(port.node): port.node for port in ports}
+        if len(nodes) > 1:
+            raise AddressError(f"{address} is the {'name' if isinstance(address, NameAddress) else 'GUID'} of {len(nodes)} nodes: {_candidates(nodes.values())}")
+        return self._pick(ports, portnum, str(address))
+
+    def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
+        if not ports:
+            hint = f" ({len(self._known.troubles)} ports could not be read: see discover)" if self._known and self._known.troubles else ""
+            raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
+        node = ports[0].node
+        first = min(ports, key=lambda port: port.num)
+        num = first.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
+        if not 0 <= num <= node.num_ports:
+            raise UsageError(f"{first}: there is no port {num}, the node has {node.num_ports} port{'s' if node.num_ports != 1 else ''}")
+        port = node.port(num)
+        if not node.is_switch and port.path is None:
+            raise Unreachable(
+                f"port {num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
+                "if it is on another subnet, ask it by its LID from there"
+            )
+        return self.handle(port)
+
+    def _describe(self, node: Node, route: Route, key: MKey) -> None:
+        try:
+            text = NodeDescription(self.get(NodeDescription, 0, route, key)).node_description
+        except IbkeysError:
+            return  # a name is for the reader only: the port is known by its GUIDs, and node_desc stays unknown
+        node.description = self.node_names.get(node.guid, text)
+
+    # --- single requests -----------------------------------------------------------------------------------------
+
+    def get(self, attribute: type[Attribute], modifier: int, route: Route, key: MKey = NO_MKEY, node: object = None) -> bytes:
+        """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused."""
+
+        def task() -> Any:
+            return (yield self.client.request(Method.GET, attribute, modifier, route, node=node, m_key=key))
+
+        data: bytes = self.client.call(task())
+        return data
+
+    def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
+        """Send one SubnSet, once: it is never repeated blindly. Returns the 64 bytes the agent answered.
+
+        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same.
+        """
+
+        def task() -> Any:
+            return (yield self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0))
+
+        answer: bytes = self.client.call(task())
+        return answer
+
+    def sm_info(self, lid: int, key: MKey = NO_MKEY) -> SMInfo:
+        """Return SMInfo of the subnet manager at *lid*. Raises NoReply, MadStatusError."""
+        return SMInfo(self.get(SMInfo, 0, LidAddress(lid), key))
+
+    def close(self) -> None:
+        """Close the local port. Safe to call twice."""
+        self.umad.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(slots=True)
+class PortHandle:
+    """One port of one node, and the route on which it is asked. Every read goes to the wire.
+
+    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent.
+    """
+
+    fabric: OpenFabric
+    port: Port
+    route: Route
+
+    @property
+    def m_key(self) -> MKey:
+        """The key that is sent: that of the port, of port 0 for an external port of a switch."""
+        return self.fabric.ring.learned.get(self.port.port_guid, self.port.end_port.m_key)
+
+    @property
+    def pkeys(self) -> tuple[PKey, ...]:
+        """The P_Key table, empty entries included; as long as the port's capacity."""
+        return self.read_p_keys()
+
+    @property
+    def port_info(self) -> PortInfo:
+        """PortInfo of this port."""
+        return self.read_port_info()
+
+    @property
+    def capacity(self) -> int:
+        """Entries of the P_Key table; 0 when a switch has no tables for its external ports."""
+        if self.port.is_external and self.port.node.switch_info_raw is None:
+            self.read_switch_info()
+        capacity = self.port.capacity
+        assert capacity is not None
+        return capacity
+
+    def get(self, attribute: type[Attribute], modifier: int = 0) -> bytes:
+        """Send one SubnGet to this port's agent with its key. Raises NoReply, MadStatusError, SendRefused."""
+        return self.fabric.get(attribute, modifier, self.route, self.m_key)
+
+    def set(self, attribute: type[Attribute], modifier: int, data: bytes) -> bytes:
+        """Send one SubnSet to this port's agent with its key, once. Raises as `OpenFabric.set`."""
+        return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
+
+    def read_port_info(self) -> PortInfo:
+        """Get PortInfo; for an external port of a switch also that of port 0, which holds its LID and M_Key."""
+        own = self.port.end_port
+        if own is not self.port:
+            own.info = self.get(PortInfo, 0)
+        self.port.info = self.get(PortInfo, self.port.num)
+        return PortInfo(self.port.info)
+
+    def read_switch_info(self) -> SwitchInfo | None:
+        """Get SwitchInfo; None when the node is no switch."""
+        node = self.port.node
+        if node.is_switch:
+            node.switch_info_raw = self.get(SwitchInfo)
+        return node.switch_info
+
+    def read_p_key_block(self, block: int) -> PKeyTable:
+        """Get one block of 32 P_Keys."""
+        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
+
+    def read_p_keys(self) -> tuple[PKey, ...]:
+        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out."""
+        self.check_arrival()
+        capacity = self.capacity
+        blocks = [self.read_p_key_block(block).raw for block in range(-(-capacity // P_KEYS_PER_BLOCK))]
+        self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]
+        return self.port.p_keys or ()
+
+    def check_arrival(self) -> None:
+        """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.
+
+        Raises Unreachable when the route leads to another port, or to another node than before.
+        """
+        node = self.port.node
+        if node.is_switch:
+            return
+        arrival = NodeInfo(self.get(NodeInfo))
+        if arrival.node_guid != node.guid or arrival.local_port_num != self.port.num:
+            raise Unreachable(
+                f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node 0x{arrival.node_guid:016x}; "
+                "cabling or routing changed meanwhile: run discover and try again"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.port} ({self.route})"
+
+
+def _route_of(address: Address, reached: Port) -> Route:
+    return address if isinstance(address, LidAddress | DirectedAddress) else DirectedAddress(reached.node.path)
+
+
+def _on_route(fabric: Fabric, path: tuple[int, ...]) -> Iterator[Port]:
+    """Follow *path* along the links that a sweep proved and yield the end port where it ends."""
+    if not fabric.nodes:
+        return
+    node = fabric.nodes[0]
+    port = node.port(0) if node.is_switch else next((port for port in node.ports.values() if port.path == ()), None)
+    for hop in path:
+        out = node.ports.get(hop)
+        if out is None or out.peer is None or (not node.is_switch and out.path != ()):
+            return
+        port = out.peer
+        node = port.node
+    if port is not None:
+        yield port.end_port
+
+
+def _candidates(nodes: Any) -> str:
+    listed = [f"0x{node.guid:016x} ({node.type_name}, route {','.join(map(str, (0, *node.path)))})" for node in nodes]
+    more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""
+    return ", ".join(listed[:8]) + more + "; name one by its GUID (-G) or route (-D)"
+
+
