@@ -31,6 +31,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, PortPhysicalState
+from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import LocalPort, UmadPort
 
 
@@ -54,7 +55,11 @@ def as_address(where: Address | str | int | None) -> Address:
 
 
 class OpenFabric:
-    """A subnet as seen from one open local port. Use it as a context manager; not thread-safe."""
+    """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
+
+    ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
+    the user should hear about the files that were read.
+    """
 
     def __init__(
         self, umad: UmadPort, ring: KeyRing | None = None, timing: Timing | None = None, node_names: dict[int, str] | None = None
@@ -63,6 +68,8 @@ class OpenFabric:
         self.ring = ring or KeyRing()
         self.client = SmpClient(umad, timing)
         self.node_names = node_names or {}
+        self.stores = StorePaths(None, None)
+        self.warnings: list[str] = []
         self._known: Fabric | None = None
 
     def local(self) -> LocalPort:

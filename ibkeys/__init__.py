@@ -1,0 +1,98 @@
+"""ibkeys: show, set and check the keys of an InfiniBand subnet (P_Keys, M_Keys, Q_Keys and their violation counters).
+
+    import ibkeys
+
+    with ibkeys.open() as fabric:                   # the first active port of this host
+        print(fabric.port("0,1", 3).pkeys)          # directed route 0,1, port 3
+        for port in fabric.discover(p_keys=True).ports():
+            print(port, port.m_key_state, port.p_keys)
+
+Everything that talks to a fabric starts with `open`. Errors are those of `ibkeys.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.keys.mkey import MKey
+    from ibkeys.sim.subnet import Subnet
+    from ibkeys.umad.port import UmadPort
+
+__version__: Final = "0.1.0"
+
+
+def open(
+    backend: str = "umad",
+    *,
+    subnet: Subnet | None = None,
+    ca: str | None = None,
+    port: int | None = None,
+    at: str | None = None,
+    m_key: MKey | int | None = None,
+    security_keys: str | Path | None = None,
+    keystore: str | Path | None = None,
+    trust_topology: bool = False,
+    timeout: float = 1.0,
+    retries: int = 2,
+    outstanding: int | None = None,
+    node_name_map: str | Path | None = None,
+    wrap: Callable[[UmadPort], UmadPort] | None = None,
+) -> OpenFabric:
+    """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
+
+    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small demo
+    fabric); *subnet* is a simulated one that the caller made. *ca*, *port*: local CA and port, by default the first
+    active port, else the first with a link. *at*: the node the tool sits on in a simulated subnet.
+    *m_key* is sent to every node addressed. *security_keys*: directory with OpenSM's key files. *keystore*: key store
+    file, by default the user's own where it exists (with a simulated subnet, the one beside its state file).
+    *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
+    for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
+
+    Raises TransportError (with advice), UsageError, FileFormatError, StoreError.
+    """
+    from ibkeys.fabric.client import Timing
+    from ibkeys.fabric.names import read_node_name_map
+    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.keys.mkey import MKey
+    from ibkeys.mkeys.ring import KeySources, load_ring
+    from ibkeys.store.paths import store_paths
+
+    names = read_node_name_map(node_name_map) if node_name_map else {}
+    umad: UmadPort
+    if subnet is not None or backend.startswith("sim:"):
+        from ibkeys.umad.simulated import open_simulated, parse_spec, port_on
+
+        if subnet is not None:
+            state, umad = None, port_on(subnet, ca, port, at)
+        else:
+            spec = parse_spec(backend)
+            state, umad = spec.state, open_simulated(spec, ca, port, at)
+        paths = store_paths(simulated=True, state=state, keystore=Path(keystore) if keystore else None)
+    elif backend == "umad":
+        from ibkeys.umad.libibumad import open_port
+
+        umad = open_port(ca, port)
+        paths = store_paths(keystore=Path(keystore) if keystore else None)
+    else:
+        from ibkeys.errors import UsageError
+
+        raise UsageError(f"backend {backend!r} is not known: use umad, or sim:FILE for a simulated subnet")
+    try:
+        sources = KeySources(
+            MKey(m_key) if isinstance(m_key, int) else m_key,
+            Path(security_keys) if security_keys else None,
+            paths.keystore,
+            trust_topology,
+        )
+        ring, warnings = load_ring(sources)
+        fabric = OpenFabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names)
+    except BaseException:
+        umad.close()
+        raise
+    fabric.stores = paths
+    fabric.warnings = warnings
+    return fabric
