@@ -1,0 +1,76 @@
+"""One changing command at a time: an exclusive lock beside the files that it changes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import StoreLocked
+from ibkeys.store.sqlite import create_private_file, os_error
+
+_HOLDER_BYTES: Final = 200
+
+
+def lock_path(path: Path) -> Path:
+    """Return the lock file of *path*: ``NAME.lock`` beside the file that a symbolic link leads to."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(real.name + ".lock")
+
+
+@contextmanager
+def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
+    """Hold the lock of every one of *paths* (journal and key store); None, a store in memory, needs none.
+
+    Does not wait: raises StoreLocked naming the process and the command that hold it, StoreError when a lock file
+    cannot be made. The kernel releases the lock when the process ends, however it ends. *command* is a command's name;
+    never pass arguments, they may hold a key.
+    """
+    # The same order in every process, so that two commands with the same files never each get one of them.
+    files = sorted({lock_path(path) for path in paths if path is not None})
+    with ExitStack() as stack:
+        for file in files:
+            stack.enter_context(_locked(file, command))
+        yield
+
+
+@contextmanager
+def _locked(file: Path, command: str) -> Iterator[None]:
+    try:
+        create_private_file(file)
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise os_error(file, "lock file", error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreLocked(
+                f"{file}: another changing command is running ({_holder(descriptor)}); try again when it has ended"
+            ) from None
+        except OSError as error:
+            raise os_error(file, "lock", error) from error
+        _write_holder(descriptor, f"{os.getpid()} {command}")
+        try:
+            yield
+        finally:
+            _write_holder(descriptor, "")
+    finally:
+        os.close(descriptor)
+
+
+def _write_holder(descriptor: int, text: str) -> None:
+    # Only for the message of who comes second: a full disk must not stop the command that holds the lock.
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)
+    except OSError:
+        pass
+
+
+def _holder(descriptor: int) -> str:
+    pid, _, command = os.pread(descriptor, _HOLDER_BYTES, 0).decode("utf-8", "replace").partition(" ")
+    return f"{command}, pid {pid}" if pid.isdigit() else "unknown process"

@@ -1,0 +1,159 @@
+"""Reader of OpenSM's cache files: guid2mkey, neighbors and guid2lid of one directory.
+
+    file   := { record }
+    record := KEY blanks VALUE NEWLINE NEWLINE
+
+A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
+first of two records with the same key wins. Source: opensm osm_db_files.c and osm_db_pack.c, and files that opensm
+3.3.23 wrote. No message of this module shows any text of a file: it might be a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.sqlite import os_error
+
+MKEY_FILE: Final = "guid2mkey"
+NEIGHBORS_FILE: Final = "neighbors"
+LID_FILE: Final = "guid2lid"
+
+MAX_LINE: Final = 1023
+"""Bytes in a line, its newline included: OpenSM reads into a buffer of 1024."""
+_FIRST_MULTICAST_LID: Final = 0xC000
+_MAX_PORT: Final = 255
+_NUMBER: Final = re.compile(rb"0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*")
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class KeyFiles:
+    """What the files say.
+
+    ``m_keys`` and ``lids`` (base and top LID) go by port GUID; ``neighbors`` leads from (port GUID, port) to the other
+    end's (a switch's GUID is that of port 0). ``warnings`` are lines for the user, without any key.
+    """
+
+    m_keys: dict[int, MKey] = field(default_factory=dict)
+    neighbors: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    lids: dict[int, tuple[int, int]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_key_files(directory: Path) -> KeyFiles:
+    """Read the files of *directory*, each of which may be missing, but not all.
+
+    Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings.
+    Raises FileFormatError (a line that is no record; no file at all) and StoreError (a file that cannot be read).
+    """
+    files = KeyFiles()
+    found = [
+        _read(directory / MKEY_FILE, _guid, _m_key, files.m_keys, files.warnings),
+        _read(directory / NEIGHBORS_FILE, _guid_and_port, _guid_and_port, files.neighbors, files.warnings),
+        _read(directory / LID_FILE, _guid, _lid_range, files.lids, files.warnings),
+    ]
+    if not any(found):
+        raise FileFormatError(f"has none of OpenSM's files {MKEY_FILE}, {NEIGHBORS_FILE}, {LID_FILE}", str(directory))
+    return files
+
+
+def _read(
+    path: Path,
+    read_key: Callable[[bytes], K | None],
+    read_value: Callable[[bytes], V | None],
+    into: dict[K, V],
+    warnings: list[str],
+) -> bool:
+    """Add the records of *path* to *into*. Return whether the file is there."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise os_error(path, "key file", error) from error
+    for line, key_text, first, rest in _records(data, str(path)):
+        key, value = read_key(key_text), read_value(first)
+        if key is None:
+            problem = "its first word is not the number that it should be; record ignored"
+        elif key in into:
+            problem = "a second record for the same port; ignored, the first one counts"
+        elif value is None:
+            problem = "the value is not what this file should hold; record ignored"
+        else:
+            into[key] = value
+            if not rest:
+                continue
+            problem = "lines up to the next empty line belong to this record and are ignored; is an empty line missing?"
+        warnings.append(f"{path}:{line}: {problem}")
+    return True
+
+
+def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """Yield (line number, key, first line of the value, further lines)."""
+    record: tuple[int, bytes, bytes] | None = None
+    rest: list[bytes] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if len(line) >= MAX_LINE:
+            raise FileFormatError(f"the line is longer than {MAX_LINE - 1} bytes", path, number, MAX_LINE)
+        if record is None:
+            if line[:1] in (b" ", b"\t"):
+                raise FileFormatError("a record begins in the first column, this line with a blank", path, number, 1)
+            if line:
+                key, _, value = line.replace(b"\t", b" ").partition(b" ")
+                record, rest = (number, key, value.strip(b" ")), []
+        elif line:
+            rest.append(line)
+        else:
+            yield *record, b"\n".join(rest)
+            record = None
+    if record is not None:
+        yield *record, b"\n".join(rest)
+
+
+def _number(text: bytes, bits: int) -> int | None:
+    """Read a number as C's strtoull does with base 0: ``0x`` hexadecimal, a leading 0 octal, else decimal."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    if text[:2] in (b"0x", b"0X"):
+        value = int(text, 16)
+    elif len(text) > 1 and text[:1] == b"0":
+        value = int(text, 8)
+    else:
+        value = int(text) if len(text) <= 20 else 1 << bits
+    return value if value < 1 << bits else None
+
+
+def _guid(text: bytes) -> int | None:
+    return _number(text, 64)
+
+
+def _m_key(text: bytes) -> MKey | None:
+    value = _number(text, 64)
+    return None if value is None else MKey(value)
+
+
+def _guid_and_port(text: bytes) -> tuple[int, int] | None:
+    guid_part, colon, port_part = text.partition(b":")
+    guid = _number(guid_part, 64)
+    if guid is None or not colon or not re.fullmatch(rb"[0-9]{1,4}", port_part):
+        return None
+    port = int(port_part)
+    return (guid, port) if port <= _MAX_PORT else None
+
+
+def _lid_range(text: bytes) -> tuple[int, int] | None:
+    lids = [_number(part, 16) for part in text.split()]
+    if len(lids) != 2:
+        return None
+    base, top = lids
+    if base is None or top is None or base >= _FIRST_MULTICAST_LID or top >= _FIRST_MULTICAST_LID:
+        return None
+    return base, top

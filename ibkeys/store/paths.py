@@ -1,0 +1,54 @@
+"""Where journal and key store are unless the user names another place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
+KEYSTORE_NAME: Final = "keys.db"
+JOURNAL_NAME: Final = "journal.db"
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaths:
+    """The files of one run; None is a store in memory, gone when the run ends."""
+
+    keystore: Path | None
+    journal: Path | None
+
+
+def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
+    """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory.
+
+    A relative XDG_STATE_HOME is ignored, as the XDG base directory specification asks.
+    """
+    environ = os.environ if environ is None else environ
+    if os.geteuid() == 0 if root is None else root:
+        return SYSTEM_DIRECTORY
+    state_home = Path(environ.get("XDG_STATE_HOME", ""))
+    if not state_home.is_absolute():
+        home = environ.get("HOME")
+        state_home = (Path(home) if home else Path.home()) / ".local" / "state"
+    return state_home / "ibkeys"
+
+
+def store_paths(*, simulated: bool = False, state: Path | None = None, keystore: Path | None = None) -> StorePaths:
+    """Return the files of a run.
+
+    *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
+    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* is the user's own choice, if any.
+    """
+    if simulated:
+        own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"))
+    else:
+        directory = default_directory()
+        own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME)
+    return StorePaths(keystore or own.keystore, own.journal)
+
+
+def _beside(state: Path | None, suffix: str) -> Path | None:
+    return state.with_name(state.name + suffix) if state else None

@@ -1,0 +1,280 @@
+"""One small helper for every file that must last: SQLite with the right mode, sync, schema version and error text.
+
+A database is created with mode 0600 in a directory of mode 0700, and a file that others may read is refused. A commit
+returns only when the data and the directory are on disk (``synchronous=EXTRA``: FULL would let the last transaction
+of rollback-journal mode come back undone after a power cut). SQLite gives its ``-journal`` file the database's mode.
+
+Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays cheap.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from urllib.parse import quote
+
+from ibkeys.errors import ClosedError, StoreError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+Clock = Callable[[], datetime]
+"""Where times come from; tests and the simulator give their own."""
+
+DIRECTORY_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_BUSY_SECONDS: Final = 10.0
+
+
+def utc_now() -> datetime:
+    """Return the time of day, in UTC: the default `Clock`."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of database looks like.
+
+    ``what`` names it in messages; ``application_id`` marks its files. ``steps`` are the migrations: step n holds the
+    statements that lead from version n to n + 1, so a new file runs them all. Steps that were released never change.
+    """
+
+    what: str
+    application_id: int
+    steps: Sequence[Sequence[str]]
+
+    @property
+    def version(self) -> int:
+        """The version that this program knows, kept in ``PRAGMA user_version``."""
+        return len(self.steps)
+
+
+class Database:
+    """An open database of one `Schema`; ``path`` None is a database in memory.
+
+    With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
+    memory, which is what a command that only reads wants. Every failure is a StoreError of one line.
+
+    Synchronization: use in the thread that made it.
+    """
+
+    def __init__(self, path: Path | None, schema: Schema, create: bool = True) -> None:
+        self.path = path
+        self._what = schema.what
+        self._connection: sqlite3.Connection | None = None
+        try:
+            if path is not None and not path.exists():
+                if create:
+                    create_private_file(path)
+                else:
+                    path = None
+            if path is not None:
+                self._refuse_open_to_others(path)
+        except OSError as error:
+            raise os_error(path, self._what, error) from error
+        with self._plain_errors():
+            self._connection = _connect(path)
+            try:
+                self._check_kind(schema)
+                self._migrate(schema)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the database. May be called twice."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT."""
+        with self._plain_errors():
+            return self._open_connection().execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it."""
+        with self._plain_errors():
+            connection = self._open_connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise ClosedError(f"the {self._what} was used after it was closed")
+        return self._connection
+
+    def _check_kind(self, schema: Schema) -> None:
+        connection = self._open_connection()
+        found = connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if found != schema.application_id and (found or tables):
+            raise StoreError(f"{self.path}: is a database, but no ibkeys {self._what}; name another file")
+
+    def _migrate(self, schema: Schema) -> None:
+        if self._version() == schema.version:
+            return
+        with self.transaction() as connection:
+            version = self._version()
+            if version > schema.version:
+                known = f"this ibkeys knows up to {schema.version}, use a newer one"
+                raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
+            for step in schema.steps[version:]:
+                for statement in step:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {schema.application_id}")
+            connection.execute(f"PRAGMA user_version = {schema.version}")
+
+    def _version(self) -> int:
+        return int(self._open_connection().execute("PRAGMA user_version").fetchone()[0])
+
+    def _refuse_open_to_others(self, path: Path) -> None:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreError(f"{path}: is no regular file, so no {self._what}")
+        if status.st_mode & _OTHERS:
+            mode = stat.S_IMODE(status.st_mode)
+            raise StoreError(
+                f"{path}: other users may read or write this {self._what} (mode {mode:04o}); chmod 600 it, and "
+                "consider its secrets known"
+            )
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        import sqlite3
+
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return _SQLITE_ADVICE.get(code, "{what}: {error}").format(what=self._what, error=error)
+
+
+class Store:
+    """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
+
+    ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
+    """
+
+    schema: ClassVar[Schema]
+
+    def __init__(self, path: Path | None, *, create: bool = True, clock: Clock = utc_now) -> None:
+        self._database = Database(path, self.schema, create)
+        self._clock = clock
+
+    @property
+    def path(self) -> Path | None:
+        """The file, or None for a store in memory."""
+        return self._database.path
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# Primary result codes of SQLite (sqlite3.h); the module's constants would need it imported here.
+_SQLITE_ADVICE: Final = {
+    5: "the {what} is in use by another program; try again when it has finished",
+    8: "the {what} cannot be written: file, directory or file system is read-only",
+    10: "the {what} could not be read or written ({error}); nothing was changed that depends on it",
+    11: "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file",
+    13: "no space left for the {what}; nothing was changed that depends on it",
+    14: "the {what} cannot be opened: check the permissions of file and directory",
+    26: "is no database, so no {what}; name another file",
+}
+
+
+def os_error(path: Path | None, what: str, error: OSError) -> StoreError:
+    """Return the StoreError for a failed system call on *path*."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"{path}: no space left for the {what}")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreError(
+            f"{path}: the {what} cannot be opened or made here: {error.strerror}; name another file, or be root"
+        )
+    return StoreError(f"{path}: {what}: {error.strerror or error}")
+
+
+def create_private_file(path: Path) -> None:
+    """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
+
+    A file that somebody else made meanwhile is left as it is. Raises OSError.
+    """
+    _make_directory(path.parent)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    except FileExistsError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    _sync_directory(path.parent)
+
+
+def _make_directory(directory: Path) -> None:
+    missing = []
+    while not directory.exists():
+        missing.append(directory)
+        directory = directory.parent
+    for made in reversed(missing):
+        made.mkdir(DIRECTORY_MODE, exist_ok=True)
+        _sync_directory(made.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    import sqlite3
+
+    # mode=rw: SQLite never makes the file itself, so its mode is always ours.
+    name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode=rw"
+    connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
+    connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def timestamp(clock: Clock) -> str:
+    """Return the clock's time as ISO 8601 in UTC, to the second: ``2026-11-20T09:30:00Z``."""
+    return clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def guid_text(guid: int) -> str:
+    """Return a GUID as it is kept in a database: ``0x`` and 16 digits (SQLite's integers are signed)."""
+    return f"0x{guid:016x}"
+
+
+def guid_number(text: str) -> int:
+    """Return the GUID that `guid_text` made *text* of."""
+    return int(text, 16)

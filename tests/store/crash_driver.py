@@ -1,0 +1,100 @@
+"""Run by test_crash.py: a process that dies at its n-th step, for every n, each time in a directory of its own.
+
+A step is each file that is opened or directory that is made, and each SQL statement. What a method promised when it
+returned is noted in the file ``promised``: the names of the keys that must be found from then on. ``end`` says how many
+steps there are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.store import sqlite
+from ibkeys.store.journal import Image, Journal
+from ibkeys.store.keystore import KeyStore
+
+CRASHED = 77
+KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
+PORT_GUID = 0x0002C90300A1B2C3
+
+steps_left = -1  # negative: not counting
+
+
+def step(*_: object) -> None:
+    global steps_left
+    if steps_left == 0:
+        os._exit(CRASHED)
+    steps_left -= 1
+
+
+def audit(event: str, arguments: tuple[object, ...]) -> None:
+    if steps_left >= 0 and event in ("open", "os.mkdir", "sqlite3.connect"):
+        step()
+
+
+def promise(directory: Path, text: str) -> None:
+    global steps_left
+    kept, steps_left = steps_left, -1
+    with (directory / "promised").open("a") as file:
+        file.write(text)
+    steps_left = kept
+
+
+def use_key_store(directory: Path) -> None:
+    store = KeyStore(directory / "made" / "keys.db")
+    first = store.put_pending(1, PORT_GUID, 1, KEYS["B"], 2, 60, KEYS["A"])
+    promise(directory, "AB")
+    store.promote(first)
+    second = store.put_pending(1, PORT_GUID, 1, KEYS["C"], 2, 60, KEYS["B"])
+    promise(directory, "C")
+    store.abandon(second)
+    store.put_pending(1, PORT_GUID, 1, KEYS["D"], 2, 60, None)
+    promise(directory, "D")
+    store.close()
+
+
+def use_journal(directory: Path) -> None:
+    with Journal(directory / "journal.db") as journal, journal.operation("pkey-set") as operation:
+        for number in range(4):
+            image = Image(1, 2, "n", "ca", 1, 1, "P_KeyTable", number, bytes(64), b"\xff" * 64)
+            [entry] = operation.record_all([image])
+            promise(directory, str(number))
+            entry.done()
+
+
+def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
+    global steps_left
+    connect = sqlite._connect
+
+    def traced(path: Path | None) -> object:
+        connection = connect(path)
+        connection.set_trace_callback(step)
+        return connection
+
+    sqlite._connect = traced  # type: ignore[assignment]
+    sys.addaudithook(audit)
+    import sqlite3  # noqa: F401  (its own files are not steps)
+
+    for number in count():
+        place = directory / str(number)
+        place.mkdir()
+        child = os.fork()
+        if child == 0:
+            steps_left = number
+            work(place)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == 0:
+            (directory / "end").write_text(str(number))
+            return
+        if code != CRASHED:
+            raise SystemExit(f"step {number} ended with {code}")
+
+
+if __name__ == "__main__":
+    crash_everywhere(Path(sys.argv[2]), {"keys": use_key_store, "journal": use_journal}[sys.argv[1]])

@@ -1,0 +1,59 @@
+"""A crash at any step leaves a store that opens and has every key, or before-image, that was promised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.journal import Journal
+from ibkeys.store.keystore import KeyStore
+
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("crash_driver.py")
+KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
+PORT_GUID = 0x0002C90300A1B2C3
+
+
+def crash_points(kind: str, directory: Path) -> list[Path]:
+    """Let the driver crash at every step; return the directories it left, the last one of a run to the end."""
+    command = [sys.executable, str(DRIVER), kind, str(directory)]
+    subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, check=True)
+    last = int((directory / "end").read_text())
+    return [directory / str(number) for number in range(last + 1)]
+
+
+def promised(place: Path) -> str:
+    file = place / "promised"
+    return file.read_text() if file.exists() else ""
+
+
+def test_every_promised_key_is_found_after_a_crash_at_any_step(tmp_path: Path) -> None:
+    places = crash_points("keys", tmp_path)
+    assert len(places) > 40
+    assert promised(places[0]) == ""
+    assert promised(places[-1]) == "ABCD"
+    for place in places:
+        with KeyStore(place / "made" / "keys.db") as store:
+            found = set(store.keys_for(PORT_GUID))
+            assert {KEYS[name] for name in promised(place)} <= found <= set(KEYS.values())
+            store.promote(store.put_pending(1, PORT_GUID, 1, MKey(5), 2, 60, None))
+            assert store.keys_for(PORT_GUID)[0] == MKey(5)
+            assert store._database.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path: Path) -> None:
+    places = crash_points("journal", tmp_path)
+    assert len(places) > 20
+    for place in places:
+        with Journal(place / "journal.db") as journal:
+            operations = journal.list_operations()
+            entries = journal.entries(operations[0].id) if operations else []
+            modifiers = [entry.image.attribute_modifier for entry in entries]
+            assert modifiers == list(range(len(modifiers)))
+            assert len(promised(place)) <= len(modifiers) <= len(promised(place)) + 1
+            if place is not places[-1]:
+                assert all(operation.state in ("open", "done") for operation in operations)
+    [operation] = Journal(places[-1] / "journal.db").list_operations()
+    assert operation.state == "done"

@@ -1,0 +1,201 @@
+"""The journal: what was overwritten, on disk before it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.errors import EncodeError, StoreError
+from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord
+from ibkeys.store.sqlite import Clock
+
+BEFORE, AFTER = bytes(range(64)), bytes(64)
+
+
+def image(**changes: Any) -> Image:
+    values: dict[str, Any] = {
+        "node_guid": 0x0002C90300A1B2C3,
+        "port_guid": 0xFFFF_FFFF_FFFF_FFFE,
+        "node_desc": "node-ü HCA-1",
+        "node_type": "ca",
+        "port": 1,
+        "lid": 7,
+        "attribute": "P_KeyTable",
+        "attribute_modifier": 0xFFFF_0001,
+        "before": BEFORE,
+        "after": AFTER,
+    }
+    return Image(**(values | changes))
+
+
+def record(operation: Operation, **changes: Any) -> Entry:
+    [entry] = operation.record_all([image(**changes)])
+    return entry
+
+
+def run_until(journal: Journal, error: BaseException) -> None:
+    """An operation whose only entry is done when *error* comes."""
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+        raise error
+
+
+def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> Clock:
+    def times() -> Iterator[datetime]:
+        now = start
+        while True:
+            yield now
+            now += timedelta(seconds=1)
+
+    source = times()
+    return lambda: next(source)
+
+
+def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path, clock=ticking()) as journal, journal.operation("pkey-set") as operation:
+        entry = operation.record(
+            node_guid=1,
+            port_guid=2,
+            node_desc="sw",
+            node_type="switch",
+            port=3,
+            lid=4,
+            attribute="P_KeyTable",
+            attribute_modifier=0x30000,
+            before=BEFORE,
+            after=AFTER,
+            key_ref=None,
+        )
+        other = Journal(path, create=False)
+        assert other.list_operations() == [OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1)]
+        [kept] = other.entries(1)
+        assert kept.status == "pending"
+        assert kept.image == Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)
+        entry.done()
+        assert entry.status == "done"
+        assert other.entries(1)[0].status == "done"
+    assert Journal(path).list_operations() == [
+        OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1)
+    ]
+
+
+def test_everything_of_an_image_survives_the_file(tmp_path: Path) -> None:
+    images = [image(), image(port=2, key_ref=41), image(attribute="PortInfo", before=AFTER, after=bytes(8) + bytes(56))]
+    with Journal(tmp_path / "j") as journal, journal.operation("mkey-set") as operation:
+        operation.record_all(images[:2])
+        operation.record_all([])
+        operation.record_all(images[2:])
+    kept = Journal(tmp_path / "j").entries(1)
+    assert [entry.image for entry in kept] == images
+    assert [(entry.operation, entry.sequence) for entry in kept] == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_operation_that_changed_nothing_leaves_no_trace() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-add") as operation:
+        assert operation.record_all([]) == []
+    assert operation.id is None
+    assert journal.list_operations() == []
+
+
+def test_operation_is_done_only_when_all_its_entries_are() -> None:
+    journal = Journal(None)
+    with journal.operation("counters-clear") as operation:
+        first, second, _ = operation.record_all([image(port=port) for port in (1, 2, 3)])
+        operation.settle([first, second], "done")
+    with journal.operation("counters-clear") as operation:
+        record(operation).failed()
+    with journal.operation("counters-clear") as operation:
+        operation.settle(operation.record_all([image(), image()]), "done")
+    assert [(line.id, line.state, line.ports) for line in journal.list_operations()] == [
+        (1, "failed", 3),
+        (2, "failed", 1),
+        (3, "done", 1),
+    ]
+
+
+def test_error_in_the_command_makes_the_operation_failed() -> None:
+    journal = Journal(None)
+    with pytest.raises(TimeoutError):
+        run_until(journal, TimeoutError())
+    assert journal.list_operations()[0].state == "failed"
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_interrupted_operation_stays_open_to_be_resumed_or_undone(interrupt: type[BaseException]) -> None:
+    journal = Journal(None)
+    with pytest.raises(interrupt):
+        run_until(journal, interrupt())
+    [line] = journal.list_operations()
+    assert (line.state, line.finished) == ("open", None)
+
+
+def test_undone_is_a_state_of_its_own() -> None:
+    journal = Journal(None, clock=ticking())
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    assert operation.id is not None
+    journal.set_state(operation.id, "undone")
+    assert journal.list_operations()[0].state == "undone"
+    assert journal.list_operations()[0].finished == "2026-11-20T09:00:02Z"
+
+
+def test_unknown_operation_is_one_line() -> None:
+    for ask in (lambda: Journal(None).entries(9), lambda: Journal(None).set_state(9, "undone")):
+        with pytest.raises(StoreError, match="no operation 9"):
+            ask()
+
+
+@pytest.mark.parametrize("blob", ["before", "after"])
+@pytest.mark.parametrize("at", range(8))
+def test_port_info_with_an_m_key_is_refused(blob: str, at: int) -> None:
+    with pytest.raises(EncodeError) as error:
+        image(
+            attribute="PortInfo", **({"before": AFTER, "after": AFTER} | {blob: bytes(at) + b"\xa7" + bytes(63 - at)})
+        )
+    assert "a7" not in str(error.value)
+    assert "167" not in str(error.value)
+
+
+def test_m_key_bytes_are_no_secret_in_a_p_key_table() -> None:
+    assert image(before=b"\xff" * 64).before[:8] == b"\xff" * 8
+
+
+@pytest.mark.parametrize("attribute", ["portinfo", "SMInfo", "Notice", ""])
+def test_attribute_that_no_command_writes_is_refused(attribute: str) -> None:
+    with pytest.raises(EncodeError):
+        image(attribute=attribute)
+
+
+@pytest.mark.parametrize("size", [0, 63, 65, 256])
+def test_blob_of_another_length_is_refused(size: int) -> None:
+    with pytest.raises(EncodeError, match=f"{size} given"):
+        image(before=bytes(size))
+
+
+def test_failure_to_close_the_operation_does_not_hide_what_went_wrong_first(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+
+    def run(error: Exception | None) -> None:
+        journal._database.query("PRAGMA query_only = OFF")
+        with journal.operation("pkey-set") as operation:
+            record(operation)
+            journal._database.query("PRAGMA query_only = ON")
+            if error:
+                raise error
+
+    with pytest.raises(KeyError):
+        run(KeyError())
+    with pytest.raises(StoreError, match="read-only"):
+        run(None)
+
+
+def test_an_entry_says_what_it_is() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        assert repr(record(operation)) == "<Entry 1.0 P_KeyTable of 0x0002c90300a1b2c3 port 1: pending>"

@@ -1,0 +1,294 @@
+"""The helper under journal and key store: modes, versions, one-line errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import ClosedError, StoreError
+from ibkeys.store import sqlite
+from ibkeys.store.journal import Journal
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.sqlite import Database, Schema, guid_number, guid_text, timestamp
+
+ONE = Schema("test store", 0x1234, (("CREATE TABLE a (x INTEGER)",),))
+TWO = Schema(
+    "test store", 0x1234, (*ONE.steps, ("ALTER TABLE a ADD COLUMN y TEXT DEFAULT 'new'", "CREATE TABLE b (z)"))
+)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def one_line(error: pytest.ExceptionInfo[StoreError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_file_is_private_and_so_are_the_directories_made_for_it(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "made" / "too" / "a.db"
+    before = os.umask(umask)
+    try:
+        Database(path, ONE).close()
+    finally:
+        os.umask(before)
+    assert mode(path) == 0o600
+    assert mode(path.parent) == mode(path.parent.parent) == 0o700
+
+
+def test_sqlites_own_journal_file_is_private_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    before = os.umask(0)
+    try:
+        database = Database(path, ONE)
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO a VALUES (1)")
+            others = [file for file in tmp_path.iterdir() if file != path]
+            assert others, "SQLite keeps its rollback journal beside the file"
+            assert [mode(file) for file in others] == [0o600] * len(others)
+    finally:
+        os.umask(before)
+    database.close()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("bad", [0o640, 0o604, 0o620, 0o602, 0o644, 0o666])
+@pytest.mark.parametrize("store", [KeyStore, Journal])
+def test_file_that_others_can_read_or_write_is_refused_with_advice(
+    tmp_path: Path, store: type[KeyStore | Journal], bad: int
+) -> None:
+    path = tmp_path / "a.db"
+    store(path).close()
+    path.chmod(bad)
+    for create in (True, False):
+        with pytest.raises(StoreError) as error:
+            store(path, create=create)
+        assert "chmod 600" in one_line(error)
+        assert f"{bad:04o}" in one_line(error)
+
+
+def test_every_commit_is_synced_to_the_disk() -> None:
+    database = Database(None, ONE)
+    assert database.query("PRAGMA synchronous") == [(3,)]  # EXTRA
+
+
+def test_new_file_runs_all_migrations_and_an_old_one_only_those_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    old = Database(path, ONE)
+    with old.transaction() as connection:
+        connection.execute("INSERT INTO a VALUES (7)")
+    old.close()
+    assert Database(path, TWO).query("SELECT x, y FROM a") == [(7, "new")]
+    assert Database(path, TWO).query("PRAGMA user_version") == [(2,)]
+    assert Database(None, TWO).query("SELECT * FROM b") == []
+
+
+def test_failing_migration_leaves_the_old_version(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Database(path, ONE).close()
+    broken = Schema("test store", 0x1234, (*ONE.steps, ("CREATE TABLE c (x)", "CREATE TABLE c (x)")))
+    with pytest.raises(StoreError):
+        Database(path, broken)
+    tables = "SELECT name FROM sqlite_master"
+    assert Database(path, ONE).query(tables) == [("a",)]
+
+
+def test_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Database(path, TWO).close()
+    with pytest.raises(StoreError) as error:
+        Database(path, ONE)
+    assert "schema 2; this ibkeys knows up to 1" in one_line(error)
+
+
+def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"guid2mkey or something else\n" * 50)
+    path.chmod(0o600)
+    with pytest.raises(StoreError) as error:
+        KeyStore(path)
+    assert "is no database" in one_line(error)
+    assert path.read_bytes().startswith(b"guid2mkey")
+
+
+def test_database_of_another_program_or_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Journal(path).close()
+    with pytest.raises(StoreError) as error:
+        KeyStore(path)
+    assert "no ibkeys key store" in one_line(error)
+    foreign = tmp_path / "foreign.db"
+    connection = sqlite3.connect(foreign)
+    connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    foreign.chmod(0o600)
+    with pytest.raises(StoreError) as error:
+        KeyStore(foreign)
+    assert "no ibkeys key store" in one_line(error)
+
+
+def test_damaged_file_is_one_line_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    KeyStore(path).close()
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as error:
+        KeyStore(path).rows()
+    assert "damaged" in one_line(error)
+
+
+def test_directory_and_device_are_no_store(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/null")):
+        with pytest.raises(StoreError) as error:
+            KeyStore(path)
+        assert "no regular file" in one_line(error)
+
+
+def test_path_below_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError) as error:
+        KeyStore(tmp_path / "file" / "keys.db")
+    assert str(tmp_path) in one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.EACCES, "be root"), (errno.EROFS, "be root"), (errno.ENOSPC, "no space left"), (errno.EIO, "Input/output")],
+)
+def test_failure_to_make_the_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError) as error:
+        KeyStore(tmp_path / "keys.db")
+    assert words in one_line(error)
+
+
+def test_full_disk_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "a.db", ONE)
+    pages = database.query("PRAGMA page_count")[0][0]
+    database.query(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        with database.transaction() as connection:
+            connection.executemany("INSERT INTO a VALUES (?)", [(2**60 + n,) for n in range(2000)])
+
+    with pytest.raises(StoreError) as error:
+        fill()
+    assert "no space left" in one_line(error)
+    assert database.query("SELECT count(*) FROM a") == [(0,)]
+
+
+def test_failing_write_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    database = Database(path, ONE)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill() -> None:
+        with database.transaction() as connection:
+            connection.executemany("INSERT INTO a VALUES (?)", [(2**60 + n,) for n in range(2000)])
+
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, limits[1]))
+        with pytest.raises(StoreError) as error:
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert "could not be read or written" in one_line(error)
+    assert database.query("SELECT count(*) FROM a") == [(0,)]
+    assert Database(path, ONE).query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_file_held_by_another_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)
+    database = Database(tmp_path / "a.db", ONE)
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError) as error, database.transaction():
+        pass
+    assert "in use by another program" in one_line(error)
+    other.close()
+
+
+def test_exception_in_a_transaction_undoes_all_of_it() -> None:
+    database = Database(None, ONE)
+
+    def fail() -> None:
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO a VALUES (1)")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert database.query("SELECT * FROM a") == []
+
+
+@pytest.mark.parametrize("store", [KeyStore, Journal])
+def test_reading_command_makes_no_file(tmp_path: Path, store: type[KeyStore | Journal]) -> None:
+    path = tmp_path / "state" / "a.db"
+    with store(path, create=False) as opened:
+        assert opened.path == path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_works_where_nothing_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Database(path, ONE).close()
+    path.chmod(0o400)
+    tmp_path.chmod(0o500)
+    try:
+        assert Database(path, ONE, create=False).query("SELECT * FROM a") == []
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_close_twice_is_fine_and_use_afterwards_is_an_error() -> None:
+    store = KeyStore(None)
+    store.close()
+    store.close()
+    with pytest.raises(ClosedError):
+        store.rows()
+
+
+def test_names_with_odd_characters_are_plain_file_names(tmp_path: Path) -> None:
+    path = tmp_path / "a ?mode=memory#%41 ü.db"
+    KeyStore(path).close()
+    assert path.stat().st_size > 0
+
+
+def test_importing_the_rooms_modules_does_not_import_sqlite3() -> None:
+    modules = "ibkeys.store.sqlite, ibkeys.store.journal, ibkeys.store.keystore, ibkeys.store.paths, ibkeys.store.lock"
+    program = f"import sys, {modules}; sys.exit('sqlite3' in sys.modules)"
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, check=False).returncode == 0
+
+
+def test_times_are_utc_whatever_the_clock_says() -> None:
+    east = timezone(timedelta(hours=2))
+    assert timestamp(lambda: datetime(2026, 11, 20, 11, 30, 5, 999, east)) == "2026-11-20T09:30:05Z"
+    assert sqlite.utc_now().tzinfo is UTC
+
+
+@pytest.mark.parametrize("guid", [0, 1, 0x0002C90300A1B2C3, 2**63, 2**64 - 1])
+def test_guids_of_all_64_bits_survive(guid: int) -> None:
+    assert len(guid_text(guid)) == 18
+    assert guid_number(guid_text(guid)) == guid
