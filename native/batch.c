@@ -81,8 +81,9 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, i
 		/* only the first one waits: select() and epoll do not work on libumad2sim's descriptors */
 		result = umad_recv(fd, umad, &length, n ? 0 : timeout_ms);
 		if (result < 0) {
-			/* umad_recv() says EIO when poll() was interrupted; errno has the truth */
-			error = result == -ETIMEDOUT ? EAGAIN : errno ? errno : -result;
+			/* umad_recv() says EIO when poll() was interrupted; errno has the truth. libumad2sim's poll() may
+			 * also fail for nothing, without an errno */
+			error = result == -ETIMEDOUT ? EAGAIN : errno ? errno : result == -EIO ? EINTR : -result;
 			if (error == ENOSPC && !n)
 				row[IBKEYS_RECV_LENGTH] = length;
 			break;

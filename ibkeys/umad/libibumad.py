@@ -8,7 +8,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Sequence
-from itertools import chain
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -34,6 +34,10 @@ MAD_SIZE = 256
 SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE, SUBN_ADM = 0x01, 0x81, 0x03
 
 _SLOTS = 256  # MADs that one receive call brings at most
+# With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
+# replies are not read never ends: ibsim with its preload library does so with some 500.
+_MUCH, _CHUNK = 256, 64
+_MOMENT_MS = 20
 _GONE = {errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, errno.EPIPE}
 
 
@@ -62,11 +66,12 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
 
 
 class _Device:
-    """One descriptor of libibumad with its agents. Closed once: by close(), by the collector, or at exit."""
+    """One descriptor of libibumad with its agents. Closed once: by close(), the collector, or the kernel at exit."""
 
     def __init__(self, ca_name: str, port: int) -> None:
         self.ffi, self.lib = binding()
         self.where = f"{ca_name} port {port}"
+        self.ffi.errno = 0
         fd = self.lib.umad_open_port(ca_name.encode(), port)
         if fd < 0:
             # -EIO says only that open() failed; errno has the reason
@@ -75,6 +80,7 @@ class _Device:
         self.fd = fd
         self.agents = self.ffi.new("int32_t[256]", [-1] * 256)
         self.close = weakref.finalize(self, self.lib.umad_close_port, fd)
+        self.close.atexit = False
 
     def register(self, mgmt_class: int, class_version: int, methods: Sequence[int]) -> None:
         ffi, lib = self.ffi, self.lib
@@ -88,6 +94,7 @@ class _Device:
             words[method // bits] |= 1 << method % bits
         # version 1: the kernel puts an SA answer of many segments together. Other classes have no RMPP
         rmpp_version = 1 if mgmt_class == SUBN_ADM else 0
+        ffi.errno = 0
         agent = lib.umad_register(self.fd, mgmt_class, class_version, rmpp_version, mask)
         reason = ffi.errno
         if agent < 0:
@@ -111,6 +118,8 @@ class LibibumadPort:
         self._ffi, self._lib = self._smi.ffi, self._smi.lib
         self._mads = self._ffi.new("uint8_t[]", _SLOTS * MAD_SIZE)
         self._mads_buffer = self._ffi.buffer(self._mads)
+        self._early: list[Incoming] = []  # taken while sending
+        self._on_the_way = 0  # requests without a reply so far, or nearly: unsolicited MADs count as replies
         self._rows = self._ffi.new("int32_t[]", _SLOTS * self._lib.IBKEYS_RECV_COLUMNS)
         try:
             for mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE):
@@ -132,6 +141,11 @@ class LibibumadPort:
 
     def close(self) -> None:
         """Give the device back. Safe to call twice."""
+        if self._smi is not None:
+            # libumad2sim crashes on a reply for a descriptor that was just closed: let the last ones come in
+            with suppress(TransportError):
+                while self._on_the_way and self._take(self._smi, _MOMENT_MS):
+                    pass
         for device in (self._smi, self._gsi):
             if device is not None:
                 device.close()
@@ -175,14 +189,26 @@ class LibibumadPort:
         Raises DeviceGone, ClosedError; UsageError for a class without an agent; EncodeError for a value out of range.
         """
         smi = self._device()
-        if not batch:
-            return []
-        if self._gsi is None:
-            return self._send(smi, batch, range(len(batch)))
-        smps = [n for n, out in enumerate(batch) if out.qpn == 0]
-        gmps = [n for n, out in enumerate(batch) if out.qpn != 0]
-        failures = self._send(smi, [batch[n] for n in smps], smps) if smps else []
-        failures += self._send(self._gsi, [batch[n] for n in gmps], gmps) if gmps else []
+        failures: list[SendFailure] = []
+        for start in range(0, len(batch), _CHUNK):
+            while self._on_the_way >= _MUCH and (came := self._take(smi, _MOMENT_MS)):
+                self._early += came
+            places = range(start, min(start + _CHUNK, len(batch)))
+            if self._gsi is None:
+                unsent = self._send(smi, batch[start : start + _CHUNK], places)
+            else:
+                unsent = self._send_both(smi, self._gsi, batch, places)
+            self._on_the_way += len(places) - len(unsent)
+            failures += unsent
+        return failures
+
+    def _send_both(
+        self, smi: _Device, gsi: _Device, batch: Sequence[Outgoing], places: Sequence[int]
+    ) -> list[SendFailure]:
+        failures = []
+        for device, qp in ((smi, 0), (gsi, 1)):
+            mine = [place for place in places if (batch[place].qpn != 0) == qp]
+            failures += self._send(device, [batch[place] for place in mine], mine) if mine else []
         return sorted(failures)
 
     def _send(self, device: _Device, batch: Sequence[Outgoing], places: Sequence[int]) -> list[SendFailure]:
@@ -190,7 +216,7 @@ class LibibumadPort:
         mads, lids, timeouts, qpns, qkeys, sls, pkey_indexes = zip(*batch, strict=True)
         try:
             # one flat array, column by column as batch.h numbers them
-            columns = array("I", chain(map(len, mads), lids, timeouts, qpns, qkeys, sls, pkey_indexes))
+            columns = array("I", [*map(len, mads), *lids, *timeouts, *qpns, *qkeys, *sls, *pkey_indexes])
         except (OverflowError, TypeError) as error:
             raise EncodeError(f"a MAD's address or timeout is no 32-bit number: {error}") from None
         errors = ffi.new("int32_t[]", count)
@@ -222,6 +248,9 @@ class LibibumadPort:
         Raises DeviceGone, ClosedError.
         """
         smi = self._device()
+        if self._early:
+            early, self._early = self._early, []
+            return early
         deadline = time.monotonic() + timeout
         while True:
             # rounded up: a wait that ends too early would be asked for again at once
@@ -240,6 +269,7 @@ class LibibumadPort:
         """Return what came, or None when a signal ended the wait."""
         count = self._lib.ibkeys_recv_batch(device.fd, self._mads, MAD_SIZE, self._rows, _SLOTS, milliseconds)
         if count > 0:
+            self._on_the_way = max(0, self._on_the_way - count)
             rows = self._ffi.unpack(self._rows, count * 4)
             data = self._mads_buffer[: count * MAD_SIZE]
             starts = range(0, count * MAD_SIZE, MAD_SIZE)

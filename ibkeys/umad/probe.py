@@ -1,0 +1,114 @@
+"""What of the real stack is there on this host: the checks behind ``ibkeys doctor``. Nothing is sent or changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys.errors import LibraryMissing
+from ibkeys.umad import devices
+from ibkeys.umad.port import LocalCa, LocalPort
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at. ``ok`` is None when it cannot be told; ``advice`` is empty when none is needed."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    advice: str = ""
+
+
+def probe(
+    root: Path = Path("/"),
+    binding: Callable[[], object] = devices.binding,
+    list_cas: Callable[[], Sequence[LocalCa]] = devices.list_cas,
+) -> list[Check]:
+    """Return what is there of library, kernel module, device files, channel adapters and ports, in that order.
+
+    Reads directories under *root*; the channel adapters come from *list_cas*, which asks libibumad. Needs no
+    privileges.
+    """
+    checks = [_library(binding), _class(root), _module(root), _device_files(root)]
+    if not checks[0].ok:
+        return [*checks, Check("channel adapters", None, "cannot be listed without libibumad")]
+    cas = list_cas()
+    if not cas:
+        return [*checks, Check("channel adapters", False, "none with InfiniBand", "is the HCA's driver loaded? lspci")]
+    for ca in cas:
+        kind = {1: "CA", 2: "switch", 3: "router"}.get(ca.node_type, f"type {ca.node_type}")
+        detail = f"{kind} {ca.ca_type} firmware {ca.fw_version} node GUID {ca.node_guid:#018x}"
+        checks.append(Check(f"channel adapter {ca.name}", True, detail))
+        checks += [_port(port) for port in ca.ports]
+    return checks
+
+
+def _listdir(root: Path, path: str) -> list[str] | None:
+    # os.listdir, because it is what libumad2sim sees
+    try:
+        return sorted(os.listdir(root / path.lstrip("/")))
+    except OSError:
+        return None
+
+
+def _library(binding: Callable[[], object]) -> Check:
+    try:
+        binding()
+    except LibraryMissing as error:
+        said, _, advice = str(error).partition(": apt-get ")
+        return Check("libibumad", False, said, f"apt-get {advice}" if advice else "")
+    return Check("libibumad", True, "ibkeys' extension is built and libibumad is loaded")
+
+
+def _class(root: Path) -> Check:
+    names = _listdir(root, devices.SYS_INFINIBAND)
+    if names:
+        return Check("RDMA devices", True, f"{devices.SYS_INFINIBAND}: {', '.join(names)}")
+    detail = f"{devices.SYS_INFINIBAND} is {'empty' if names is not None else 'not there'}"
+    return Check(
+        "RDMA devices", False, detail, "no HCA, or its driver is not loaded: lspci, then modprobe mlx5_ib (or its kind)"
+    )
+
+
+def _module(root: Path) -> Check:
+    names = _listdir(root, devices.SYS_INFINIBAND_MAD)
+    if names is not None and "abi_version" in names:
+        return Check("kernel module ib_umad", True, f"{devices.SYS_INFINIBAND_MAD}/abi_version is there")
+    detail = f"no {devices.SYS_INFINIBAND_MAD}/abi_version"
+    return Check("kernel module ib_umad", False, detail, "modprobe ib_umad")
+
+
+def _device_files(root: Path) -> Check:
+    folder = "/dev/infiniband"
+    umads = [name for name in _listdir(root, folder) or [] if name.startswith("umad")]
+    if not umads:
+        if "umad2sim" in os.environ.get("LD_PRELOAD", ""):
+            return Check("device files", None, "simulated by libumad2sim: there are no files to look at")
+        return Check(
+            "device files", False, f"no {folder}/umad*", "modprobe ib_umad; in a container, pass the devices on"
+        )
+    closed = [name for name in umads if not os.access(root / folder.lstrip("/") / name, os.R_OK | os.W_OK)]
+    if closed:
+        detail = f"{folder}: this user may not open {', '.join(closed)}"
+        return Check("device files", False, detail, "run as root: who may send SMPs controls the fabric")
+    return Check("device files", True, f"{folder}: {', '.join(umads)}, readable and writable")
+
+
+def _port(port: LocalPort) -> Check:
+    name = f"port {port.ca_name}/{port.port}"
+    state = devices.STATES.get(port.state, f"state {port.state}")
+    link = "up" if port.phys_state == devices.LINK_UP else "down"
+    detail = f"{state}, link {link}, {port.link_layer}, LID {port.base_lid}"
+    if port.link_layer not in devices.INFINIBAND:
+        return Check(name, None, detail, "an Ethernet port has no subnet management")
+    if port.capability_mask & devices.IS_SM_DISABLED:
+        advice = "a virtual function: send SMPs from the host that owns the HCA"
+        return Check(name, False, f"{detail}, may not send SMPs", advice)
+    if port.phys_state != devices.LINK_UP:
+        return Check(name, None, detail, "no link: is there a cable, and is the other end on?")
+    if port.state != devices.ACTIVE:
+        return Check(name, None, detail, "the link waits for a subnet manager")
+    return Check(name, True, f"{detail}, SM LID {port.sm_lid}")

@@ -1,0 +1,260 @@
+"""Real programs on a simulated fabric: starts ibsim, runs commands through ibsim-run, OpenSM and smpquery included.
+
+A client whose server is gone waits for ever, so everything here has a time limit. A tool that is missing fails the
+test with the line that installs it: a test that did not run must not look green.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+INSTALL = "apt-get install ibsim-utils libumad2sim0 opensm infiniband-diags"
+START_TIMEOUT = 60.0  # seconds for ibsim to read its net file
+RUN_TIMEOUT = 60.0  # seconds for one client
+
+# The node that clients sit on, for each fabric of the corpus; without it that is the file's first record.
+SIM_HOSTS = {
+    "two-switch.net": "H-0002c903000a1010",
+    "dual-home.net": "H-248a070300b10100",
+    "ring-router.net": "H-506b4b0300500020",
+    "dualport64.net": "H-b8cef60300100000",
+    "torus444.net": "H-b8cef60300100000",
+    "ft648.net": "H-b8cef60300100000",
+    "ft2048.net": "H-b8cef60300100000",
+    "isr9024-2007.net": "H-0008f10403960984",
+    "lab-loopback-2016.net": "H-0002c9030004e938",
+    "rocket-2014.net": "H-24be05ffff98aba0",
+    "psmn-x5-2020.net": "H-0002c90300080e84",
+    "dgx-pod-2025.net": "H-e09d730300156ff6",
+}
+
+_serial = itertools.count()
+
+
+def tool(name: str) -> str:
+    """Return the path of a program; an AssertionError with the install line when it is not there."""
+    # Debian keeps opensm and infiniband-diags in sbin, which is not on every user's PATH
+    path = shutil.which(name, path=os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/sbin:/sbin")
+    assert path, f"{name} is not installed: {INSTALL}"
+    return path
+
+
+class Ibsim:
+    """A running ibsim with its own sockets and its own folder, `folder`. Use it as a context manager.
+
+    *sim_host*: node id or description that clients attach to; by default what SIM_HOSTS says, else the file's first
+    node. *limits*: ibsim's own options, such as ``("-N", "4096")``, in place of those counted from the file.
+    *console*: keep ibsim's console open for `command`.
+    """
+
+    def __init__(
+        self,
+        netfile: str | Path,
+        *,
+        sim_host: str | None = None,
+        limits: Sequence[str] | None = None,
+        console: bool = False,
+    ) -> None:
+        self.netfile = Path(netfile).resolve()
+        self.sim_host = sim_host or SIM_HOSTS.get(self.netfile.name)
+        self.limits = tuple(limits) if limits is not None else count_limits(self.netfile.read_text(errors="replace"))
+        self.console = console
+        self.socket_name = f"ibkeys-{os.getpid()}-{next(_serial)}"
+        self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-")
+        self.folder = Path(self._folder.name)
+        self.output: list[str] = []
+        self._server: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        # without a console ibsim needs no input; stdbuf, because it speaks through a pipe
+        command = [tool("stdbuf"), "-oL", tool("ibsim"), "-s", *self.limits, str(self.netfile)]
+        if not self.console:
+            command.insert(-1, "-n")
+        self._server = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, "IBSIM_SOCKNAME": self.socket_name},
+            stdin=subprocess.PIPE if self.console else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self._server.stdout, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(START_TIMEOUT) or self._server.poll() is not None:
+            said = "".join(self.output[-20:])
+            self.close()
+            raise AssertionError(f"ibsim did not start on {self.netfile}:\n{said}")
+        return self
+
+    def _read(self, stream: Any, ready: threading.Event) -> None:
+        for line in stream:
+            self.output.append(line)
+            if "Network simulator ready" in line:
+                ready.set()
+        ready.set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server and remove its folder."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGTERM)
+            try:
+                self._server.wait(10)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            if self._reader is not None:
+                self._reader.join(10)
+            for stream in (self._server.stdin, self._server.stdout):
+                if stream is not None:
+                    stream.close()
+            self._server = None
+        self._folder.cleanup()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs to find this server."""
+        environment = {**os.environ, "IBSIM_SOCKNAME": self.socket_name}
+        environment.pop("SIM_HOST", None)
+        if self.sim_host:
+            environment["SIM_HOST"] = self.sim_host
+        return environment
+
+    def arguments(self, command: Sequence[str | Path]) -> list[str]:
+        """Return the command line that runs *command* on this fabric, for a caller that starts it itself."""
+        program, *rest = [str(part) for part in command]
+        return [tool("ibsim-run"), tool(program) if os.sep not in program else program, *rest]
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        timeout: float = RUN_TIMEOUT,
+        *,
+        env: dict[str, str] | None = None,
+        sim_host: str | None = None,
+        check: bool = False,
+        **options: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on this fabric and return what it said. *env* is added to the environment.
+
+        The folder is the current directory (the preload library writes its fake sysfs there). For this project's own
+        code, begin *command* with `sys.executable`.
+        """
+        environment = {**self.environment, **(env or {})}
+        if sim_host is not None:
+            environment["SIM_HOST"] = sim_host
+        options = {"capture_output": True, "cwd": self.folder, **options}
+        if "input" not in options:
+            options.setdefault("stdin", subprocess.DEVNULL)
+        done = subprocess.run(
+            self.arguments(command), timeout=timeout, env=environment, text=True, errors="replace", **options
+        )
+        assert not check or done.returncode == 0, (
+            f"{done.args} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
+        return done
+
+    def opensm(
+        self,
+        conf_text: str | None = None,
+        partitions: str | Path | None = None,
+        once: bool = True,
+        extra: Sequence[str] = (),
+        timeout: float = 300.0,
+    ) -> str:
+        """Let OpenSM sweep the fabric once and return its log; an AssertionError unless the subnet came up.
+
+        *conf_text*: its configuration; *partitions*: text or path of a partitions.conf. Its cache lies in `folder`.
+        """
+        assert once, "for an OpenSM that goes on, start opensm_arguments() with subprocess.Popen"
+        arguments = self.opensm_arguments(conf_text, partitions, ("-o", *extra))
+        log = self.folder / "opensm.log"
+        log.unlink(missing_ok=True)
+        done = self.run(arguments, timeout, env=self.opensm_environment)
+        text = log.read_text(errors="replace") if log.exists() else ""
+        assert "SUBNET UP" in text, (
+            f"OpenSM did not bring the subnet up ({done.returncode}):\n{done.stdout}{text[-2000:]}"
+        )
+        return text
+
+    @property
+    def opensm_environment(self) -> dict[str, str]:
+        """Where OpenSM keeps its cache and its dumps: in `folder`."""
+        return {"OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
+
+    def opensm_arguments(
+        self, conf_text: str | None = None, partitions: str | Path | None = None, extra: Sequence[str] = ()
+    ) -> list[str]:
+        """Return OpenSM's command line with log, configuration and partitions in `folder`."""
+        conf = self.folder / "opensm.conf"
+        conf.write_text(conf_text or "")
+        if not isinstance(partitions, Path):
+            policy = self.folder / "partitions.conf"
+            policy.write_text(partitions or "")
+            partitions = policy
+        return ["opensm", "-f", str(self.folder / "opensm.log"), "-F", str(conf), "-P", str(partitions), *extra]
+
+    def smpquery(self, attribute: str, *arguments: str | int, timeout: float = RUN_TIMEOUT) -> str:
+        """Return what smpquery prints for an attribute, such as ``smpquery("portinfo", "-D", "0,1", 1)``."""
+        command = ["smpquery", *(str(each) for each in arguments if str(each).startswith("-"))]
+        command += [attribute, *(str(each) for each in arguments if not str(each).startswith("-"))]
+        return self.run(command, timeout, check=True).stdout
+
+    def command(self, line: str) -> None:
+        """Type a line at ibsim's console, such as ``Unlink "H-1"[1]``; needs ``console=True``.
+
+        The server reads its console and its clients in one loop, so a client that is started later finds it done.
+        """
+        assert self._server is not None
+        assert self._server.stdin is not None, "start Ibsim with console=True"
+        self._server.stdin.write(line + "\n")
+        self._server.stdin.flush()
+
+
+def count_limits(text: str) -> tuple[str, ...]:
+    """Return the options that let ibsim hold the net file *text*; () when its own limits do."""
+    switches = [int(ports) for ports in re.findall(r"^Switch[^\d\n]*(\d+)", text, re.MULTILINE)]
+    others = [int(ports) for ports in re.findall(r"^(?:Ca|Hca|Rt)[^\d\n]*(\d+)", text, re.MULTILINE)]
+    needed = {
+        "-N": (len(switches) + len(others), 2048),
+        "-S": (len(switches), 256),
+        "-P": (sum(ports + 1 for ports in switches) + sum(ports + 1 for ports in others), 256 * 36 + 2048 * 2),
+    }
+    if all(count <= default for count, default in needed.values()):
+        return ()
+    return tuple(part for option, (count, default) in needed.items() for part in (option, str(max(count, default))))
+
+
+def parse_dump(text: str) -> dict[str, str]:
+    """Return the fields of what libibmad's dump prints: ``Lid:.............42`` is ``{"Lid": "42"}``."""
+    fields = {}
+    for line in text.splitlines():
+        found = re.match(r"([^:#]+):\.*(.*)", line)
+        if found:
+            fields[found[1]] = found[2].strip()
+    return fields
+
+
+def parse_pkeys(text: str) -> list[int]:
+    """Return the table that ``smpquery pkeys`` prints, empty entries included: ``   0: 0xffff 0x8001 ...``."""
+    rows = re.findall(r"^ *\d+:((?: +0x[0-9a-f]{4})+) *$", text, re.MULTILINE)
+    return [int(pkey, 16) for row in rows for pkey in row.split()]
