@@ -28,9 +28,19 @@ class QKeyMeaning:
 _RANGES: Final[tuple[tuple[int, int, QKeyClass, str], ...]] = (
     (0x00000000, 0x7FFFFFFF, "unprivileged", "any application may put it in a work request"),
     (0x80000000, 0x8000FFFF, "general use", "privileged (taken from the QP's context only), free for applications"),
-    (QP1_Q_KEY, QP1_Q_KEY, "management", "the well-known Q_Key of QP1: all general management packets, SA queries included"),
+    (
+        QP1_Q_KEY,
+        QP1_Q_KEY,
+        "management",
+        "the well-known Q_Key of QP1: all general management packets, SA queries included",
+    ),
     (0x80010001, 0x8FFFFFFF, "reserved", "privileged and reserved: it has or may get a special meaning"),
-    (0x90000000, 0xFFFFFFFF, "privileged", "privileged (taken from the QP's context only); no further assignment is known"),
+    (
+        0x90000000,
+        0xFFFFFFFF,
+        "privileged",
+        "privileged (taken from the QP's context only); no further assignment is known",
+    ),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ibkeys.errors import MalformedMad
+from ibkeys.errors import MalformedMad, UsageError
 from ibkeys.mad.attributes import (
     ClassPortInfo,
     GUIDInfo,
@@ -17,12 +17,14 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import SMP_CLASSES, MgmtClass, describe_status, method_name
+from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.notice import Notice
-from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, parse
+from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 
+M_KEY_OFFSET: Final = 24
 SA_SM_KEY_OFFSET: Final = 36
+SA_ATTRIBUTE_OFFSET: Final = 44
 SA_DATA_OFFSET: Final = 56
 
 SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
@@ -39,6 +41,10 @@ ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]
     for cls in (*SMP_ATTRIBUTES.values(), ClassPortInfo, MCMemberRecord, PathRecord)
 }
+
+# First byte and size of the key in a record (IBA 15.2.5). PortInfoRecord and SMInfoRecord carry the attribute behind a
+# 4-byte record identifier; the ServiceKey of a ServiceRecord is a secret of the same kind.
+_SA_RECORD_KEYS: Final = {0x0012: (4, 8), 0x0018: (12, 8), 0x0031: (32, 16)}
 
 _SMP_NAMES: Final = {
     0x0001: "ClassPortInfo",
@@ -106,7 +112,7 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     Both paths hold HopCount + 1 entries, the unused entry 0 included.
     """
     directed = mad if isinstance(mad, DirectedRouteSmp) else None
-    has_m_key = isinstance(mad, LidRoutedSmp | DirectedRouteSmp)
+    smp = mad if isinstance(mad, LidRoutedSmp | DirectedRouteSmp) else None
     document: dict[str, Any] = {
         "base_version": mad.base_version,
         "mgmt_class": mad.mgmt_class,
@@ -119,9 +125,9 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
         "transaction_id": f"0x{mad.transaction_id:016x}",
         "attribute_id": mad.attribute_id,
         "attribute_modifier": mad.attribute_modifier,
-        "m_key": f"0x{mad.m_key:016x}" if has_m_key and show_keys else None,
+        "m_key": f"0x{smp.m_key:016x}" if smp and show_keys else None,
     }
-    if has_m_key and not show_keys:
+    if smp and not show_keys:
         document["m_key_masked"] = True
     document["dr_slid"] = directed.dr_slid if directed else None
     document["dr_dlid"] = directed.dr_dlid if directed else None
@@ -134,9 +140,11 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     """Return the ``decode`` document (without ``schema``) of a whole MAD, or of a bare payload of *attribute*.
 
     256 bytes are a MAD; with *attribute* given its data is read as that attribute. Fewer bytes are the payload of
-    *attribute*, which must be given. Raises MalformedMad.
+    *attribute*, which must be given. Raises MalformedMad, and UsageError for an attribute of another name.
     """
-    layout = ATTRIBUTES_BY_NAME[attribute] if attribute else None
+    layout = ATTRIBUTES_BY_NAME.get(attribute) if attribute else None
+    if attribute and layout is None:
+        raise UsageError(f"attribute {attribute!r} is not known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
     if len(raw) == 256:
         mad = parse(raw)
         offset = SA_DATA_OFFSET if mad.mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
@@ -150,7 +158,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     if layout is None:
         known = ", ".join(sorted(ATTRIBUTES_BY_NAME))
         raise MalformedMad(
-            f"{len(raw)} bytes are no MAD (256 bytes); for a bare payload name its attribute: --attribute, one of {known}"
+            f"{len(raw)} bytes are no MAD (256 bytes); to decode a bare payload, name its attribute: {known}"
         )
     if len(raw) != layout.size:
         raise MalformedMad(f"{attribute} has {layout.size} bytes (a whole MAD 256), {len(raw)} given")
@@ -160,33 +168,51 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
 def masked(raw: bytes) -> bytes:
     """Return a copy of a MAD with every key zeroed: M_Key, SM_Key, those inside the attribute, and that of trap 256.
 
-    Bytes that are no whole MAD (the kernel's 24-byte timeout) are returned as they are: they hold no key.
+    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (what the
+    kernel put together from the segments of an RMPP answer), and of any version.
     """
-    if len(raw) < 32:
-        return raw
     buffer = bytearray(raw)
-    if raw[1] in SMP_CLASSES:
-        buffer[24:32] = bytes(8)
-    elif raw[1] == MgmtClass.SUBN_ADM:
-        buffer[SA_SM_KEY_OFFSET : SA_SM_KEY_OFFSET + 8] = bytes(8)
-    if len(raw) == 256 and raw[0] == 1:
-        _mask_payload(buffer)
+    if len(buffer) < HEADER_SIZE:
+        return raw
+    if buffer[1] in SMP_CLASSES:
+        _zero(buffer, M_KEY_OFFSET, 8)
+        layout = SMP_ATTRIBUTES.get(int.from_bytes(buffer[16:18]))
+        _mask_layout(buffer, layout, DATA_OFFSET)
+    elif buffer[1] == MgmtClass.SUBN_ADM:
+        _zero(buffer, SA_SM_KEY_OFFSET, 8)
+        attribute_id = int.from_bytes(buffer[16:18])
+        if attribute_id in _SA_RECORD_KEYS:
+            _mask_records(buffer, *_SA_RECORD_KEYS[attribute_id])
+        else:
+            _mask_layout(buffer, SA_ATTRIBUTES.get(attribute_id), SA_DATA_OFFSET)
     return bytes(buffer)
 
 
-def _mask_payload(buffer: bytearray) -> None:
-    attribute_id = int.from_bytes(buffer[16:18])
-    if buffer[1] in SMP_CLASSES:
-        layout, offset = SMP_ATTRIBUTES.get(attribute_id), DATA_OFFSET
-    elif buffer[1] == MgmtClass.SUBN_ADM:
-        # PortInfoRecord and SMInfoRecord carry the attribute behind a record identifier.
-        record = {0x0012: (PortInfo, 4), 0x0018: (SMInfo, 4)}.get(attribute_id)
-        layout, offset = (record[0], SA_DATA_OFFSET + record[1]) if record else (SA_ATTRIBUTES.get(attribute_id), SA_DATA_OFFSET)
-    else:
-        return
+def _zero(buffer: bytearray, start: int, size: int) -> None:
+    """Zero *size* bytes from *start* on, as far as the buffer reaches; *start* may lie before it."""
+    first, stop = max(start, 0), min(start + size, len(buffer))
+    if first < stop:
+        buffer[first:stop] = bytes(stop - first)
+
+
+def _mask_layout(buffer: bytearray, layout: type[Layout] | None, offset: int) -> None:
     if layout is not None:
-        span = slice(offset, offset + layout.size)
-        buffer[span] = layout(bytes(buffer[span])).masked().raw
+        payload = bytes(buffer[offset : offset + layout.size])
+        masked_payload = layout(payload.ljust(layout.size, b"\0")).masked().raw
+        buffer[offset : offset + layout.size] = masked_payload[: len(payload)]
+
+
+def _mask_records(buffer: bytearray, key_offset: int, key_size: int) -> None:
+    """Zero the key in every record of an SA answer, also where a single RMPP segment begins inside a record."""
+    stride = 8 * int.from_bytes(buffer[SA_ATTRIBUTE_OFFSET : SA_ATTRIBUTE_OFFSET + 2])
+    segment = int.from_bytes(buffer[28:32]) if buffer[26] & 1 else 1
+    before = (segment - 1) * (MAD_SIZE - SA_DATA_OFFSET) if segment > 1 and len(buffer) <= MAD_SIZE else 0
+    if stride < key_offset + key_size:  # 0 in requests and in answers of one record
+        stride = len(buffer)
+    for record in range(SA_DATA_OFFSET - before % stride, len(buffer), stride):
+        # A key that began in the segment before must not reach back into this one's header.
+        start = max(record + key_offset, SA_DATA_OFFSET)
+        _zero(buffer, start, record + key_offset + key_size - start)
 
 
 def summary(raw: bytes) -> str:

@@ -27,7 +27,21 @@ class Row:
     ``part_of`` names a wider row that this one is a part of; only such rows may overlap, and only with that row.
     """
 
-    __slots__ = ("attr", "bit", "byte", "count", "kind", "mask", "name", "part_of", "secret", "shift", "stop", "unit", "width")
+    __slots__ = (
+        "attr",
+        "bit",
+        "byte",
+        "count",
+        "kind",
+        "mask",
+        "name",
+        "part_of",
+        "secret",
+        "shift",
+        "stop",
+        "unit",
+        "width",
+    )
 
     def __init__(
         self, name: str, byte: int, width: int, bit: int, count: int, kind: Kind, unit: str, secret: bool, part_of: str
@@ -77,9 +91,9 @@ class Row:
 
     def _checked(self, value: Any, what: str) -> int:
         if not isinstance(value, int):
-            raise EncodeError(f"{what}: {value!r} is not an integer")
+            raise EncodeError(f"{what}: {'value' if self.secret else repr(value)} is not an integer")
         if not 0 <= value <= self.mask:
-            raise EncodeError(f"{what}: {hex(value)} does not fit {self.width} bits")
+            raise EncodeError(f"{what}: {'value' if self.secret else hex(value)} does not fit {self.width} bits")
         return int(value)
 
     def _number_to_json(self, value: int) -> int | str:
@@ -101,12 +115,15 @@ class NumberRow(Row):
         return int.from_bytes(instance.raw[self.byte : self.stop]) >> self.shift & self.mask
 
     def decode(self, raw: bytes) -> int:
+        """Return the number."""
         return int.from_bytes(raw[self.byte : self.stop]) >> self.shift & self.mask
 
     def encode(self, value: Any) -> int:
+        """Return a number as it is, if it fits."""
         return self._checked(value, self.name)
 
     def to_json(self, value: Any) -> Any:
+        """Return the number, or a hex string of full width for the kind "hex"."""
         return self._number_to_json(value)
 
 
@@ -123,11 +140,16 @@ class ArrayRow(Row):
         return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes) -> tuple[int, ...]:
+        """Return all elements."""
         step = self.width // 8
         return tuple(int.from_bytes(raw[at : at + step]) for at in range(self.byte, self.stop, step))
 
     def encode(self, value: Any) -> int:
-        values = tuple(value)
+        """Return the elements as one big number, the first in the highest bits."""
+        try:
+            values = tuple(value)
+        except TypeError:
+            raise EncodeError(f"{self.name}: {value!r} is no sequence of {self.count} numbers") from None
         if len(values) != self.count:
             raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
         total = 0
@@ -136,6 +158,7 @@ class ArrayRow(Row):
         return total
 
     def to_json(self, value: Any) -> Any:
+        """Return the elements as a list."""
         return [self._number_to_json(element) for element in value]
 
 
@@ -152,10 +175,12 @@ class TextRow(Row):
         return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes) -> str:
+        """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
         return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
     def encode(self, value: Any) -> int:
+        """Return the text as UTF-8, padded with NUL."""
         if not isinstance(value, str):
             raise EncodeError(f"{self.name}: {value!r} is not text")
         data = value.encode("utf-8", "surrogatepass")
@@ -177,15 +202,20 @@ class BytesRow(Row):
         return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes) -> bytes:
+        """Return the bytes."""
         return bytes(raw[self.byte : self.stop])
 
     def encode(self, value: Any) -> int:
+        """Return the bytes as one big number."""
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise EncodeError(f"{self.name}: bytes are needed, {type(value).__name__} given")
         data = bytes(value)
         if len(data) != self.stop - self.byte:
             raise EncodeError(f"{self.name}: {len(data)} bytes given, {self.stop - self.byte} are needed")
         return int.from_bytes(data)
 
     def to_json(self, value: Any) -> Any:
+        """Return the bytes as hex."""
         return value.hex()
 
 
@@ -255,7 +285,10 @@ class Layout:
         return cls().replace(**values)
 
     def replace(self, **values: Any) -> Self:
-        """Return a copy in which only the named fields' bits differ. Raises EncodeError for a value or name that fits none."""
+        """Return a copy in which only the named fields' bits differ.
+
+        Raises EncodeError for a value that does not fit its field, and for a name that no field has.
+        """
         buffer = bytearray(self.raw)
         for attr, value in values.items():
             row = self.rows.get(attr)
@@ -299,7 +332,7 @@ class Layout:
 
 
 def _shown(row: Row, value: Any) -> str:
-    """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)), so only their number is shown."""
+    """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)): only their number is shown."""
     if isinstance(row, BytesRow):
         return f"{row.attr}=<{len(value)} bytes>"
     return f"{row.attr}={'<masked>' if row.secret else row.to_json(value)}"

@@ -157,7 +157,20 @@ def build_smp(
     try:
         if path is None:
             head = _SMP_HEAD.pack(
-                1, MgmtClass.SUBN_LID_ROUTED, 1, method, 0, 0, 0, transaction_id, attribute_id, 0, attribute_modifier, m_key, 0, 0
+                1,
+                MgmtClass.SUBN_LID_ROUTED,
+                1,
+                method,
+                0,
+                0,
+                0,
+                transaction_id,
+                attribute_id,
+                0,
+                attribute_modifier,
+                m_key,
+                0,
+                0,
             )
             return b"".join((head, data, _LID_ROUTED_TAIL))
         hops = len(path)

@@ -50,7 +50,7 @@ class Incoming(NamedTuple):
 class SendFailure(NamedTuple):
     """A MAD of a batch that could not be sent. ``index``: its place in the batch; ``errno``: the kernel's reason."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a failure
     errno: int
 
 
