@@ -34,11 +34,18 @@ class Binding(NamedTuple):
     lib: Any
 
 
+def import_extension() -> Binding:
+    """Import the extension, on demand: without it everything but the real stack works."""
+    from ibkeys.umad import _libibumad
+
+    return Binding(_libibumad.ffi, _libibumad.lib)
+
+
 @cache
 def binding() -> Binding:
     """Return the extension. Raises LibraryMissing, which says what to install."""
     try:
-        from ibkeys.umad import _libibumad
+        return import_extension()
     except ModuleNotFoundError:
         raise LibraryMissing(
             f"ibkeys was built without libibumad, so --backend umad does not work: {INSTALL_ADVICE}", errno.ENOSYS
@@ -47,7 +54,6 @@ def binding() -> Binding:
         raise LibraryMissing(
             f"libibumad cannot be loaded ({error}): apt-get install libibumad3", errno.ENOSYS
         ) from None
-    return Binding(_libibumad.ffi, _libibumad.lib)
 
 
 # Local channel adapters -----------------------------------------------------------------------------------------------

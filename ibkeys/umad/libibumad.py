@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from ibkeys.errors import (
     AccessDenied,
@@ -79,12 +79,14 @@ class _Device:
             _refuse_open(self.where, reason)
         self.fd = fd
         self.agents = self.ffi.new("int32_t[256]", [-1] * 256)
-        self.close = weakref.finalize(self, self.lib.umad_close_port, fd)
+        self._registered: list[int] = []
+        self.close = weakref.finalize(self, _close, self.lib, fd, self._registered)
         self.close.atexit = False
 
     def register(self, mgmt_class: int, class_version: int, methods: Sequence[int]) -> None:
         ffi, lib = self.ffi, self.lib
         if self.agents[mgmt_class] >= 0:
+            self._registered.remove(self.agents[mgmt_class])
             lib.umad_unregister(self.fd, self.agents[mgmt_class])
             self.agents[mgmt_class] = -1
         bits = 8 * ffi.sizeof("long")
@@ -100,6 +102,14 @@ class _Device:
         if agent < 0:
             _refuse_agent(self.where, mgmt_class, reason or -agent)
         self.agents[mgmt_class] = agent
+        self._registered.append(agent)
+
+
+def _close(lib: Any, fd: int, agents: list[int]) -> None:
+    # the kernel forgets agents with their descriptor, libumad2sim does not
+    for agent in agents:
+        lib.umad_unregister(fd, agent)
+    lib.umad_close_port(fd)
 
 
 class LibibumadPort:
