@@ -94,5 +94,6 @@ def open(
         umad.close()
         raise
     fabric.stores = paths
+    fabric.is_simulated = subnet is not None or backend.startswith("sim:")
     fabric.warnings = warnings
     return fabric

@@ -10,6 +10,8 @@ IbkeysError
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
+ +-- MKeyNeeded                         the port hides its M_Key and none is known for it: a Set would only count a violation
+ +-- NoRoom                             a P_Key table is full
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
@@ -92,6 +94,14 @@ class SendRefused(IbkeysError):
 
 class Unreachable(IbkeysError):
     """The port exists but no SMP can be made that it answers; the message says which address would."""
+
+
+class MKeyNeeded(IbkeysError):
+    """The port hides its M_Key and no key is known for it, so a Set was not even tried: it would count a violation."""
+
+
+class NoRoom(IbkeysError):
+    """A P_Key table has no free entry left."""
 
 
 class NotStored(IbkeysError):

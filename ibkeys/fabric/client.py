@@ -88,6 +88,7 @@ class SmpClient:
             # An error or Ctrl-C must not leave half a run to be finished by the next one.
             self._scheduler = _with_statistics(self._scheduler, self.timing)
             raise
+        self._scheduler.forget_nodes()
 
     def call(self, task: Task) -> Any:
         """Run one task and return its value."""
@@ -102,10 +103,6 @@ class SmpClient:
     def start(self, task: Task) -> None:
         """Begin a task; it goes on as its replies arrive."""
         self._step(task, None)
-
-    def forgive(self, node: Hashable) -> None:
-        """Ask a node again that had been given up as silent."""
-        self._scheduler.forgive(node)
 
     def _step(self, task: Task, value: Any) -> None:
         try:

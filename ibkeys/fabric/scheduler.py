@@ -167,11 +167,11 @@ class Scheduler:
             node.ready = True
             self._ready.append(node)
 
-    def forgive(self, node_key: Hashable) -> None:
-        """Forget that a node was silent: for a caller that has a new key or a new way to it."""
-        node = self._nodes.get(node_key)
-        if node is not None:
-            node.silent = False
+    def forget_nodes(self) -> None:
+        """Forget which nodes were silent: the next run asks them anew. Does nothing while requests are open."""
+        if not self._open:
+            self._nodes.clear()
+            self._ready.clear()
 
     def to_send(self, now: float) -> list[tuple[int, Outgoing]]:
         """Return what may go out at *now*, as (TransactionID, MAD). The caller sends all of it."""

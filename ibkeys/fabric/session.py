@@ -58,7 +58,7 @@ class OpenFabric:
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should hear about the files that were read.
+    the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class OpenFabric:
         self.node_names = node_names or {}
         self.stores = StorePaths(None, None)
         self.warnings: list[str] = []
+        self.is_simulated = False
         self._known: Fabric | None = None
 
     def local(self) -> LocalPort:
@@ -314,6 +315,13 @@ class PortHandle:
             own.info = self.get(PortInfo, 0)
         self.port.info = self.get(PortInfo, self.port.num)
         return PortInfo(self.port.info)
+
+    def port_info_or_none(self) -> PortInfo | None:
+        """Get PortInfo, or return None when it cannot be read."""
+        try:
+            return self.read_port_info()
+        except IbkeysError:
+            return None
 
     def read_switch_info(self) -> SwitchInfo | None:
         """Get SwitchInfo; None when the node is no switch."""

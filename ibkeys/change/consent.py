@@ -1,0 +1,55 @@
+"""The interlocks by name, and which of them the user has overridden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import Refused, UsageError
+
+INTERLOCKS: Final = {
+    "active-sm": "a change while a subnet manager is or may be master",
+    "mkey-under-sm": "changing an M_Key while a subnet manager is or may be master",
+    "default-pkey": "taking the last full default P_Key from the SM's port, or the last default P_Key from any end port",
+    "index-0": "emptying or replacing the P_Key at index 0",
+    "index-move": "moving a P_Key to another index",
+    "enforce-blind": "enforcement on a port without the default partition in its table, or between switches",
+    "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
+    "stale": "writing over what changed since it was shown",
+}
+"""Name → what the interlock refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the user agreed to beforehand. ``force`` covers active-sm and nothing else; every other interlock needs its
+    name in ``overrides``. Raises UsageError for a name that is no interlock."""
+
+    force: bool = False
+    overrides: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.overrides - INTERLOCKS.keys())
+        if unknown:
+            raise UsageError(f"{', '.join(unknown)}: no such interlock; there are {', '.join(INTERLOCKS)}")
+
+    def covers(self, interlock: str) -> bool:
+        """Return whether the user has overridden *interlock*."""
+        return interlock in self.overrides or (interlock == "active-sm" and self.force)
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """An interlock that a change sets off. ``message`` says what would happen; `refusal` adds the way round."""
+
+    interlock: str
+    message: str
+
+    @property
+    def way_round(self) -> str:
+        """The option that overrides this interlock."""
+        return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
+
+    def refusal(self) -> Refused:
+        """Return the error to be raised."""
+        return Refused(f"refused by interlock {self.interlock}: {self.message}; to do it all the same: {self.way_round}", self.interlock)

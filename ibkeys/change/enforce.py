@@ -1,0 +1,101 @@
+"""Partition enforcement of a switch's external port (IBA 14.2.5.6 byte 43; 18.2.4.2.1)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.plan import Change, Plan
+from ibkeys.change.portinfo_write import write_port_info
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.fabric.address import DirectedAddress
+from ibkeys.fabric.session import PortHandle
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import NodeType, PortPhysicalState
+
+
+def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
+    """Plan to set the enforcement bits; None leaves a direction as it is.
+
+    Inbound is what the attached node sends into the switch, outbound what it is about to receive. Raises UsageError for
+    a port that is no external port of a switch.
+    """
+    if not port.port.is_external:
+        raise UsageError(f"{port}: partition enforcement belongs to external ports of switches; name a switch and a port from 1")
+    shown = port.read_port_info()
+    switch = port.read_switch_info()
+    assert switch is not None
+    wanted = {
+        "partition_enforcement_inbound": inbound,
+        "partition_enforcement_outbound": outbound,
+    }
+    changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
+    plan = Plan(writer.command)
+    plan.changes = [Change(port.port, attr, None, str(getattr(shown, attr)), str(value)) for attr, value in changes.items()]
+    if not changes:
+        return plan
+    plan.notes = _missing_capabilities(switch, changes)
+    if any(changes.values()):
+        plan.objections = _objections(port, shown, switch)
+    plan.objections += writer.objection_to_active_sm("OpenSM sets enforcement as its own configuration says at its next heavy sweep")
+    info = port.port.end_port.port_info
+    assert info is not None
+    writer.key_for_set(port, info)
+    plan.perform = partial(_perform, writer, port, shown, changes)
+    return plan
+
+
+def _perform(writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int]) -> None:
+    write_port_info(writer, port, shown, changes)
+
+
+def _missing_capabilities(switch: SwitchInfo, changes: dict[str, int]) -> list[str]:
+    able = {
+        "partition_enforcement_inbound": ("InboundEnforcementCap", switch.inbound_enforcement_cap),
+        "partition_enforcement_outbound": ("OutboundEnforcementCap", switch.outbound_enforcement_cap),
+    }
+    return [
+        f"{able[attr][0]} of this switch is 0: it says that it cannot enforce in this direction"
+        for attr, value in changes.items()
+        if value and not able[attr][1]
+    ]
+
+
+def _objections(port: PortHandle, shown: PortInfo, switch: SwitchInfo) -> list[Objection]:
+    found = []
+    table = port.read_p_keys() if switch.partition_enforcement_cap else ()
+    if not any(key.is_valid for key in table):
+        found.append(Objection("enforce-blind", f"the P_Key table of {port} is empty: enforcement cuts the attached node off from everything but SMPs"))
+    elif not any(key.is_default for key in table):
+        found.append(Objection("enforce-blind", f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off from the SA"))
+    if shown.port_physical_state == PortPhysicalState.LINK_UP:
+        found += _peer_objection(port)
+    return found
+
+
+def _peer_objection(port: PortHandle) -> list[Objection]:
+    """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
+    if not isinstance(port.route, DirectedAddress):
+        peer = _peer_by_discovery(port)
+    else:
+        try:
+            key = port.fabric.ring.for_all or NO_MKEY
+            peer = NodeInfo(port.fabric.get(NodeInfo, 0, DirectedAddress((*port.route.path, port.port.num)), key)).node_type
+        except IbkeysError:
+            peer = None
+    if peer is None:
+        return [Objection("enforce-blind", f"what {port} is linked to does not answer; if it is a switch, enforcement cuts off what lies behind it")]
+    if peer == NodeType.SWITCH:
+        return [Objection("enforce-blind", f"{port} is a link between switches: enforcement there drops packets of every partition that its table lacks")]
+    return []
+
+
+def _peer_by_discovery(port: PortHandle) -> int | None:
+    fabric = port.fabric.discover()
+    for node in fabric.nodes:
+        if node.guid == port.port.node.guid and port.port.num in node.ports:
+            peer = node.ports[port.port.num].peer
+            return peer.node.type if peer is not None else None
+    return None

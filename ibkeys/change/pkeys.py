@@ -1,0 +1,270 @@
+"""Changing P_Key tables: by index, by value, and what the interlocks have to say (IBA 10.9, 14.2.5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.plan import Change, Plan
+from ibkeys.change.writer import Writer
+from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, UsageError
+from ibkeys.fabric.discovery import p_key_modifier
+from ibkeys.fabric.model import Port
+from ibkeys.fabric.session import PortHandle
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import DEFAULT_FULL, EMPTY, PKey
+from ibkeys.mad.attributes import PKeyTable
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+
+Table = tuple[PKey, ...]
+
+
+def plan_set(writer: Writer, port: PortHandle, entries: dict[int, PKey]) -> Plan:
+    """Plan ``index → P_Key``; `EMPTY` clears an entry.
+
+    Raises UsageError for an index past the capacity or an invalid key other than 0.
+    """
+    before = _read(port)
+    after = list(before)
+    for index, key in entries.items():
+        if not 0 <= index < len(before):
+            raise UsageError(f"{port}: index {index} is past the table, which has {len(before)} entries (0 to {len(before) - 1})")
+        if key and not key.is_valid:
+            raise UsageError(f"{key} is the invalid P_Key (partition 0); to clear entry {index} write '{index}='")
+        after[index] = key
+    return _plan(writer, port, before, tuple(after), [])
+
+
+def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
+    """Plan to put each key into the first free entry. Index 0 is kept for the default P_Key while another is free.
+
+    A key that is there already is left where it is. Raises NoRoom, UsageError.
+    """
+    before = _read(port)
+    after, notes = list(before), []
+    for key in keys:
+        if not key.is_valid:
+            raise UsageError(f"{key} is the invalid P_Key (partition 0); it cannot be added")
+        if key in after:
+            notes.append(f"{key} is already at index {after.index(key)}")
+            continue
+        other = next((index for index, entry in enumerate(after) if entry.partition == key.partition), None)
+        if other is not None:
+            notes.append(f"{after[other]} of the same partition stays at index {other}; to change it in place: pkey-set {other}={key}")
+        after[_free_index(port, after, key)] = key
+    return _plan(writer, port, before, tuple(after), notes)
+
+
+def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
+    """Plan to clear each key wherever it stands; the others keep their indexes. A key that is not there is noted."""
+    before = _read(port)
+    after, notes = list(before), []
+    for key in keys:
+        if not key.is_valid:
+            raise UsageError(f"{key} is the invalid P_Key (partition 0); it cannot be removed")
+        if key not in after:
+            twin = next((entry for entry in after if entry.partition == key.partition), None)
+            notes.append(f"{key} is not in the table" + (f" ({twin} of the same partition is)" if twin else ""))
+        after = [EMPTY if entry == key else entry for entry in after]
+    return _plan(writer, port, before, tuple(after), notes)
+
+
+def _read(port: PortHandle) -> Table:
+    """Read the table and what belongs to it: the end port's PortInfo (LID, M_Key) and the enforcement bits."""
+    port.read_port_info()
+    table = port.read_p_keys()
+    if not table:
+        raise UsageError(f"{port}: this port has no P_Key table (capacity 0)")
+    return table
+
+
+def _free_index(port: PortHandle, table: Sequence[PKey], key: PKey) -> int:
+    free = [index for index, entry in enumerate(table) if not entry.is_valid]
+    if not free:
+        raise NoRoom(f"{port}: no free entry for {key}, all {len(table)} are in use; remove one first (pkey-remove)")
+    if free[0] == 0 and not key.is_default and len(free) > 1:
+        return free[1]
+    return free[0]
+
+
+def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
+    model = port.port
+    plan = Plan(writer.command, notes=notes)
+    plan.changes = [
+        Change(model, "pkey", index, str(old) if old else None, str(new) if new else None)
+        for index, (old, new) in enumerate(zip(before, after, strict=True))
+        if old != new
+    ]
+    if not plan.pending:
+        return plan
+    info = model.end_port.port_info
+    assert info is not None
+    key = writer.key_for_set(port, info)
+    plan.objections = [
+        *_objections(writer, model, before, after),
+        *writer.objection_to_active_sm("OpenSM rewrites P_Key tables at its next heavy sweep, so this change will not last"),
+    ]
+    plan.perform = partial(_perform, writer, port, before, after, key)
+    return plan
+
+
+# --- interlocks --------------------------------------------------------------------------------------------------
+
+
+def _objections(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
+    found = []
+    if before[0].is_valid and before[0] != after[0]:
+        found.append(
+            Objection("index-0", f"{port}: index 0 changes from {before[0]} to {after[0] if after[0] else 'empty'}; IPoIB and many tools use index 0")
+        )
+    for source, target, key in moves(before, after):
+        found.append(
+            Objection("index-move", f"{port}: {key} moves from index {source} to {target}; running QPs hold the old index and break")
+        )
+    if port.is_end_port:
+        found += _default_pkey(writer, port, before, after)
+    else:
+        found += _enforced_default(port, before, after)
+    return found
+
+
+def moves(before: Sequence[PKey], after: Sequence[PKey]) -> list[tuple[int, int, PKey]]:
+    """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
+    found = []
+    for source, old in enumerate(before):
+        if not old.is_valid or after[source].partition == old.partition:
+            continue
+        for target, new in enumerate(after):
+            if new.partition == old.partition and before[target].partition != old.partition:
+                found.append((source, target, old))
+    return found
+
+
+def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
+    if any(key.is_default for key in before) and not any(key.is_default for key in after):
+        return [
+            Objection("default-pkey", f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA")
+        ]
+    if DEFAULT_FULL in before and DEFAULT_FULL not in after and _is_sm_port(writer, port):
+        return [
+            Objection("default-pkey", f"{port} is the SM's port and loses its full default P_Key 0xffff: limited members can no longer reach the SA")
+        ]
+    return []
+
+
+def _is_sm_port(writer: Writer, port: Port) -> bool:
+    info = port.port_info
+    lid = writer.subnet_manager.lid
+    return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
+
+
+def _enforced_default(port: Port, before: Table, after: Table) -> list[Objection]:
+    info = port.port_info
+    enforces = info is not None and (info.partition_enforcement_inbound or info.partition_enforcement_outbound)
+    if enforces and any(key.is_default for key in before) and not any(key.is_default for key in after):
+        return [
+            Objection("enforce-blind", f"{port} enforces partitions and loses the default P_Key: the node behind it can no longer reach the SA")
+        ]
+    return []
+
+
+# --- making the change -------------------------------------------------------------------------------------------
+
+
+def _perform(writer: Writer, port: PortHandle, before: Table, after: Table, key: MKey) -> None:
+    port.check_arrival()
+    for start, target in _steps(before, after):
+        _write_block(writer, port, start, before, target, key)
+    _verify(port, before, after)
+
+
+def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
+    """Return the blocks to write, as (index of the first entry, wanted entries), additions before removals.
+
+    One block is one Set, and so atomic. Only where a P_Key goes from one block to another, the block it goes to is
+    written first, and one that both gains and loses such keys twice.
+    """
+    blocks = [start for start in range(0, len(before), P_KEYS_PER_BLOCK) if _block(before, start) != _block(after, start)]
+    moved = {source // P_KEYS_PER_BLOCK for source, target, _ in moves(before, after) if source // P_KEYS_PER_BLOCK != target // P_KEYS_PER_BLOCK}
+    steps: list[tuple[int, Table]] = []
+    late: list[tuple[int, Table]] = []
+    for start in blocks:
+        if start // P_KEYS_PER_BLOCK not in moved:
+            gains = any(new and not old for old, new in zip(_block(before, start), _block(after, start), strict=True))
+            (steps if gains else late).append((start, _block(after, start)))
+            continue
+        grown = tuple(old if old.is_valid else new for old, new in zip(_block(before, start), _block(after, start), strict=True))
+        if grown != _block(before, start):
+            steps.append((start, grown))
+        late.append((start, _block(after, start)))
+    return steps + late
+
+
+def _block(table: Sequence[PKey], start: int) -> Table:
+    return tuple(table[start : start + P_KEYS_PER_BLOCK])
+
+
+def _write_block(writer: Writer, port: PortHandle, start: int, shown: Table, target: Table, key: MKey) -> None:
+    """Write one block, built on a read of right now: entries that this change does not name stay as they are."""
+    block = start // P_KEYS_PER_BLOCK
+    now = port.read_p_key_block(block)
+    current = now.p_keys
+    width = len(target)
+    expected = _block(shown, start)
+    wanted = list(current)
+    for offset in range(width):
+        if current[offset] not in (expected[offset], target[offset]):
+            _refuse_stale(writer, port, start + offset, expected[offset], current[offset])
+        if target[offset] != expected[offset]:
+            wanted[offset] = target[offset]
+    wanted[width:] = [0] * (P_KEYS_PER_BLOCK - width)
+    image = now.replace(p_keys=wanted)
+    if image == now:
+        return
+    modifier = p_key_modifier(port.port, block)
+    entry = writer.record(port, "P_KeyTable", modifier, now.raw, image.raw)
+    try:
+        answer = PKeyTable(port.fabric.set(PKeyTable, modifier, port.route, image.raw, key))
+    except MadStatusError:
+        entry.failed()
+        raise
+    except NoReply:
+        answer = image  # the Set or only its reply was lost: the fresh read decides
+    stored = port.read_p_key_block(block)
+    if stored.p_keys[:width] == image.p_keys[:width]:
+        entry.done()
+        return
+    entry.failed()
+    said = "accepted but not stored" if answer == image else "accepted with another content"
+    raise NotStored(f"{port}: Set(P_KeyTable, block {block}) was {said}: {_difference(image, stored, start, width)}")
+
+
+def _refuse_stale(writer: Writer, port: PortHandle, index: int, shown: PKey, current: int) -> None:
+    if not writer.consent.covers("stale"):
+        raise Objection(
+            "stale", f"{port}: index {index} was {shown} when this change was worked out and is {PKey(current)} now; somebody else writes this table"
+        ).refusal()
+
+
+def _difference(wanted: PKeyTable, stored: PKeyTable, start: int, width: int) -> str:
+    parts = [
+        f"index {start + offset} is {PKey(have)} instead of {PKey(want)}"
+        for offset, (want, have) in enumerate(zip(wanted.p_keys[:width], stored.p_keys[:width], strict=True))
+        if want != have
+    ]
+    return "; ".join(parts[:4]) + (f"; and {len(parts) - 4} more" if len(parts) > 4 else "")
+
+
+def _verify(port: PortHandle, before: Table, after: Table) -> None:
+    """Prove by a fresh read of the whole table that every entry this change names is as planned."""
+    table = port.read_p_keys()
+    wrong = [
+        f"index {index} is {have} instead of {want}"
+        for index, (old, want, have) in enumerate(zip(before, after, table, strict=True))
+        if old != want and have != want
+    ]
+    if wrong:
+        raise NotStored(f"{port}: the table read back differs: {'; '.join(wrong[:4])}")
+
+

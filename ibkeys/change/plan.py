@@ -1,0 +1,70 @@
+"""A change that has been worked out but not made: what can be shown, checked against interlocks, and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibkeys.change.consent import Objection
+from ibkeys.fabric.model import Port
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that differs: ``kind`` is a P_Key entry (``pkey``, with its index) or a field's JSON name.
+
+    ``before`` and ``after`` are as the field prints them, M_Keys masked; None is an empty entry or an unknown value.
+    """
+
+    port: Port
+    kind: str
+    index: int | None
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
+        return f"{what}: {self.before if self.before is not None else '-'} -> {self.after if self.after is not None else '-'}"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a changing command would do.
+
+    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off. ``perform`` makes the
+    change: the writer calls it once, after all checks.
+    """
+
+    command: str
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    objections: list[Objection] = field(default_factory=list)
+    perform: Callable[[], None] = lambda: None
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything would change."""
+        return bool(self.changes)
+
+    def ports(self) -> list[Port]:
+        """Return the ports that would change, each once, in the order of change."""
+        return list(dict.fromkeys(change.port for change in self.changes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the changes by port, the notes, and the names of the interlocks set off. No M_Key is in it."""
+        return {
+            "ports": [
+                {
+                    **port.identity(),
+                    "changes": [
+                        {"kind": change.kind, "index": change.index, "before": change.before, "after": change.after}
+                        for change in self.changes
+                        if change.port is port
+                    ],
+                }
+                for port in self.ports()
+            ],
+            "notes": list(self.notes),
+            "interlocks": [objection.interlock for objection in self.objections],
+        }

@@ -1,0 +1,49 @@
+"""Building a Set(PortInfo) that changes what it should and nothing else.
+
+Set(PortInfo) writes the whole attribute, and many of its fields act when written. So a Set starts from a Get of the
+same run and puts "no change" into every field that would act. Source: IBA 14.2.5.6; ibportstate, opensm, Linux qib.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+
+KEEP_COUNTER: Final = 0xFFFF
+"""A violation counter ignores any value but 0; a read-back 0 would clear what happened meanwhile."""
+
+_NO_CHANGE: Final = {
+    "port_state": 0,
+    "port_physical_state": 0,
+    "link_down_default_state": 0,
+    "link_width_enabled": 0,
+    "link_speed_enabled": 0,
+    "link_speed_ext_enabled": 0,
+    "operational_vls": 0,
+    "client_reregister": 0,
+    "m_key_violations": KEEP_COUNTER,
+    "p_key_violations": KEEP_COUNTER,
+    "q_key_violations": KEEP_COUNTER,
+}
+_VOLATILE: Final = (*_NO_CHANGE, "link_width_active", "link_speed_active", "link_speed_ext_active", "diag_code", "capability_mask")
+
+
+def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
+    """Return what to send so that only *changes* take effect on the port that *read* came from.
+
+    *m_key* is the key that the port shall have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
+    writing that back would erase it.
+    """
+    return read.replace(**{**_NO_CHANGE, "m_key": m_key.reveal(), **changes})
+
+
+def without_key(info: PortInfo) -> bytes:
+    """Return the 64 bytes with M_Key zeroed, for the journal."""
+    return info.masked().raw
+
+
+def settled(info: PortInfo) -> bytes:
+    """Return the 64 bytes without what may change by itself from one read to the next (states, speeds, counters)."""
+    return info.replace(m_key=0, **dict.fromkeys(_VOLATILE, 0)).raw

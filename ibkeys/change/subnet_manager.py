@@ -1,0 +1,81 @@
+"""Is a subnet manager master of this subnet? The question behind the interlocks ``active-sm`` and ``mkey-under-sm``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.address import LOCAL
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.mad.attributes import PortInfo, SMInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, SM_STATE_NAMES, CapabilityMask, SMState
+
+OPENSM_CONFIG: Final = Path("/etc/opensm/opensm.conf")
+
+
+@dataclass(frozen=True, slots=True)
+class SubnetManager:
+    """What is known of the master SM. ``lid``: MasterSMLID of the own port, 0 when none was ever set.
+
+    ``presence``: ``active``, ``none``, or ``unknown``, which counts as active. ``evidence``: in words, what it rests on.
+    """
+
+    lid: int
+    presence: Literal["active", "none", "unknown"]
+    evidence: str
+
+    @property
+    def may_be_master(self) -> bool:
+        """Whether a change must reckon with a master."""
+        return self.presence != "none"
+
+
+def find_subnet_manager(fabric: OpenFabric) -> SubnetManager:
+    """Ask SMInfo at the own port's MasterSMLID; without an answer let the IsSM bit of that port decide.
+
+    Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    """
+    try:
+        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0))
+    except IbkeysError as error:
+        return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
+    lid = own.master_sm_lid
+    if not 1 <= lid <= MAX_UNICAST_LID:
+        return SubnetManager(0, "none", "the own port has no MasterSMLID: no SM has configured this subnet")
+    try:
+        port = fabric.port(lid)
+    except IbkeysError as error:
+        return SubnetManager(lid, "unknown", f"LID {lid}, the own port's MasterSMLID, does not answer: {error}")
+    try:
+        info = SMInfo(port.get(SMInfo))
+    except IbkeysError:
+        return _by_capability(lid, port.port_info_or_none())
+    name = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else f"state {info.sm_state}"
+    where = f"the SM at LID {lid} (GUID 0x{info.guid:016x}) says it is {name}"
+    if info.sm_state == SMState.MASTER:
+        return SubnetManager(lid, "active", where)
+    return SubnetManager(lid, "none" if info.sm_state == SMState.NOT_ACTIVE else "unknown", where)
+
+
+def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
+    if info is None:
+        return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, and the port there does not tell whether it runs one")
+    if info.capability_mask & CapabilityMask.IS_SM:
+        return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, but its IsSM bit is set")
+    return SubnetManager(lid, "none", f"no SM answers at LID {lid}, and its IsSM bit is clear")
+
+
+def known_sweep_interval(fabric: OpenFabric, manager: SubnetManager, config: Path = OPENSM_CONFIG) -> int | None:
+    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
+    configuration file says. None otherwise."""
+    if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
+        return None
+    try:
+        text = config.read_text(errors="replace")
+    except OSError:
+        return None
+    match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else None

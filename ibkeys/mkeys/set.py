@@ -1,0 +1,221 @@
+"""Setting M_Key, ProtectBits and lease of one port, so that no key is ever lost (IBA 14.2.4).
+
+The order is the point of this module:
+
+1. the new key goes into the key store, and the old one stays there; both are on disk;
+2. the journal gets what is overwritten, without keys;
+3. one Set is sent, once, with the old key in its header;
+4. its effect is proven by a Get with the new key. Silence is followed by that Get, and then by one with the old key, so
+   that a lost reply never counts a violation at a port that has taken the new key.
+
+Wherever this stops, the store holds every key that the port can have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.plan import Change, Plan
+from ibkeys.change.portinfo import set_image, without_key
+from ibkeys.change.portinfo_write import fresh_port_info, wrong_fields
+from ibkeys.change.subnet_manager import known_sweep_interval
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused, UsageError
+from ibkeys.fabric.session import PortHandle
+from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import Method
+from ibkeys.store.keystore import KeyStore
+
+OPENSM_PROCEDURE = (
+    "let the SM do it: put m_key, m_key_protection_level and m_key_lease_period into opensm.conf, "
+    "signal OpenSM (SIGHUP), and verify with `ibkeys mkey-show --all`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    key: MKey
+    protect: int
+    lease: int
+
+    def fields(self) -> dict[str, int]:
+        return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
+
+
+def plan_mkey_set(
+    writer: Writer, port: PortHandle, new_key: MKey | None = None, protect: int | None = None, lease: int | None = None
+) -> Plan:
+    """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
+
+    Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range,
+    MKeyNeeded when the port hides a key that is not known.
+    """
+    if port.port.is_external:
+        raise UsageError(
+            f"{port}: external ports of a switch have no M_Key of their own; that of port 0 guards the whole switch: address port 0"
+        )
+    if protect is not None and not 0 <= protect <= 3:
+        raise UsageError(f"ProtectBits {protect} is not in 0..3")
+    if lease is not None and not 0 <= lease <= 0xFFFF:
+        raise UsageError(f"lease {lease} s is not in 0..65535")
+    shown = port.read_port_info()
+    old_key = writer.key_for_set(port, shown)
+    wanted = _Wanted(
+        old_key if new_key is None else new_key,
+        shown.m_key_protect_bits if protect is None else protect,
+        shown.m_key_lease_period if lease is None else lease,
+    )
+    plan = Plan(writer.command)
+    plan.changes = _changes(port, shown, old_key, wanted)
+    if not plan.pending:
+        return plan
+    plan.notes = _notes(wanted)
+    plan.objections = _objections(writer, port, old_key, wanted)
+    plan.perform = partial(_perform, writer, port, shown, old_key, wanted)
+    return plan
+
+
+def _changes(port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> list[Change]:
+    changes = []
+    if wanted.key != old_key:
+        before = "zero" if old_key.is_zero else "set"
+        after = "zero" if wanted.key.is_zero else "set" if old_key.is_zero else "set to another key"
+        changes.append(Change(port.port, "m_key", None, before, after))
+    for attr, value in wanted.fields().items():
+        if value != getattr(shown, attr):
+            changes.append(Change(port.port, attr, None, str(getattr(shown, attr)), str(value)))
+    return changes
+
+
+def _notes(wanted: _Wanted) -> list[str]:
+    if wanted.key.is_zero:
+        return ["ProtectBits have no effect while M_Key is 0: the port accepts every SMP"] if wanted.protect else []
+    return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
+
+
+def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted) -> list[Objection]:
+    found = []
+    manager = writer.subnet_manager
+    if wanted.key != old_key:
+        if manager.may_be_master:
+            found.append(
+                Objection(
+                    "mkey-under-sm",
+                    f"{manager.evidence}; an SM that does not know the new M_Key drops {port} and all behind it, and OpenSM reads "
+                    f"its key files only when it starts; {OPENSM_PROCEDURE}",
+                )
+            )
+    else:
+        found += writer.objection_to_active_sm("OpenSM sets ProtectBits and lease as its own configuration says at every sweep")
+    if wanted.protect >= 2 and wanted.lease == 0:
+        found.append(
+            Objection("lease-0", f"{port} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only a reset helps")
+        )
+    interval = known_sweep_interval(writer.fabric, manager)
+    if wanted.lease and interval is not None and wanted.lease <= interval:
+        found.append(
+            Objection("lease-0", f"lease {wanted.lease} s is not above the SM's sweep interval of {interval} s: the port can open between sweeps")
+        )
+    return found
+
+
+# --- making the change -------------------------------------------------------------------------------------------
+
+
+def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> None:
+    store = writer.keystore
+    changes_key = wanted.key != old_key
+    ref: int | None = None
+    if changes_key:
+        ref = store.put_pending(
+            port.port.node.guid,
+            port.port.port_guid,
+            port.port.num,
+            wanted.key,
+            wanted.protect,
+            wanted.lease,
+            None if old_key.is_zero else old_key,
+            old_protect_bits=shown.m_key_protect_bits,
+            old_lease_period=shown.m_key_lease_period,
+        )
+    try:
+        _set_and_prove(writer, port, shown, old_key, wanted, store, ref)
+    except NotStored as error:
+        if ref is not None:
+            store.abandon(ref, "the port did not store it")
+        raise error
+
+
+def _set_and_prove(
+    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted, store: KeyStore, ref: int | None
+) -> None:
+    now = fresh_port_info(writer, port, shown)
+    image = set_image(now, wanted.key, **wanted.fields())
+    entry = writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(image), ref)
+    problem: IbkeysError | None = None
+    try:
+        port.fabric.set(PortInfo, port.port.num, port.route, image.raw, old_key)
+    except (NoReply, MadStatusError, SendRefused) as error:
+        problem = error
+    found = _who_answers(port, old_key, wanted.key, replied=problem is None)
+    if found is None:
+        entry.failed()
+        raise NoReply(
+            f"{port}: the port answers neither to the new nor to the old M_Key after the Set"
+            f"{f' ({problem})' if problem else ''}; both are kept in the key store ({store.path or 'in memory'}): "
+            "ask it again later with --keystore, it takes either"
+        )
+    info, key = found
+    wrong = wrong_fields(info, wanted.fields())
+    if key != wanted.key or wrong:
+        entry.failed()
+        if problem is not None and not isinstance(problem, NoReply):
+            raise NotStored(f"{problem}; the port still has its old M_Key") from problem
+        if problem:
+            raise NotStored(f"{port}: Set(PortInfo) was lost on its way, the port still has its old M_Key; try again")
+        missing = "; ".join(filter(None, ("M_Key is not the new one" if key != wanted.key else "", wrong)))
+        raise NotStored(f"{port}: Set(PortInfo) was accepted but not stored: {missing}")
+    if ref is not None:
+        store.promote(ref)
+    port.fabric.ring.learn(port.port.port_guid, wanted.key)
+    entry.done()
+
+
+def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> tuple[PortInfo, MKey] | None:
+    """Return PortInfo as read after the Set and the key that the port has, or None when it answers to neither.
+
+    Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which a
+    port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
+    """
+    rounds = port.fabric.client.timing.retries + 1
+    order = [new_key, old_key] * rounds
+    if replied:
+        order = [new_key] * rounds + [old_key]
+    for key in order:
+        info = _get_once(port, key)
+        if info is None:
+            continue
+        shown = MKey(info.m_key)
+        if not shown.is_zero or info.m_key_protect_bits != 1:
+            return info, shown
+        # Level 1 shows zero to everybody who does not send the key: only the other key can tell. This counts nothing.
+        second = _get_once(port, old_key if key == new_key else new_key)
+        if second is not None:
+            return second, MKey(second.m_key)
+    return None
+
+
+def _get_once(port: PortHandle, key: MKey) -> PortInfo | None:
+    client = port.fabric.client
+
+    def task() -> Any:
+        return (yield client.request(Method.GET, PortInfo, port.port.num, port.route, m_key=key, retries=0))
+
+    try:
+        return PortInfo(client.call(task()))
+    except (NoReply, SendRefused):
+        return None
