@@ -1,0 +1,62 @@
+# What a developer does here; `make help` lists it. PYTHON=... chooses the Python that makes the .venv, ARGS=... is
+# handed on to pytest.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test soak lint bench clean FORCE
+MAKEFLAGS += --no-print-directory
+
+# The extension is built with the headers of this very Python; on Debian python3-dev has those of /usr/bin/python3.
+PYTHON ?= $(shell for p in /usr/bin/python3 python3; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
+  ibsim-utils libumad2sim0 opensm infiniband-diags man-db
+CORPUS := $(abspath $(wildcard ../shared))
+TEST_ENV := $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
+
+help: ## list these commands
+	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+
+setup: .venv/.setup-done ## install what is needed (on Debian through apt-get) and build ibkeys into .venv
+
+demo: setup ## show keys on a simulated fabric, change two, show the difference
+	@$(BIN)/python -m ibkeys.demo
+
+test: setup ## run the tests
+	@$(TEST_ENV) $(BIN)/pytest -m 'not soak' $(ARGS)
+
+soak: setup ## run all tests at full length
+	@$(TEST_ENV) IBKEYS_SOAK=1 $(BIN)/pytest $(ARGS)
+
+lint: setup ## run ruff and mypy --strict
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+
+bench: setup ## measure speed and memory
+	@$(TEST_ENV) $(BIN)/python -m tests.bench
+
+clean: ## remove what setup and the tests made
+	@rm -rf .venv build ibkeys/umad/_libibumad*.so .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
+# file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
+.venv/.setup-done: pyproject.toml meson.build $(wildcard native/*) .venv/.files
+	@native/install-debian.sh $(DEBIAN)
+	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make setup PYTHON=...' >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/ninja || $(PIP) install 'meson-python>=0.18' 'meson>=1.1' 'cffi>=2.1' ninja
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --config-settings=build-dir=build/setup '.[test]'
+	@packages=`$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'`; \
+	  echo "import sys; sys.path.insert(0, '$(CURDIR)')" > "$$packages/ibkeys-working-tree.pth"; \
+	  rm -f ibkeys/umad/_libibumad*.so; cp "$$packages"/ibkeys/umad/_libibumad*.so ibkeys/umad/ 2>/dev/null || true
+	@$(BIN)/python -c 'import ibkeys.umad._libibumad' 2>/dev/null || { \
+	  echo 'The extension over libibumad was not built; why: build/setup/meson-logs/meson-log.txt' >&2; \
+	  ! test -f /etc/debian_version; }
+	@touch $@
+
+# Changes when a file comes or goes, so that the package is installed again with it.
+.venv/.files: FORCE
+	@mkdir -p .venv
+	@find ibkeys man -type f ! -name '*.so' ! -path '*/__pycache__/*' 2>/dev/null | sort > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+FORCE:
