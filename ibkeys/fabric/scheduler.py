@@ -12,6 +12,7 @@ The rules, each with its reason:
 * SMPs in flight are bounded over all (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).
 * A request that waits longer than ``patience`` no longer counts as in flight in the window: on the wire it is gone.
   So any number of silent nodes wait side by side and together cost about one timeout budget.
+* A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
   congestion. The timeout of a node that never answered says nothing about the way there.
 * When a request to a node used up its attempts, and the node said nothing meanwhile, the node is silent: what is
@@ -37,8 +38,8 @@ FIRST_WINDOW: Final = 16
 LEAST_WINDOW: Final = 4
 GRACE: Final = 0.5
 """Seconds beyond an attempt's timeout that the kernel gets to report it, before the attempt is given up without it."""
-LEAST_PATIENCE: Final = 0.05
-"""Seconds; even a busy firmware SMA answers faster than this, so an older SMP is waiting, not travelling."""
+LEAST_PATIENCE: Final = 0.02
+"""Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
 
 
 class Request:
@@ -94,11 +95,12 @@ class Statistics:
 class _Node:
     """What the scheduler knows of one node."""
 
-    __slots__ = ("alive_at", "in_flight", "queue", "ready", "silent")
+    __slots__ = ("alive_at", "in_flight", "limit", "queue", "ready", "silent")
 
     def __init__(self) -> None:
         self.queue: deque[Request] = deque()
         self.in_flight = 0
+        self.limit = 1
         self.ready = False
         self.alive_at = -1.0
         self.silent = False
@@ -122,7 +124,9 @@ class Scheduler:
     """
 
     def __init__(self, max_window: int | None = None, per_node: int = PER_NODE, first_tid: int | None = None) -> None:
-        """*max_window* fixes the most requests in flight; None is the adaptive default."""
+        """*max_window* is the user's own bound on requests in flight, kept to the letter: silent ones count until their
+        timeout. None is the adaptive default."""
+        self._strict = max_window is not None
         self._limit = max_window or MAX_WINDOW
         self._window = float(min(FIRST_WINDOW, self._limit))
         self._per_node = min(per_node, self._limit)
@@ -151,7 +155,7 @@ class Scheduler:
     @property
     def patience(self) -> float:
         """Seconds after which a request in flight no longer fills the window."""
-        return max(LEAST_PATIENCE, 8 * self._smoothed_rtt)
+        return float("inf") if self._strict else max(LEAST_PATIENCE, 8 * self._smoothed_rtt)
 
     def submit(self, request: Request) -> None:
         """Take a request. One to a node that has been given up fails at once."""
@@ -163,7 +167,7 @@ class Scheduler:
             self._finish(request, Failure(request.attempts, silent=True))
             return
         node.queue.append(request)
-        if not node.ready and node.in_flight < self._per_node:
+        if not node.ready and node.in_flight < node.limit:
             node.ready = True
             self._ready.append(node)
 
@@ -185,7 +189,7 @@ class Scheduler:
                 continue
             request = node.queue.popleft()
             node.in_flight += 1
-            if node.queue and node.in_flight < self._per_node:
+            if node.queue and node.in_flight < node.limit:
                 self._ready.append(node)
             else:
                 node.ready = False
@@ -207,6 +211,7 @@ class Scheduler:
         if self._window < self._limit:
             self._window += 1
         attempt.node.alive_at = now
+        attempt.node.limit = self._per_node
         attempt.node.silent = False
         self._land(attempt)
         request = attempt.request
@@ -284,7 +289,7 @@ class Scheduler:
             self._fresh_count -= 1
         node = attempt.node
         node.in_flight -= 1
-        if node.queue and not node.ready:
+        if node.queue and not node.ready and node.in_flight < node.limit:
             node.ready = True
             self._ready.append(node)
 
@@ -298,7 +303,7 @@ class Scheduler:
         self._land(attempt)
         if request.attempts <= request.retries and not node.silent:
             node.queue.appendleft(request)
-            if not node.ready and node.in_flight < self._per_node:
+            if not node.ready and node.in_flight < node.limit:
                 node.ready = True
                 self._ready.append(node)
             return

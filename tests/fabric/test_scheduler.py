@@ -1,0 +1,256 @@
+"""The scheduler, by plain calls: time is an argument, the wire is this file."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.fabric.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Request, Scheduler
+from ibkeys.mad.smp import build_smp
+
+
+def ask(node: object = "n", modifier: int = 0, retries: int = 2, timeout: float = 1.0) -> Request:
+    return Request(node, build_smp(1, 0x15, modifier, path=(1,)), 0xFFFF, timeout, retries)  # type: ignore[arg-type]
+
+
+def answer(mad: bytes) -> bytes:
+    return bytes((mad[0], mad[1], mad[2], 0x81, 0x80)) + mad[5:]
+
+
+def send(scheduler: Scheduler, now: float = 0.0) -> list[tuple[int, bytes]]:
+    return [(tid, outgoing.mad) for tid, outgoing in scheduler.to_send(now)]
+
+
+def test_a_reply_finishes_its_request() -> None:
+    scheduler = Scheduler()
+    request = ask()
+    scheduler.submit(request)
+    [(tid, mad)] = send(scheduler)
+    assert int.from_bytes(mad[12:16]) == tid
+    assert scheduler.received(tid, answer(mad), 0.1) is request
+    assert request.reply == answer(mad)
+    assert scheduler.idle
+
+
+def test_the_kernels_half_of_the_transaction_id_is_ignored() -> None:
+    scheduler = Scheduler()
+    scheduler.submit(ask())
+    [(tid, mad)] = send(scheduler)
+    assert scheduler.received(0xABCD_0000_0000_0000 | tid, answer(mad), 0.1) is not None
+
+
+def test_lost_reply_is_retried_with_a_new_id_then_reported() -> None:
+    scheduler = Scheduler()
+    request = ask(retries=1)
+    scheduler.submit(request)
+    [(first, _)] = send(scheduler, 0.0)
+    scheduler.timed_out(first, 1.0)
+    [(second, _)] = send(scheduler, 1.0)
+    assert second != first
+    scheduler.timed_out(second, 2.0)
+    assert scheduler.finished.popleft() is request
+    assert request.failure is not None
+    assert (request.failure.attempts, request.failure.silent) == (2, False)
+    assert scheduler.idle
+
+
+def test_an_attempt_that_the_kernel_forgets_ends_by_our_own_deadline() -> None:
+    scheduler = Scheduler()
+    request = ask(retries=0)
+    scheduler.submit(request)
+    send(scheduler, 0.0)
+    scheduler.expire(1.0 + GRACE - 0.01)
+    assert not scheduler.finished
+    assert scheduler.next_deadline(1.0) == pytest.approx(GRACE)
+    scheduler.expire(1.0 + GRACE)
+    assert scheduler.finished.popleft() is request
+    assert scheduler.statistics.lost_by_kernel == 1
+
+
+def test_a_refused_send_is_not_retried() -> None:
+    scheduler = Scheduler()
+    request = ask()
+    scheduler.submit(request)
+    [(tid, _)] = send(scheduler)
+    scheduler.not_sent(tid, 22)
+    assert request.failure is not None
+    assert request.failure.errno == 22
+    assert send(scheduler, 1.0) == []
+
+
+def test_late_duplicate_and_foreign_replies_are_counted_not_fatal() -> None:
+    scheduler = Scheduler()
+    scheduler.submit(ask(retries=0))
+    [(tid, mad)] = send(scheduler)
+    other = build_smp(1, 0x11, path=(1,))
+    assert scheduler.received(tid, answer(other), 0.1) is None  # same ID, another attribute
+    assert scheduler.received(tid, mad, 0.1) is None  # a request, no response
+    assert scheduler.received(tid ^ 1, answer(mad), 0.1) is None  # never asked
+    assert scheduler.received(tid, answer(mad), 0.1) is not None
+    assert scheduler.received(tid, answer(mad), 0.2) is None  # duplicate
+    scheduler.timed_out(tid, 1.0)  # the kernel's timeout crossed the reply
+    assert scheduler.statistics.strays == 5
+
+
+def test_a_node_gets_one_request_at_a_time_until_it_answers() -> None:
+    scheduler = Scheduler()
+    for modifier in range(10):
+        scheduler.submit(ask(modifier=modifier))
+    [(tid, mad)] = send(scheduler)
+    assert send(scheduler) == []
+    scheduler.received(tid, answer(mad), 0.001)
+    assert len(send(scheduler)) == PER_NODE
+
+
+def test_in_flight_is_bounded_for_each_node_and_over_all() -> None:
+    scheduler = Scheduler()
+    for node in range(100):
+        for modifier in range(10):
+            scheduler.submit(ask(node, modifier))
+    flying: dict[int, bytes] = {}
+    rng = random.Random(1)
+    nodes_of: dict[int, int] = {}
+    widest = 0
+    now = 0.0
+    while not scheduler.idle:
+        for tid, outgoing in scheduler.to_send(now):
+            flying[tid] = outgoing.mad
+            nodes_of[tid] = scheduler._flying[tid].request.node  # type: ignore[assignment]
+        per_node = [list(nodes_of[tid] for tid in flying).count(node) for node in set(nodes_of[tid] for tid in flying)]
+        assert max(per_node, default=0) <= PER_NODE
+        widest = max(widest, len(flying))
+        assert len(flying) <= MAX_WINDOW
+        tid = rng.choice(list(flying))
+        now += 0.00001
+        assert scheduler.received(tid, answer(flying.pop(tid)), now) is not None
+    assert widest == MAX_WINDOW
+
+
+def test_a_fixed_window_of_one_is_kept() -> None:
+    scheduler = Scheduler(max_window=1)
+    for node in range(3):
+        scheduler.submit(ask(node))
+    assert len(send(scheduler)) == 1
+    assert send(scheduler) == []
+
+
+def test_a_fixed_window_counts_silent_requests_until_their_timeout() -> None:
+    scheduler = Scheduler(max_window=2)
+    for node in range(4):
+        scheduler.submit(ask(node))
+    assert len(send(scheduler, 0.0)) == 2
+    assert send(scheduler, 0.9) == []
+
+
+def test_the_window_halves_on_a_timeout_of_a_node_that_answered_before() -> None:
+    scheduler = Scheduler()
+    scheduler.submit(ask("alive"))
+    [(tid, mad)] = send(scheduler, 0.0)
+    scheduler.received(tid, answer(mad), 0.001)
+    before = scheduler.window
+    scheduler.submit(ask("alive", 1))
+    [(tid, _)] = send(scheduler, 0.002)
+    scheduler.timed_out(tid, 1.0)
+    assert scheduler.window == before // 2
+    assert scheduler.window >= LEAST_WINDOW
+
+
+def test_timeouts_of_nodes_that_never_answered_leave_the_window() -> None:
+    scheduler = Scheduler()
+    before = scheduler.window
+    for node in range(before):
+        scheduler.submit(ask(node, retries=0))
+    for tid, _ in send(scheduler):
+        scheduler.timed_out(tid, 1.0)
+    assert scheduler.window == before
+
+
+def test_many_silent_nodes_together_cost_one_timeout_budget() -> None:
+    """500 silent nodes with 20 requests each: virtual time until all are given up, against 3 attempts of 1 s."""
+    scheduler = Scheduler()
+    requests = [ask(node, modifier) for node in range(500) for modifier in range(20)]
+    for request in requests:
+        scheduler.submit(request)
+    now, pending = 0.0, []
+    while not scheduler.idle:
+        pending += [(now + 1.0, tid) for tid, _ in scheduler.to_send(now)]
+        scheduler.finished.clear()
+        wait = scheduler.next_deadline(now)
+        due = min((at for at, _ in pending), default=now + wait)
+        now = min(due, now + wait) if wait else due
+        for at, tid in [entry for entry in pending if entry[0] <= now]:
+            pending.remove((at, tid))
+            scheduler.timed_out(tid, now)
+    assert all(request.failure for request in requests)
+    assert now < 2 * 3 * 1.0
+    assert scheduler.statistics.sent <= 500 * 3
+
+
+def test_a_silent_node_fails_what_is_queued_for_it_without_sending() -> None:
+    scheduler = Scheduler(max_window=1)
+    first, second = ask(retries=0), ask(modifier=1, retries=0)
+    scheduler.submit(first)
+    scheduler.submit(second)
+    [(tid, _)] = send(scheduler)
+    scheduler.timed_out(tid, 1.0)
+    assert second.failure is not None
+    assert second.failure.silent
+    third = ask(modifier=2)
+    scheduler.submit(third)
+    assert third.failure is not None
+    scheduler.finished.clear()
+    scheduler.forget_nodes()
+    scheduler.submit(ask(modifier=3))
+    assert len(send(scheduler, 2.0)) == 1
+
+
+def test_one_unanswered_attribute_does_not_silence_a_node_that_answers_others() -> None:
+    scheduler = Scheduler()
+    scheduler.submit(ask())
+    [(tid, mad)] = send(scheduler, 0.0)
+    scheduler.received(tid, answer(mad), 0.001)
+    scheduler.submit(ask(modifier=1, retries=0))
+    scheduler.submit(ask(modifier=2))
+    (lost, _), (tid, mad) = send(scheduler, 0.002)
+    scheduler.received(tid, answer(mad), 0.01)
+    scheduler.timed_out(lost, 1.0)
+    later = ask(modifier=3)
+    scheduler.submit(later)
+    assert later.failure is None
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=40))
+def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wanted: list[tuple[int, int]]) -> None:
+    """Replies, duplicates, timeouts, refusals and silence in any order: nothing is lost, nothing ends twice."""
+    rng = random.Random(seed)
+    scheduler = Scheduler(max_window=rng.choice([None, 1, 3, 64]), first_tid=0xFFFF_FFF0)
+    requests = [ask(node, index, retries) for index, (node, retries) in enumerate(wanted)]
+    for request in requests:
+        scheduler.submit(request)
+    ended: list[Request] = []
+    flying: dict[int, bytes] = {}
+    now = 0.0
+    while not scheduler.idle:
+        flying.update(send(scheduler, now))
+        now += rng.random()
+        for tid in rng.sample(sorted(flying), rng.randint(0, len(flying))):
+            fate = rng.randrange(5)
+            if fate <= 1:
+                done = scheduler.received(tid, answer(flying[tid]), now)
+                ended += [done] if done else []
+            elif fate == 2:
+                scheduler.timed_out(tid, now)
+            elif fate == 3 and tid in scheduler._flying:
+                scheduler.not_sent(tid, 22)
+            if fate != 4 and rng.random() < 0.7:
+                flying.pop(tid, None)
+        scheduler.expire(now)
+        while scheduler.finished:
+            ended.append(scheduler.finished.popleft())
+    assert sorted(map(id, ended)) == sorted(map(id, requests))
+    assert all((request.reply is None) != (request.failure is None) for request in requests)
+    assert all(request.attempts <= request.retries + 1 for request in requests)
+    assert scheduler._fresh_count == 0
