@@ -1,0 +1,211 @@
+"""From a net file to nodes and ports: the templates, and the state that a subnet manager would leave behind.
+
+The values that a file does not give are those that ibsim answers, so that tools see the same on both, but for what
+ibsim does not model: enforcement capabilities are real here, and the M_Key lease period starts at 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, PortState
+from ibkeys.sim.links import negotiate
+from ibkeys.sim.netfile import FileNode, FilePort, NetFile
+from ibkeys.sim.nodes import Node, Port
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+PortGuids = Literal["file", "ibsim"]
+Links = Literal["active", "initialize"]
+
+ENFORCEMENT_P_KEYS: Final = 64
+LINEAR_FDB_CAP: Final = 30720
+LARGE_LINEAR_FDB_CAP: Final = 0xC000
+MULTICAST_FDB_CAP: Final = 1024
+GID_PREFIX: Final = 0xFE80_0000_0000_0000
+SM_SUBNET_TIMEOUT: Final = 18
+
+_COMMON: Final = PortInfo.new(
+    link_width_supported=0x1F,
+    link_speed_supported=7,
+    link_down_default_state=2,
+    vl_cap=4,
+    vl_arbitration_high_cap=8,
+    vl_arbitration_low_cap=8,
+    operational_vls=4,
+)
+_CA_PORT: Final = _COMMON.replace(
+    capability_mask=0x0050C048,
+    capability_mask2=0x30,
+    neighbor_mtu=4,
+    mtu_cap=4,
+    vl_stall_count=7,
+    guid_cap=32,
+    subnet_timeout=31,
+)
+_SWITCH_PORT0: Final = _COMMON.replace(
+    capability_mask=0x0000C048,
+    capability_mask2=0x30,
+    neighbor_mtu=1,
+    mtu_cap=3,
+    guid_cap=1,
+    subnet_timeout=31,
+    resp_time_value=8,
+    port_state=4,
+    port_physical_state=5,
+)
+_EXTERNAL_PORT: Final = _COMMON.replace(neighbor_mtu=4, mtu_cap=4, vl_stall_count=7)
+_IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = 1 << 22
+
+#             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
+_SPEEDS: Final = {
+    "SDR": (1, 0, 0),
+    "DDR": (3, 0, 0),
+    "QDR": (7, 0, 0),
+    "FDR10": (7, 0, 0),
+    "FDR": (7, 7, 1),
+    "EDR": (7, 7, 3),
+    "HDR": (7, 7, 7),
+    "NDR": (7, 15, 15),
+    "XDR": (7, 15, 15),
+}
+_WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
+
+
+def build(subnet: Subnet, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
+    """Return the nodes of *file*, cabled, in the state that *links* names."""
+    nodes = [_node(subnet, index, record, port_guids) for index, record in enumerate(file.nodes)]
+    for (a, p), (b, q) in file.links:
+        port, peer = nodes[a].ports[p], nodes[b].ports[q]
+        port.peer = port.first_peer = peer
+        peer.peer = peer.first_peer = port
+        negotiate(port, peer)
+        for end in (port, peer):
+            end.info[32] = end.info[32] & 0xF0 | (PortState.ACTIVE if links == "active" else PortState.INITIALIZE)
+            end.info[33] = end.info[33] & 0x0F | 0x50
+    if links == "active":
+        _as_a_subnet_manager_leaves_it(nodes)
+    _switch_capacities(nodes, links)
+    return nodes
+
+
+def _node(subnet: Subnet, index: int, record: FileNode, port_guids: PortGuids) -> Node:
+    node = Node(subnet, index, record.node_id, record.node_type, record.num_ports, record.guid)
+    node.description_bytes = record.description
+    node.system_image_guid = record.system_image_guid
+    node.vendor_id, node.device_id = record.vendor_id, record.device_id
+    if node.is_switch:
+        node.enforcement_capacity = ENFORCEMENT_P_KEYS
+        node.switch_info = bytearray(
+            SwitchInfo.new(
+                multicast_fdb_cap=MULTICAST_FDB_CAP,
+                partition_enforcement_cap=ENFORCEMENT_P_KEYS,
+                inbound_enforcement_cap=1,
+                outbound_enforcement_cap=1,
+                filter_raw_inbound_cap=1,
+                filter_raw_outbound_cap=1,
+                enhanced_port0=record.enhanced_port0,
+            ).raw
+        )
+        port0 = _SWITCH_PORT0.replace(lid=record.lid, lmc=record.lmc if record.enhanced_port0 else 0)
+        node.ports.append(Port(node, 0, node.guid, _with_rate(port0, None, record.defaults)))
+        template = _EXTERNAL_PORT
+    else:
+        template = _CA_PORT
+    shared: dict[object, bytes] = {}
+    for number in range(1, record.num_ports + 1):
+        line = record.ports.get(number)
+        guid = node.guid if node.is_switch else node.guid + number & (1 << 64) - 1
+        if line is None:
+            if "unlisted" not in shared:
+                shared["unlisted"] = _down(_with_rate(template, None, record.defaults))
+            info = shared["unlisted"]
+        else:
+            if line.guid is not None and port_guids == "file" and not node.is_switch:
+                guid = line.guid
+            info = _listed(template, line, shared, node.is_switch)
+        node.ports.append(Port(node, number, guid, info))
+    if not node.is_switch:
+        node.ports.insert(0, node.ports[0])
+    return node
+
+
+def _listed(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_switch: bool) -> bytes:
+    rate = (line.width, line.speed, *sorted(line.enabled.items()))
+    info = shared.get(rate)
+    if info is None:
+        info = shared[rate] = _down(_with_rate(template, line, line.enabled))
+    if on_switch:
+        return info
+    if line.remote is None and not line.remote_alias:
+        return info
+    # ibsim's ports with a cable announce trap 144, those without do not.
+    return PortInfo(info).replace(lid=line.lid, lmc=line.lmc, capability_mask=_CA_PORT.capability_mask).raw
+
+
+def _down(info: bytes) -> bytes:
+    raw = bytearray(info)
+    raw[32] = raw[32] & 0xF0 | PortState.DOWN
+    raw[33] = raw[33] & 0x0F | 0x20
+    mask = int.from_bytes(raw[20:24]) & ~_IS_CAPABILITY_MASK_NOTICE_SUPPORTED
+    raw[20:24] = mask.to_bytes(4)
+    return bytes(raw)
+
+
+def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -> bytes:
+    width = _WIDTHS.get(line.width, 2) if line else 2
+    speed, supported, extended = _SPEEDS.get(line.speed, (1, 0, 0)) if line else (1, 0, 0)
+    raw = bytearray(
+        info.replace(
+            link_width_enabled=enabled.get("w", width),
+            link_width_active=2,
+            link_speed_enabled=enabled.get("s", speed),
+            link_speed_active=1,
+            link_speed_ext_supported=supported,
+            link_speed_ext_enabled=enabled.get("e", extended),
+        ).raw
+    )
+    if line is not None and line.speed in ("NDR", "XDR") and int.from_bytes(raw[20:24]) & 0x8000:
+        raw[60] |= 0x04  # CapabilityMask2 IsLinkSpeedNDRSupported
+    if line is not None and line.speed == "XDR":
+        raw[56] |= 0x09  # LinkSpeedExtSupported2, LinkSpeedExtEnabled2
+    return bytes(raw)
+
+
+def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
+    taken: dict[int, Port] = {}
+    homeless: list[Port] = []
+    for node in nodes:
+        for port in node.end_ports:
+            if node.is_switch or port.peer is not None:
+                port.info[8:16] = GID_PREFIX.to_bytes(8)
+                port.info[51] = port.info[51] & 0xE0 | SM_SUBNET_TIMEOUT
+                lids = range(port.lid, port.lid + (1 << port.lmc))
+                if port.lid == 0 or lids.stop - 1 > MAX_UNICAST_LID or any(lid in taken for lid in lids):
+                    homeless.append(port)
+                else:
+                    taken.update(dict.fromkeys(lids, port))
+    free = 1
+    for port in homeless:
+        size = 1 << port.lmc
+        while any(lid in taken for lid in range(free, free + size)):
+            free += 1
+        port.lid = free if free + size - 1 <= MAX_UNICAST_LID else 0
+        taken.update(dict.fromkeys(range(free, free + size), port))
+
+
+def _switch_capacities(nodes: list[Node], links: Links) -> None:
+    top = max((port.lid + (1 << port.lmc) - 1 for node in nodes for port in node.end_ports), default=0)
+    capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
+    for node in nodes:
+        if node.switch_info is not None:
+            node.switch_info[0:2] = capacity.to_bytes(2)
+            if links == "active":
+                node.switch_info[6:8] = top.to_bytes(2)
+            else:
+                node.switch_info[11] |= 0x04  # PortStateChange, as after power-up
+                node.routes = bytearray()
+
+

@@ -1,0 +1,76 @@
+"""The M_Key check at a simulated port: `ibkeys.keys.mkey.check_m_key` with the port's state and the lease timer.
+
+Order of operations (Linux qib and hfi1 SMAs, which agree): expire the lease, compare, stop the timer on a right key,
+else decide by method and ProtectBits, count, start the timer, send trap 256.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.keys.mkey import check_m_key
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.sim.nodes import KEY, LEASE_PERIOD, PROTECT_BYTE, Port
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+REFUSED: Final = 0
+ACCEPTED: Final = 1
+ACCEPTED_KEY_HIDDEN: Final = 2
+
+_NO_KEY: Final = bytes(8)
+_GET: Final = int(Method.GET)
+
+
+def check(subnet: Subnet, port: Port, mad: bytes) -> int:
+    """Decide about one Get, Set or TrapRepress at *port* and do what follows from it."""
+    info = port.info
+    key = info[KEY]
+    if key == _NO_KEY or key == mad[24:32]:
+        if port.lease_deadline is not None:
+            expire(subnet, port)
+            _stop(subnet, port)
+        return ACCEPTED
+    if port.lease_deadline is not None:
+        expire(subnet, port)
+    attribute = mad[16] << 8 | mad[17]
+    verdict = check_m_key(
+        mad[3],
+        attribute,
+        info[PROTECT_BYTE] >> 6,
+        int.from_bytes(key),
+        int.from_bytes(mad[24:32]),
+        int.from_bytes(info[LEASE_PERIOD]),
+    )
+    if verdict.accepted:
+        hidden = attribute == AttributeID.PORT_INFO and mad[3] == _GET and verdict.m_key_shown == 0
+        return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
+    if verdict.count_violation:
+        _violation(subnet, port, mad, verdict.start_lease)
+    return REFUSED
+
+
+def expire(subnet: Subnet, port: Port) -> None:
+    """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
+    if port.lease_deadline is not None and subnet.now >= port.lease_deadline:
+        port.lease_deadline = None
+        port.info[PROTECT_BYTE] &= 0x3F
+        subnet.touched_ports.add(port)
+        subnet.record("lease-expired", port)
+
+
+def _stop(subnet: Subnet, port: Port) -> None:
+    if port.lease_deadline is not None:
+        port.lease_deadline = None
+        subnet.touched_ports.add(port)
+        subnet.record("lease-stopped", port)
+
+
+def _violation(subnet: Subnet, port: Port, mad: bytes, start_lease: bool) -> None:
+    port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
+    subnet.record("m-key-violation", port, method=mad[3], attribute=mad[16] << 8 | mad[17])
+    if start_lease and port.lease_deadline is None:
+        port.lease_deadline = subnet.now + port.lease_period
+        subnet.record("lease-started", port, deadline=port.lease_deadline)
+    subnet.bad_m_key(port, mad)

@@ -1,0 +1,333 @@
+"""The state of a simulated subnet: nodes and ports, as small as they can be, with what a test wants to look at.
+
+A port's PortInfo is the 64 bytes that an SMA would answer, so a Get copies them. Tables that most ports never have
+(P_Keys other than the default, further GUIDs) come into being when first written.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.errors import UsageError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+CA_P_KEYS: Final = 64
+SWITCH_PORT0_P_KEYS: Final = 8
+MAX_P_KEYS: Final = 0xFFFF
+BLOCK_SIZE: Final = 64
+DEFAULT_BLOCK: Final = b"\xff\xff" + bytes(62)
+"""P_Key block 0 after power-up: the default partition, full, and nothing else (IBA 10.9.2)."""
+EMPTY_BLOCK: Final = bytes(BLOCK_SIZE)
+NO_ROUTE: Final = 0xFF
+
+# Positions in PortInfo of what is read for every SMP; `ibkeys.mad.attributes.PortInfo` has the whole table.
+KEY: Final = slice(0, 8)
+LID: Final = slice(16, 18)
+SM_LID: Final = slice(18, 20)
+CAPABILITY_MASK: Final = slice(20, 24)
+LEASE_PERIOD: Final = slice(26, 28)
+STATE_BYTE: Final = 32
+PHYSICAL_STATE_BYTE: Final = 33
+PROTECT_BYTE: Final = 34
+GUID_CAP_BYTE: Final = 50
+
+_NODE_INFO: Final = struct.Struct(">BBBBQQQHHIB3s24x")
+
+
+class _Number:
+    """A PortInfo field of a `Port` as an attribute that tests read and write without SMPs."""
+
+    __slots__ = ("row",)
+
+    def __init__(self, name: str) -> None:
+        self.row = PortInfo.rows[name]
+
+    def __get__(self, port: Port, owner: type) -> int:
+        return int(self.row.decode(bytes(port.info)))
+
+    def __set__(self, port: Port, value: int) -> None:
+        self.row.patch(port.info, value)
+        port.node.subnet.touched_ports.add(port)
+
+
+class Port:
+    """One port. Its attributes are the physical state: what is, not what an SMP may see.
+
+    ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
+    at which the M_Key lease runs out, None while the timer stands still.
+    """
+
+    __slots__ = (
+        "_p_keys",
+        "first_peer",
+        "guid",
+        "guids",
+        "info",
+        "last_trap",
+        "lease_deadline",
+        "node",
+        "number",
+        "peer",
+    )
+
+    lid = _Number("lid")
+    lmc = _Number("lmc")
+    sm_lid = _Number("master_sm_lid")
+    capability_mask = _Number("capability_mask")
+    state = _Number("port_state")
+    physical_state = _Number("port_physical_state")
+    protect_bits = _Number("m_key_protect_bits")
+    lease_period = _Number("m_key_lease_period")
+    m_key_violations = _Number("m_key_violations")
+    p_key_violations = _Number("p_key_violations")
+    q_key_violations = _Number("q_key_violations")
+    subnet_timeout = _Number("subnet_timeout")
+    inbound_enforcement = _Number("partition_enforcement_inbound")
+    outbound_enforcement = _Number("partition_enforcement_outbound")
+
+    def __init__(self, node: Node, number: int, guid: int, info: bytes) -> None:
+        self.node = node
+        self.number = number
+        self.guid = guid
+        self.info = bytearray(info)
+        self.peer: Port | None = None
+        self.first_peer: Port | None = None
+        self._p_keys: bytearray | None = None
+        self.guids: dict[int, int] | None = None
+        self.lease_deadline: float | None = None
+        self.last_trap: float | None = None
+
+    @property
+    def is_end_port(self) -> bool:
+        """Whether this is a CA or router port or a switch's port 0: a port with a LID and an M_Key of its own."""
+        return self.number == 0 or self.node.node_type != NodeType.SWITCH
+
+    @property
+    def m_key(self) -> int:
+        """The M_Key that guards this port: for an external port of a switch that of port 0. May be set to an MKey."""
+        return int.from_bytes(self.guard.info[KEY])
+
+    @m_key.setter
+    def m_key(self, key: int | MKey) -> None:
+        value = key.reveal() if isinstance(key, MKey) else key
+        self.guard.info[KEY] = value.to_bytes(8)
+        self.node.subnet.touched_ports.add(self.guard)
+
+    @property
+    def guard(self) -> Port:
+        """The port whose M_Key decides about SMPs to this one (IBA 14.2.4: port 0 of a switch guards all of it)."""
+        return self.node.ports[0] if self.node.is_switch else self
+
+    @property
+    def p_key_capacity(self) -> int:
+        """Entries of the P_Key table: PartitionCap, or PartitionEnforcementCap for an external port of a switch."""
+        node = self.node
+        return node.enforcement_capacity if node.is_switch and self.number else node.partition_capacity
+
+    @property
+    def p_keys(self) -> list[int]:
+        """The whole P_Key table, empty entries included."""
+        raw = b"".join(self.p_key_block(block) for block in range(-(-self.p_key_capacity // P_KEYS_PER_BLOCK)))
+        return list(struct.unpack(f">{len(raw) // 2}H", raw))[: self.p_key_capacity]
+
+    @p_keys.setter
+    def p_keys(self, keys: Sequence[int]) -> None:
+        if len(keys) > self.p_key_capacity:
+            raise UsageError(f"{self}: {len(keys)} P_Keys given, its table has {self.p_key_capacity} entries")
+        table = self._table()
+        table[:] = struct.pack(f">{len(keys)}H", *keys).ljust(len(table), b"\0")
+        self.node.subnet.touched_ports.add(self)
+
+    def p_key_block(self, block: int) -> bytes:
+        """Return one block of 32 P_Keys. The block is within the capacity."""
+        if self._p_keys is None:
+            if block == 0 and self.p_key_capacity:
+                return DEFAULT_BLOCK
+            return EMPTY_BLOCK
+        return bytes(self._p_keys[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE])
+
+    def set_p_key_block(self, block: int, data: bytes) -> None:
+        """Write one block; entries past the capacity stay 0 (IBA 14.2.5.7)."""
+        valid = 2 * (self.p_key_capacity - P_KEYS_PER_BLOCK * block)
+        table = self._table()
+        table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE] = data[:valid].ljust(BLOCK_SIZE, b"\0")
+        self.node.subnet.touched_ports.add(self)
+
+    def _table(self) -> bytearray:
+        if self._p_keys is None:
+            size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
+            self._p_keys = bytearray(DEFAULT_BLOCK.ljust(size, b"\0")[:size])
+        return self._p_keys
+
+    def resize_p_keys(self) -> None:
+        """Fit the table to a new capacity: what lies past it is gone."""
+        if self._p_keys is not None:
+            size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
+            self._p_keys = bytearray(bytes(self._p_keys[: 2 * self.p_key_capacity]).ljust(size, b"\0"))
+
+    @property
+    def p_key_bytes(self) -> bytes | None:
+        """The table as stored, None while it is the one of power-up."""
+        return None if self._p_keys is None else bytes(self._p_keys)
+
+    @p_key_bytes.setter
+    def p_key_bytes(self, raw: bytes | None) -> None:
+        self._p_keys = None if raw is None else bytearray(raw)
+        self.resize_p_keys()
+
+    def guid_block(self, block: int) -> bytes:
+        """Return one block of 8 GUIDs; entry 0 of block 0 is the port GUID."""
+        first = GUIDS_PER_BLOCK * block
+        known = self.guids or {}
+        values = [known.get(index, 0) for index in range(first, first + GUIDS_PER_BLOCK)]
+        if block == 0:
+            values[0] = self.guid
+        return struct.pack(">8Q", *values)
+
+    def covers(self, lid: int) -> bool:
+        """Whether *lid* is one of the LIDs of this end port."""
+        base = self.info[16] << 8 | self.info[17]
+        return base != 0 and base <= lid < base + (1 << (self.info[PROTECT_BYTE] & 7))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether SMPs pass this port's cable: both ends at least Initialize."""
+        peer = self.peer
+        return (
+            peer is not None
+            and self.info[STATE_BYTE] & 0xF >= PortState.INITIALIZE
+            and peer.info[STATE_BYTE] & 0xF >= PortState.INITIALIZE
+        )
+
+    def set_states(self, state: int, physical_state: int) -> None:
+        """Write PortState and PortPhysicalState, as the link does by itself."""
+        self.info[STATE_BYTE] = self.info[STATE_BYTE] & 0xF0 | state
+        self.info[PHYSICAL_STATE_BYTE] = self.info[PHYSICAL_STATE_BYTE] & 0x0F | physical_state << 4
+        self.node.subnet.touched_ports.add(self)
+
+    def __str__(self) -> str:
+        return f"{self.node.description} port {self.number}"
+
+    def __repr__(self) -> str:
+        return f"<Port {self}>"
+
+
+class SubnetManager:
+    """What a node that runs a subnet manager answers to SMInfo."""
+
+    __slots__ = ("act_count", "port", "priority", "sm_key", "state")
+
+    def __init__(self, port: Port, state: int, priority: int, sm_key: int = 0) -> None:
+        self.port, self.state, self.priority, self.sm_key = port, state, priority, sm_key
+        self.act_count = 0
+
+
+class Node:
+    """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
+
+    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either.
+    """
+
+    __slots__ = (
+        "description_bytes",
+        "device_id",
+        "enforcement_capacity",
+        "guid",
+        "index",
+        "is_switch",
+        "node_id",
+        "node_type",
+        "num_ports",
+        "partition_capacity",
+        "ports",
+        "revision",
+        "routes",
+        "silent",
+        "sm",
+        "subnet",
+        "switch_info",
+        "system_image_guid",
+        "tables",
+        "vendor_id",
+    )
+
+    def __init__(self, subnet: Subnet, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
+        self.subnet, self.index, self.node_id, self.node_type = subnet, index, node_id, node_type
+        self.num_ports, self.guid, self.system_image_guid = num_ports, guid, guid
+        self.is_switch = node_type == NodeType.SWITCH
+        self.description_bytes = b""
+        self.vendor_id = self.device_id = 0
+        self.revision = 0xA1
+        self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
+        self.enforcement_capacity = 0
+        self.ports: list[Port] = []
+        self.switch_info: bytearray | None = None
+        self.routes: bytearray | None = None
+        self.tables: dict[tuple[int, int], bytes] | None = None
+        self.silent = 0
+        self.sm: SubnetManager | None = None
+
+    @property
+    def description(self) -> str:
+        """NodeDescription as text."""
+        return self.description_bytes.partition(b"\0")[0].decode("utf-8", "replace")
+
+    @property
+    def end_ports(self) -> Iterable[Port]:
+        """The ports with LID and M_Key: port 0 of a switch, every port of a CA or router."""
+        return self.ports[:1] if self.is_switch else self.ports[1:]
+
+    @property
+    def all_ports(self) -> Iterable[Port]:
+        """Every port once, lowest number first, port 0 of a switch included."""
+        return self.ports if self.is_switch else self.ports[1:]
+
+    def set_p_key_capacity(self, partition_cap: int | None = None, enforcement_cap: int | None = None) -> None:
+        """Set PartitionCap (CA and router ports, switch port 0) and PartitionEnforcementCap (external switch ports)."""
+        for value in (partition_cap, enforcement_cap):
+            if value is not None and not 0 <= value <= MAX_P_KEYS:
+                raise UsageError(f"a P_Key capacity of {value} does not fit 16 bits")
+        if partition_cap is not None:
+            self.partition_capacity = partition_cap
+        if enforcement_cap is not None:
+            if self.switch_info is None:
+                raise UsageError(f"{self.description} is no switch: it has no PartitionEnforcementCap")
+            self.enforcement_capacity = enforcement_cap
+            self.switch_info[14:16] = enforcement_cap.to_bytes(2)
+        for port in self.all_ports:
+            port.resize_p_keys()
+        self.subnet.touched_nodes.add(self)
+
+    def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
+        """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
+        if self.switch_info is None:
+            raise UsageError(f"{self.description} is no switch: it enforces nothing")
+        self.switch_info[16] = self.switch_info[16] & 0x3F | inbound << 7 | outbound << 6
+        self.subnet.touched_nodes.add(self)
+
+    def node_info(self, ingress: int) -> bytes:
+        """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""
+        return _NODE_INFO.pack(
+            1,
+            1,
+            self.node_type,
+            self.num_ports,
+            self.system_image_guid,
+            self.guid,
+            self.guid if self.is_switch else self.ports[ingress].guid,
+            self.partition_capacity,
+            self.device_id,
+            self.revision,
+            ingress,
+            self.vendor_id.to_bytes(3),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Node {self.node_id} {self.description!r}>"

@@ -1,0 +1,113 @@
+"""How an SMP finds its way: directed routes port by port, LID routes by the switches' own forwarding tables."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.sim.nodes import NO_ROUTE, Node, Port
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+MAX_LID_HOPS: Final = 64
+FORWARDS_NOTHING: Final = 2
+
+
+def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, int, bytes] | None:
+    """Walk *hops* entries of *path* (entry 0 is unused) from *start*.
+
+    *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
+    the ReturnPath of hops + 1 entries; None where the SMP dies: a node in the middle that is no switch, a port number
+    the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
+    """
+    node = start
+    back = bytearray(hops + 1)
+    for index in range(1, hops + 1):
+        egress = path[index]
+        if not node.is_switch and (index > 1 or egress != ingress):
+            return None
+        if not 0 < egress <= node.num_ports or (node.silent == FORWARDS_NOTHING and index > 1):
+            return None
+        port = node.ports[egress]
+        peer = port.peer
+        if peer is None or not port.is_up:
+            return None
+        node = peer.node
+        ingress = back[index] = peer.number
+    return node, ingress, bytes(back)
+
+
+def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
+    """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None."""
+    node, ingress = port.node, port.number
+    if not node.is_switch:
+        if port.covers(lid):
+            return node, ingress
+        peer = port.peer
+        if peer is None or not port.is_up:
+            return None
+        node, ingress = peer.node, peer.number
+    for _ in range(MAX_LID_HOPS):
+        if not node.is_switch:
+            return (node, ingress) if node.ports[ingress].covers(lid) else None
+        if node.ports[0].covers(lid):
+            return node, ingress
+        egress = forwarding_table(node)[lid] if lid < len(forwarding_table(node)) else NO_ROUTE
+        if not 0 < egress <= node.num_ports or node.silent == FORWARDS_NOTHING:
+            return None
+        out = node.ports[egress]
+        peer = out.peer
+        if peer is None or not out.is_up:
+            return None
+        node, ingress = peer.node, peer.number
+    return None
+
+
+def forwarding_table(node: Node) -> bytearray:
+    """Return the switch's linear forwarding table; min-hop routes over the first cabling until somebody sets it."""
+    if node.routes is None:
+        node.routes = _min_hop(node.subnet, node)
+    return node.routes
+
+
+def _min_hop(subnet: Subnet, switch: Node) -> bytearray:
+    """Spread the destinations behind each switch over all shortest ways, by LID. Equal for equal files."""
+    first_hops = _first_hops(switch)
+    table = bytearray(b"\xff" * subnet.first_top_lid())
+    for port, base, count in subnet.first_lids():
+        node = port.node
+        if node is switch:
+            table[base : base + count] = bytes(count)
+            continue
+        far_end = port.first_peer
+        home = node if node.is_switch else far_end.node if far_end is not None else None
+        if home is switch and far_end is not None:
+            table[base : base + count] = bytes([far_end.number]) * count
+            continue
+        ways = first_hops.get(home.index) if home is not None else None
+        if ways:
+            for lid in range(base, base + count):
+                table[lid] = ways[lid % len(ways)]
+    return table
+
+
+def _first_hops(switch: Node) -> dict[int, list[int]]:
+    """Return for every switch that can be reached the ports of *switch* that begin a shortest way to it."""
+    ways: dict[int, set[int]] = {switch.index: set()}
+    distance = {switch.index: 0}
+    queue = deque([switch])
+    while queue:
+        node = queue.popleft()
+        for port in node.ports[1:]:
+            far_end = port.first_peer
+            if far_end is None or not far_end.node.is_switch:
+                continue
+            there = far_end.node.index
+            if there not in distance:
+                distance[there] = distance[node.index] + 1
+                ways[there] = set()
+                queue.append(far_end.node)
+            if distance[there] == distance[node.index] + 1:
+                ways[there] |= {port.number} if node is switch else ways[node.index]
+    return {index: sorted(ports) for index, ports in ways.items()}

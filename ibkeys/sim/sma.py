@@ -1,0 +1,343 @@
+"""The subnet management agent of every node: one table from (method, attribute) to what is answered (IBA 14.2.5).
+
+A handler gets a `Request` and returns (status, 64 bytes). It is called after the M_Key check of the port that the SMP
+arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
+from ibkeys.sim import guard, portinfo, routing
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
+
+OK: Final = int(MadStatus.OK)
+BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
+BAD_METHOD: Final = int(MadStatus.METHOD_NOT_SUPPORTED)
+BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
+INVALID: Final = int(MadStatus.INVALID_FIELD)
+
+
+class Request(NamedTuple):
+    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself."""
+
+    node: Node
+    ingress: int
+    mad: bytes
+    modifier: int
+    key_hidden: bool
+
+    @property
+    def data(self) -> bytes:
+        """The attribute of a Set."""
+        return self.mad[64:128]
+
+    @property
+    def port(self) -> Port:
+        """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
+        return self.node.ports[0 if self.node.is_switch else self.ingress]
+
+
+Answer = tuple[int, bytes]
+Handler = Callable[[Request], Answer | None]
+
+
+def _node_description(request: Request) -> Answer:
+    return INVALID if request.modifier else OK, request.node.description_bytes.ljust(BLOCK_SIZE, b"\0")
+
+
+def _node_info(request: Request) -> Answer:
+    return INVALID if request.modifier else OK, request.node.node_info(request.ingress)
+
+
+def _get_switch_info(request: Request) -> Answer:
+    info = request.node.switch_info
+    if info is None:
+        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    return INVALID if request.modifier else OK, bytes(info)
+
+
+def _set_switch_info(request: Request) -> Answer:
+    info, data = request.node.switch_info, request.data
+    if info is None:
+        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    if request.modifier:
+        return INVALID, bytes(info)
+    status = OK
+    if int.from_bytes(data[6:8]) < int.from_bytes(info[0:2]):
+        info[6:8] = data[6:8]  # LinearFDBTop
+    else:
+        status = INVALID
+    info[8:11] = data[8:11]
+    # A written 1 clears PortStateChange, a written 0 leaves it.
+    change = info[11] & 0x04 & ~data[11]
+    info[11] = data[11] & 0xF8 | change | data[11] & 0x03
+    if request.node.ports[0].capability_mask & 1 << 30:
+        info[18:20] = data[18:20]
+    request.node.subnet.touched_nodes.add(request.node)
+    return status, bytes(info)
+
+
+def _named_port(request: Request) -> Port | None:
+    number = request.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
+    node = request.node
+    if number > node.num_ports:
+        return None
+    if node.is_switch or number:
+        return node.ports[number]
+    return node.ports[request.ingress]
+
+
+def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
+    info = bytearray(port.info)
+    info[28] = request.ingress  # LocalPortNum: the port the SMP came in by, not the one it asks about
+    if key_hidden:
+        info[0:8] = bytes(8)
+    return bytes(info)
+
+
+def _get_port_info(request: Request) -> Answer | None:
+    port = _named_port(request)
+    if port is None:
+        return INVALID, EMPTY_BLOCK
+    hidden = request.key_hidden
+    if not request.node.is_switch and port.number != request.ingress:
+        verdict = guard.check(request.node.subnet, port, request.mad)
+        if verdict == guard.REFUSED:
+            return None
+        hidden = verdict == guard.ACCEPTED_KEY_HIDDEN
+    return OK, _port_info_bytes(request, port, hidden)
+
+
+def _set_port_info(request: Request) -> Answer | None:
+    port = _named_port(request)
+    if port is None:
+        return INVALID, EMPTY_BLOCK
+    if not request.node.is_switch and port.number != request.ingress:
+        # Another port of a CA is not set but shown (qib, hfi1), after its own M_Key check.
+        if guard.check(request.node.subnet, port, request.mad) == guard.REFUSED:
+            return None
+        return OK, _port_info_bytes(request, port, False)
+    valid = portinfo.apply(port, request.data)
+    shown = bytearray(_port_info_bytes(request, port, False))
+    if port.is_end_port:
+        shown[51] |= request.mad[64 + 51] & 0x80  # ClientReregister comes back
+    return OK if valid else INVALID, bytes(shown)
+
+
+def _p_key_target(request: Request) -> tuple[Port, int] | None:
+    """Return (port, block), None when there is no such table or block (IBA 14.2.5.7)."""
+    number, block = request.modifier >> 16, request.modifier & 0xFFFF
+    node = request.node
+    if node.is_switch:
+        if number > node.num_ports:
+            return None
+        port = node.ports[number]
+    else:
+        port = node.ports[request.ingress]  # a CA or router does not look at the port of the modifier
+    return (port, block) if block * P_KEYS_PER_BLOCK < port.p_key_capacity else None
+
+
+def _get_p_key_table(request: Request) -> Answer:
+    target = _p_key_target(request)
+    return (OK, target[0].p_key_block(target[1])) if target else (INVALID, EMPTY_BLOCK)
+
+
+def _set_p_key_table(request: Request) -> Answer:
+    target = _p_key_target(request)
+    if target is None:
+        return INVALID, EMPTY_BLOCK
+    target[0].set_p_key_block(target[1], request.data)
+    return OK, target[0].p_key_block(target[1])
+
+
+def _get_guid_info(request: Request) -> Answer:
+    if request.modifier * GUIDS_PER_BLOCK >= request.port.info[GUID_CAP_BYTE]:
+        return INVALID, EMPTY_BLOCK
+    return OK, request.port.guid_block(request.modifier)
+
+
+def _set_guid_info(request: Request) -> Answer:
+    port, first = request.port, request.modifier * GUIDS_PER_BLOCK
+    if first >= port.info[GUID_CAP_BYTE]:
+        return INVALID, EMPTY_BLOCK
+    for place in range(GUIDS_PER_BLOCK):
+        index = first + place
+        if 0 < index < port.info[GUID_CAP_BYTE]:  # entry 0 is the port GUID and read-only
+            if port.guids is None:
+                port.guids = {}
+            port.guids[index] = int.from_bytes(request.data[8 * place : 8 * place + 8])
+    port.node.subnet.touched_ports.add(port)
+    return OK, port.guid_block(request.modifier)
+
+
+def _get_sm_info(request: Request) -> Answer | None:
+    sm = request.node.sm
+    if sm is None or sm.port is not request.port:
+        return None  # SMInfo is the business of a subnet manager; where none runs nobody answers
+    if request.modifier:
+        return INVALID, EMPTY_BLOCK
+    sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
+    key = 0 if request.key_hidden else sm.sm_key
+    state = bytes([sm.priority << 4 | sm.state])
+    return OK, (sm.port.guid.to_bytes(8) + key.to_bytes(8) + sm.act_count.to_bytes(4) + state).ljust(BLOCK_SIZE, b"\0")
+
+
+#                 AttributeModifier -> state before, state after (IBA 14.4.1)
+_SM_CONTROL: Final = {
+    1: ((SMState.STANDBY,), SMState.MASTER),  # handover
+    2: ((SMState.MASTER, SMState.STANDBY), None),  # acknowledge
+    3: ((SMState.STANDBY,), SMState.NOT_ACTIVE),  # disable
+    4: ((SMState.NOT_ACTIVE, SMState.DISCOVERING), SMState.STANDBY),  # standby
+    5: ((SMState.STANDBY,), SMState.DISCOVERING),  # discover
+}
+
+
+def _set_sm_info(request: Request) -> Answer | None:
+    sm = request.node.sm
+    if sm is None or sm.port is not request.port:
+        return None
+    before, after = _SM_CONTROL.get(request.modifier, ((), None))
+    status = OK if sm.state in before else INVALID
+    if status == OK and after is not None:
+        sm.state = int(after)
+    answer = _get_sm_info(request._replace(modifier=0))
+    return None if answer is None else (status, answer[1])
+
+
+def _get_routes(request: Request) -> Answer:
+    node, block = request.node, request.modifier
+    if node.switch_info is None:
+        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    if block * BLOCK_SIZE >= int.from_bytes(node.switch_info[0:2]):
+        return INVALID, EMPTY_BLOCK
+    table = routing.forwarding_table(node)
+    return OK, bytes(table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
+
+
+def _set_routes(request: Request) -> Answer:
+    status, _ = _get_routes(request)
+    if status != OK:
+        return status, EMPTY_BLOCK
+    table = routing.forwarding_table(request.node)
+    start = BLOCK_SIZE * request.modifier
+    if start <= MAX_UNICAST_LID:
+        table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
+        table[start : start + BLOCK_SIZE] = request.data
+    request.node.subnet.touched_nodes.add(request.node)
+    return OK, request.data
+
+
+_SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
+_VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1, 8))
+_VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
+
+
+def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
+    """Return where a table that nobody here looks into is kept, and what it holds after power-up."""
+    node, modifier = request.node, request.modifier
+    attribute = request.mad[16] << 8 | request.mad[17]
+    if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
+        in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
+        if not node.is_switch:
+            return (attribute, request.ingress), _SL_TO_VL
+        return ((attribute, modifier), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
+    if attribute == AttributeID.VL_ARBITRATION_TABLE:
+        part, port = modifier >> 16, modifier & 0xFFFF
+        if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
+            return None
+        place = modifier if node.is_switch else part << 16 | request.ingress
+        start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
+        return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
+    if node.switch_info is None or (modifier & 0x1FF) * 32 >= int.from_bytes(node.switch_info[4:6]):
+        return None
+    return ((attribute, modifier), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
+
+
+def _get_table(request: Request) -> Answer:
+    place = _table_place(request)
+    if place is None:
+        return INVALID, EMPTY_BLOCK
+    return OK, (request.node.tables or {}).get(place[0], place[1])
+
+
+def _set_table(request: Request) -> Answer:
+    place = _table_place(request)
+    if place is None:
+        return INVALID, EMPTY_BLOCK
+    if request.node.tables is None:
+        request.node.tables = {}
+    request.node.tables[place[0]] = request.data
+    request.node.subnet.touched_nodes.add(request.node)
+    return OK, request.data
+
+
+def _switch_only(handler: Handler) -> Handler:
+    return lambda request: handler(request) if request.node.is_switch else (BAD_ATTRIBUTE, EMPTY_BLOCK)
+
+
+GET: Final[dict[int, Handler]] = {
+    AttributeID.NODE_DESCRIPTION: _node_description,
+    AttributeID.NODE_INFO: _node_info,
+    AttributeID.SWITCH_INFO: _get_switch_info,
+    AttributeID.GUID_INFO: _get_guid_info,
+    AttributeID.PORT_INFO: _get_port_info,
+    AttributeID.P_KEY_TABLE: _get_p_key_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: _get_table,
+    AttributeID.VL_ARBITRATION_TABLE: _get_table,
+    AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_get_table),
+    AttributeID.SM_INFO: _get_sm_info,
+}
+SET: Final[dict[int, Handler]] = {
+    AttributeID.SWITCH_INFO: _set_switch_info,
+    AttributeID.GUID_INFO: _set_guid_info,
+    AttributeID.PORT_INFO: _set_port_info,
+    AttributeID.P_KEY_TABLE: _set_p_key_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: _set_table,
+    AttributeID.VL_ARBITRATION_TABLE: _set_table,
+    AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_set_table),
+    AttributeID.SM_INFO: _set_sm_info,
+}
+_HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
+_NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
+
+
+def answer(node: Node, ingress: int, mad: bytes) -> Answer | None:
+    """Return status and attribute that *node* answers to the SMP *mad*, None when it answers nothing.
+
+    Order as in the Linux software SMAs: class version, M_Key, method, attribute. ``node.subnet.last_drop`` says why
+    nothing is answered.
+    """
+    subnet = node.subnet
+    if mad[2] != 1:
+        return BAD_VERSION, mad[64:128]
+    method, attribute = mad[3], mad[16] << 8 | mad[17]
+    modifier = int.from_bytes(mad[20:24])
+    verdict = guard.ACCEPTED
+    if method in (1, 2, 7):
+        port = node.ports[0 if node.is_switch else ingress]
+        verdict = guard.check(subnet, port, mad)
+        if verdict == guard.REFUSED:
+            subnet.last_drop = "m_key"
+            other = modifier & 0x7FFF_FFFF
+            names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
+            if attribute == AttributeID.PORT_INFO and names_other:
+                guard.check(subnet, node.ports[other], mad)  # counts there too when the key fails there as well (qib)
+            return None
+    if method in _NOT_ANSWERED:
+        subnet.last_drop = "not answered"
+        return None
+    handlers = _HANDLERS.get(method)
+    if handlers is None:
+        return BAD_METHOD, mad[64:128]
+    handler = handlers.get(attribute)
+    if handler is None:
+        return BAD_ATTRIBUTE, mad[64:128]
+    done = handler(Request(node, ingress, mad, modifier, verdict == guard.ACCEPTED_KEY_HIDDEN))
+    if done is None:
+        subnet.last_drop = "no SM" if attribute == AttributeID.SM_INFO else "m_key"
+    return done

@@ -1,0 +1,130 @@
+"""A file that keeps a simulated subnet from one run to the next: locked, private, replaced as a whole.
+
+The lock is on the state file itself. Each save writes a new file, locks it and renames it over the old one, so a
+reader sees the old state or the new one, and the lock is held without a gap.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ibkeys.errors import StoreError, StoreLocked
+from ibkeys.sim.subnet import Subnet
+
+
+class StateFile:
+    """The state of *subnet* in the file *path*. Opening loads it; time since the last save counts.
+
+    Raises StoreLocked when another process has it open, StoreError when it is damaged, belongs to another net file or
+    cannot be written. It holds M_Keys, so its mode is 0600.
+    """
+
+    def __init__(self, path: str | Path, subnet: Subnet) -> None:
+        self.path = Path(path)
+        self.subnet = subnet
+        self._fd = self._lock()
+        try:
+            self._load()
+        except BaseException:
+            self._release()
+            raise
+        started, start = time.monotonic(), subnet.now
+        subnet.follow_clock(lambda: start + time.monotonic() - started)
+        self._saved_changes = subnet.changes
+
+    def _lock(self) -> int:
+        while True:
+            try:
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise self._error("opened", error) from None
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.fchmod(fd, 0o600)
+                there = os.stat(self.path)
+            except BlockingIOError:
+                os.close(fd)
+                raise StoreLocked(f"{self.path}: another process has this simulated subnet open") from None
+            except FileNotFoundError:
+                os.close(fd)
+                continue
+            except OSError as error:
+                os.close(fd)
+                raise self._error("locked", error) from None
+            # Between open and lock another process may have renamed a newer state over this one.
+            if os.path.samestat(os.fstat(fd), there):
+                return fd
+            os.close(fd)
+
+    def _error(self, what: str, error: OSError) -> StoreError:
+        return StoreError(f"{self.path}: simulator state cannot be {what}: {error.strerror or error}")
+
+    def _load(self) -> None:
+        try:
+            with open(self._fd, "rb", closefd=False) as file:
+                raw = file.read()
+        except OSError as error:
+            raise self._error("read", error) from None
+        if not raw:
+            return
+        try:
+            document: dict[str, Any] = json.loads(raw)
+            wall = float(document["wall"])
+            self.subnet.load_state(document["subnet"])
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(f"{self.path}: damaged simulator state; remove it to start afresh") from None
+        except StoreError as error:
+            raise StoreError(f"{self.path}: {error}") from None
+        self.subnet.advance(max(0.0, time.time() - wall))
+
+    def save_if_changed(self) -> None:
+        """Save if anything changed: what an SMP changed must survive a crash. Raises StoreError."""
+        if self.subnet.changes != self._saved_changes:
+            self.save()
+
+    def save(self) -> None:
+        """Write, sync and rename. Raises StoreError."""
+        document = {"wall": time.time(), "subnet": self.subnet.dump_state()}
+        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
+        try:
+            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with open(fd, "wb", closefd=False) as file:
+                    file.write(json.dumps(document, separators=(",", ":")).encode())
+                os.fsync(fd)
+                os.replace(new, self.path)
+            except BaseException:
+                os.close(fd)
+                new.unlink(missing_ok=True)
+                raise
+            self._release()
+            self._fd = fd
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise self._error("written", error) from None
+        self._saved_changes = self.subnet.changes
+
+    def close(self) -> None:
+        """Save and unlock. Safe to call twice. Raises StoreError."""
+        if self._fd < 0:
+            return
+        try:
+            self.save()
+        finally:
+            self._release()
+            self.subnet.follow_clock(None)
+
+    def _release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

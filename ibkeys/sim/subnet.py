@@ -1,0 +1,411 @@
+"""A subnet in memory: nodes, cables, a clock, faults, and the way of each MAD through it.
+
+`Subnet.process` is the whole of it: 256 bytes in at a port, what comes back out. It does no I/O and reads no clock but
+its own, so everything repeats exactly under a seed. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from ibkeys.errors import AddressError, UsageError
+from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, MgmtClass, PortState, SMState
+from ibkeys.mad.notice import Notice
+from ibkeys.sim import links, routing, sma, state, traps
+from ibkeys.sim.build import Links, PortGuids, build
+from ibkeys.sim.faults import Faults
+from ibkeys.sim.netfile import NetFile, parse_net_file, parse_net_text
+from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
+
+LATENCY: Final = 0.0
+"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
+MAX_EVENTS: Final = 20_000
+_IS_SM: Final = 1 << 1
+_LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
+_DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
+_PERMISSIVE: Final = b"\xff\xff"
+
+
+class Delivery(NamedTuple):
+    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
+
+    delay: float
+    mad: bytes
+    slid: int
+
+
+class Event(NamedTuple):
+    """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
+
+    time: float
+    kind: str
+    node: str
+    port: int
+    detail: dict[str, Any]
+
+
+Receiver = Callable[[Delivery], None]
+
+
+class Subnet:
+    """A simulated subnet. Make one with `from_file` or `from_text`.
+
+    ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
+    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer.
+    """
+
+    def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
+        if port_guids not in ("file", "ibsim"):
+            raise UsageError(f"port GUIDs {port_guids!r}: file and ibsim are known")
+        if links not in ("active", "initialize"):
+            raise UsageError(f"links {links!r}: active and initialize are known")
+        self.faults = Faults(seed)
+        self.events: list[Event] = []
+        self.last_drop = ""
+        self.touched_ports: set[Port] = set()
+        self.touched_nodes: set[Node] = set()
+        self.changes = 0
+        self._now = 0.0
+        self._clock: Callable[[], float] | None = None
+        self._receivers: dict[Port, list[Receiver]] = {}
+        self._trap_number = 0
+        self.nodes: list[Node] = build(self, file, port_guids, links)
+        self._first_lids: list[tuple[Port, int, int]] = [
+            (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
+        ]
+        self._by_id = {node.node_id: node for node in self.nodes}
+        self.touched_ports.clear()
+        identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)
+        self.fingerprint = hashlib.sha256(f"{port_guids} {links} {identity}".encode("utf-8", "replace")).hexdigest()
+
+    @classmethod
+    def from_file(
+        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active"
+    ) -> Self:
+        """Build a subnet from a net file (ibsim's or ibnetdiscover's). Raises FileFormatError.
+
+        *port_guids*: those that the file prints, or "ibsim" for node GUID + port number. *links*: "active" as a subnet
+        manager left it (LIDs, routes, Active), "initialize" as after power-up.
+        """
+        return cls(parse_net_file(path), port_guids, seed, links)
+
+    @classmethod
+    def from_text(
+        cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active"
+    ) -> Self:
+        """As `from_file`, from the text of a net file."""
+        return cls(parse_net_text(text), port_guids, seed, links)
+
+    # Looking at it
+
+    def node(self, key: Node | str | int) -> Node:
+        """Return a node by node id, NodeDescription, or GUID (of the node or of a port; a number or ``0x...``).
+
+        Raises AddressError when there is none, or several with that description.
+        """
+        if isinstance(key, Node):
+            return key
+        if isinstance(key, str):
+            if key in self._by_id:
+                return self._by_id[key]
+            named = [node for node in self.nodes if node.description == key]
+            if len(named) == 1:
+                return named[0]
+            if named:
+                ids = ", ".join(node.node_id for node in named[:8])
+                raise AddressError(f"{len(named)} nodes have the description {key!r}: {ids}")
+            try:
+                key = int(key, 16)
+            except ValueError:
+                raise AddressError(f"no node has the id or description {key!r}") from None
+        for node in self.nodes:
+            if key == node.guid or any(key == port.guid for port in node.end_ports):
+                return node
+        raise AddressError(f"no node has the GUID 0x{key:016x}")
+
+    def port(self, node: Node | str | int, number: int) -> Port:
+        """Return a port: its physical state, to look at and to set without SMPs. Raises AddressError."""
+        found = self.node(node)
+        if not (0 if found.is_switch else 1) <= number <= found.num_ports:
+            raise AddressError(f"{found.description} has no port {number}")
+        return found.ports[number]
+
+    def first_lids(self) -> list[tuple[Port, int, int]]:
+        """Return (end port, base LID, number of LIDs) as of the start, for the routes of that time."""
+        return self._first_lids
+
+    def first_top_lid(self) -> int:
+        """Return the length that a forwarding table needs for the LIDs of the start."""
+        return max((base + count for _, base, count in self._first_lids), default=0)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        """The subnet's clock in seconds."""
+        if self._clock is not None:
+            self._now = max(self._now, self._clock())
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass. Raises UsageError for less than none."""
+        if seconds < 0:
+            raise UsageError(f"time does not go back ({seconds} s)")
+        self._now = self.now + seconds
+
+    def follow_clock(self, clock: Callable[[], float] | None) -> None:
+        """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
+        self._clock = clock
+
+    # Changing it without SMPs
+
+    def set_sm(
+        self, node: Node | str | int, state: int | None = 3, priority: int = 0, port: int | None = None, sm_key: int = 0
+    ) -> None:
+        """Let a node run a subnet manager: it answers SMInfo and shows IsSM. *state* None ends it.
+
+        A master's LID becomes MasterSMLID of all end ports. *port* is the first with a link unless given.
+        """
+        found = self.node(node)
+        if found.sm is not None:
+            self._set_is_sm(found.sm.port, False)
+            found.sm = None
+        self.touched_nodes.add(found)
+        if state is None:
+            return
+        if not 0 <= state <= 3 or not 0 <= priority <= 15:
+            raise UsageError(f"SM state {state} is not in 0..3 or priority {priority} not in 0..15")
+        home = self.port(found, port) if port is not None else self.attach_port(found)
+        if not home.is_end_port:
+            raise UsageError(f"{home} is no end port: no SM runs there")
+        found.sm = SubnetManager(home, state, priority, sm_key)
+        self._set_is_sm(home, True)
+        if state == SMState.MASTER:
+            for other in self.nodes:
+                for end in other.end_ports:
+                    end.info[SM_LID] = home.lid.to_bytes(2)
+                    self.touched_ports.add(end)
+
+    def _set_is_sm(self, port: Port, on: bool) -> None:
+        mask = port.capability_mask & ~_IS_SM | (_IS_SM if on else 0)
+        if mask != port.capability_mask:
+            port.info[CAPABILITY_MASK] = mask.to_bytes(4)
+            self.touched_ports.add(port)
+            if mask & 1 << 22:
+                self.send_trap(port, traps.capability_change(port))
+
+    def attach_port(self, node: Node | str | int) -> Port:
+        """Return the port that a program on *node* uses unless told: port 0 of a switch, else the first with a link."""
+        found = self.node(node)
+        if found.is_switch:
+            return found.ports[0]
+        return next((port for port in found.end_ports if port.is_up), found.ports[1])
+
+    def silence(self, node: Node | str | int, on: bool = True, *, forwards: bool = True) -> None:
+        """Let a node answer nothing; with *forwards* False nothing passes through it either."""
+        found = self.node(node)
+        found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
+        self.touched_nodes.add(found)
+        self.changes += 1
+
+    def unplug(self, node: Node | str | int, number: int) -> Port | None:
+        """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
+        return links.disconnect(self._external(node, number))
+
+    def plug(self, node: Node | str | int, number: int, peer: Node | str | int, peer_number: int) -> None:
+        """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
+        port, far_end = self._external(node, number), self._external(peer, peer_number)
+        for end in (port, far_end):
+            if end.peer is not None or port is far_end:
+                raise UsageError(f"{end} has a cable already")
+        links.connect(port, far_end)
+
+    def _external(self, node: Node | str | int, number: int) -> Port:
+        port = self.port(node, number)
+        if port.number == 0:
+            raise UsageError(f"{port} is inside the switch: no cable goes there")
+        return port
+
+    # MADs
+
+    def attach(self, port: Port, receiver: Receiver) -> Callable[[], None]:
+        """Let *receiver* have what arrives at *port* and no SMA answers: traps, SMInfo for its SM, responses, GMPs.
+
+        Returns the function that ends this.
+        """
+        self._receivers.setdefault(port, []).append(receiver)
+
+        def detach() -> None:
+            receivers = self._receivers.get(port, [])
+            if receiver in receivers:
+                receivers.remove(receiver)
+            if not receivers:
+                self._receivers.pop(port, None)
+
+        return detach
+
+    def process(self, mad: bytes, node: Node | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
+        """Send *mad* from a port and return what comes back to it: nothing, one reply, or with faults more.
+
+        *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped.
+        What is forwarded to a program attached elsewhere goes to its receiver and is not in the list.
+        """
+        return self.send(mad, self.port(node, port), dlid)
+
+    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
+        """As `process`, from a `Port`."""
+        self.last_drop = ""
+        if len(mad) != MAD_SIZE or mad[0] != 1:
+            self.last_drop = "malformed"
+            return []
+        mgmt_class = mad[1]
+        if mgmt_class == _DIRECTED:
+            return self._directed(mad, origin, dlid)
+        arrived = routing.by_lid(origin, dlid)
+        if arrived is None:
+            self.last_drop = "no route"
+            return []
+        node, ingress = arrived
+        if mgmt_class != _LID_ROUTED or mad[3] & 0x80:
+            return self._hand_over(mad, node, ingress, origin.lid)
+        slid = node.ports[0 if node.is_switch else ingress].lid
+        answer = self._ask(mad, node, ingress, origin.lid)
+        if answer is None:
+            return []
+        back = routing.by_lid(node.ports[0 if node.is_switch else ingress], origin.lid)
+        if back is None or back[0] is not origin.node or (not back[0].is_switch and back[1] != origin.number):
+            self.last_drop = "no route back"
+            return []
+        status, data = answer
+        head = mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64]
+        return self._reply(head + data + mad[128:], mad, node, slid)
+
+    def _directed(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+        hops = mad[7]
+        if hops > 63:
+            self.last_drop = "malformed"
+            return []
+        if mad[4] & 0x80:
+            return self._directed_response(mad, origin, dlid)
+        if mad[6] or mad[3] & 0x80:
+            self.last_drop = "malformed"
+            return []
+        node, ingress = origin.node, origin.number
+        if mad[32:34] != _PERMISSIVE:  # a LID-routed part comes first and ends at a switch
+            arrived = routing.by_lid(origin, dlid)
+            if arrived is None or (hops and not arrived[0].is_switch):
+                self.last_drop = "no route"
+                return []
+            node, ingress = arrived
+        walked = routing.directed(node, ingress, mad[128:192], hops)
+        if walked is None:
+            self.last_drop = "no route"
+            return []
+        node, ingress, back = walked
+        if mad[34:36] != _PERMISSIVE:  # a LID-routed part follows
+            turning = node.ports[0] if node.is_switch else node.ports[ingress]
+            arrived = routing.by_lid(turning, mad[34] << 8 | mad[35])
+            if arrived is None:
+                self.last_drop = "no route"
+                return []
+            node, ingress = arrived
+        request = mad[:192] + back + mad[193 + hops :]
+        answer = self._ask(request, node, ingress, PERMISSIVE_LID)
+        if answer is None:
+            return []
+        status, data = answer
+        head = mad[:3] + b"\x81" + (status | 0x8000).to_bytes(2) + b"\0" + mad[7:64]
+        reply = head + data + mad[128:192] + back + mad[193 + hops :]
+        return self._reply(reply, mad, node, PERMISSIVE_LID)
+
+    def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+        """A response (D = 1) goes back along ReturnPath, last entry first."""
+        hops = mad[7]
+        path = b"\0" + bytes(reversed(mad[193 : 193 + hops]))
+        walked = routing.directed(origin.node, origin.number, path, hops)
+        if walked is None or not mad[3] & 0x80:
+            self.last_drop = "no route"
+            return []
+        return self._hand_over(mad[:6] + b"\0" + mad[7:], walked[0], walked[1], PERMISSIVE_LID)
+
+    def _ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> tuple[int, bytes] | None:
+        """Return status and attribute that a node answers; None when it gives no answer or somebody else will."""
+        if node.silent:
+            self.last_drop = "silent"
+            return None
+        if self.faults.active and self.faults.loses("request", node, mad):
+            self.last_drop = "fault"
+            return None
+        method = mad[3]
+        answer = sma.answer(node, ingress, mad)
+        if answer is None:
+            if self._receivers and self.last_drop in ("not answered", "no SM") and method != 7:
+                self._hand_over(mad, node, ingress, slid)
+            return None
+        if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):
+            self.changes += 1
+        return answer
+
+    def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
+        faults = self.faults
+        if not faults.active:
+            return [Delivery(LATENCY, reply, slid)]
+        if faults.loses("reply", node, request):
+            self.last_drop = "fault"
+            return []
+        return [Delivery(LATENCY + extra, mad, slid) for extra, mad in faults.spoil(reply)]
+
+    def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> list[Delivery]:
+        port = node.ports[0 if node.is_switch else ingress]
+        for receiver in list(self._receivers.get(port, ())):
+            receiver(Delivery(LATENCY, mad, slid))
+        self.last_drop = "" if port in self._receivers else "nobody there"
+        return []
+
+    # What happens by itself
+
+    def record(self, kind: str, port: Port, **detail: Any) -> None:
+        """Note an event."""
+        self.changes += 1
+        if len(self.events) >= MAX_EVENTS:
+            del self.events[: MAX_EVENTS // 2]
+        self.events.append(Event(self.now, kind, port.node.description, port.number, detail))
+
+    def bad_m_key(self, port: Port, mad: bytes) -> None:
+        """Send trap 256 from *port*, as far as the spacing of traps allows."""
+        if traps.may_send(port, 256, self.now):
+            port.last_trap = self.now
+            self.send_trap(port, traps.bad_m_key(port, mad))
+
+    def link_changed(self, port: Port, kind: str) -> None:
+        """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
+        self.record(kind, port)
+        node = port.node
+        if node.switch_info is not None:
+            node.switch_info[11] |= 0x04
+            self.touched_nodes.add(node)
+            self.send_trap(node.ports[0], traps.link_state_change(node.ports[0]))
+
+    def send_trap(self, port: Port, notice: Notice) -> None:
+        """Send *notice* from *port* to its MasterSMLID. Whoever is attached there receives it; nobody repeats it."""
+        if port.state != PortState.ACTIVE:
+            return
+        self._trap_number += 1
+        self.record("trap", port, number=notice.trap_number, to=port.sm_lid)
+        if port.sm_lid and self._receivers:
+            arrived = routing.by_lid(port, port.sm_lid)
+            if arrived is not None:
+                self._hand_over(traps.as_mad(notice, self._trap_number), *arrived, port.lid)
+
+    # State that lasts
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return what differs from a fresh subnet of the same file, as a JSON document. It holds M_Keys."""
+        return state.dump(self)
+
+    def load_state(self, document: dict[str, Any]) -> None:
+        """Bring a fresh subnet of the same file to the state of a `dump_state`. Raises StoreError."""
+        state.load(self, document)
