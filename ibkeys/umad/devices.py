@@ -36,9 +36,9 @@ class Binding(NamedTuple):
 
 def import_extension() -> Binding:
     """Import the extension, on demand: without it everything but the real stack works."""
-    from ibkeys.umad import _libibumad
+    import ibkeys.umad._libibumad as extension
 
-    return Binding(_libibumad.ffi, _libibumad.lib)
+    return Binding(extension.ffi, extension.lib)
 
 
 @cache
