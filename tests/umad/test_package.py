@@ -1,4 +1,4 @@
-"""Importing is cheap, and what is in the folder is in the package."""
+"""Importing the room is cheap."""
 
 from __future__ import annotations
 
