@@ -39,7 +39,7 @@ def test_wheel_has_every_file_and_the_extension(tmp_path: Path) -> None:
     extension = {name for name in inside if name.endswith(".so")}
     assert inside - extension == package_files()
     assert len(extension) == 1
-    pages = {name.rpartition("/")[2].removesuffix(".gz") for name in names if "/man/man1/" in name}
+    pages = {name.rpartition("/")[2].removesuffix(".gz") for name in names if "/data/share/man/man1/" in name}
     assert pages == {page.name for page in (ROOT / "man").glob("*.1")}
 
 
