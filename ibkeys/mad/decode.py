@@ -181,7 +181,9 @@ def masked(raw: bytes) -> bytes:
     elif buffer[1] == MgmtClass.SUBN_ADM:
         _zero(buffer, SA_SM_KEY_OFFSET, 8)
         attribute_id = int.from_bytes(buffer[16:18])
-        if attribute_id in _SA_RECORD_KEYS:
+        if len(buffer) <= SA_DATA_OFFSET:
+            pass  # headers only
+        elif attribute_id in _SA_RECORD_KEYS:
             _mask_records(buffer, *_SA_RECORD_KEYS[attribute_id])
         else:
             _mask_layout(buffer, SA_ATTRIBUTES.get(attribute_id), SA_DATA_OFFSET)

@@ -1,0 +1,1 @@
+"""The tests; a package so that `tests.corpus` is this one and no other."""
