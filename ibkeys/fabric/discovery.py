@@ -4,7 +4,7 @@ One task asks one node or one port; tasks start others as answers arrive, so the
 sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
 and nodes that need an M_Key. What it could not read it names; it never stops for one node.
 
-How an M_Key is chosen for a node that has not been read yet is explained in `_key_for_far_end`.
+How an M_Key is chosen for a node that has not been read yet is explained in `_Sweep._proven_key` and `ask_unproven`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def discover(
     """
     sweep = _Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
     client.run([sweep.root()])
+    sweep.ask_unproven()
     return sweep.fabric
 
 
@@ -95,6 +96,7 @@ class _Sweep:
         self.fabric = Fabric()
         self._by_guid: dict[int, list[Node]] = {}
         self._ports_read = 0
+        self._unproven: list[Port] = []
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -105,9 +107,15 @@ class _Sweep:
         self._arrive(info, (), None, key)
 
     def _probe(self, near: Port) -> Task:
-        """Ask who is at the far end of *near*."""
+        """Ask who is at the far end of *near*. A link that cannot be proven yet waits for the end of the sweep."""
+        key = yield from self._proven_key(near)
+        if key is None:
+            self._unproven.append(near)
+        else:
+            yield from self._ask_far_end(near, key)
+
+    def _ask_far_end(self, near: Port, key: MKey) -> Task:
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
-        key = yield from self._key_for_far_end(near)
         try:
             info: bytes = yield self._get(NodeInfo, 0, path, None, key)
         except IbkeysError as error:
@@ -116,8 +124,8 @@ class _Sweep:
         if near.peer is None:
             self._arrive(info, path, near, key)
 
-    def _key_for_far_end(self, near: Port) -> Task:
-        """Task: return the key for a first question to the far end of a link.
+    def _proven_key(self, near: Port) -> Task:
+        """Task: return the key for a first question to the far end of a link; None when it must not be sent yet.
 
         A key is sent at once only where the link is known and looks untouched: the far end is named by the known
         links, the near port is Active (a replugged link falls back to Down or Initialize), and, where the expected
@@ -132,17 +140,40 @@ class _Sweep:
         guid, key = expected
         if ring.trust_topology:
             return key
-        if near.info is None or near.info[32] & 0x0F != PortState.ACTIVE:
-            return NO_MKEY
+        if not _is_active(near):
+            return None
         lid = ring.lids.get(guid)
         if lid and near.node.is_switch:
             try:
                 block: bytes = yield self._get(LinearForwardingTable, lid // 64, near.node.path, near.node, near.end_port.m_key)
             except IbkeysError:
-                return NO_MKEY
+                return None
             if block[lid % 64] != near.num:
-                return NO_MKEY
+                return None
         return key
+
+    def ask_unproven(self) -> None:
+        """Ask the far ends that could not be proven, after all that could.
+
+        Meanwhile most of them were proven from their other side. Of parallel links a forwarding table names only one
+        for each LID: another is proven when the expected node was found in this sweep and both ends of the link, as
+        the known links have it, are Active and lead nowhere else. What is left is asked without a key.
+        """
+        while self._unproven:
+            unproven, self._unproven = self._unproven, []
+            self.client.run([self._ask_far_end(near, self._late_key(near)) for near in unproven if near.peer is None])
+
+    def _late_key(self, near: Port) -> MKey:
+        far = self.ring.neighbors.get(link_end(near))
+        expected = self.ring.expected_behind(link_end(near))
+        if far is None or expected is None or not _is_active(near):
+            return NO_MKEY
+        for node in self._by_guid.get(far[0], ()):
+            port = node.ports.get(far[1])
+            back = self.ring.neighbors.get(far)
+            if port is not None and port.peer is None and _is_active(port) and back == link_end(near):
+                return expected[1]
+        return NO_MKEY
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
@@ -263,6 +294,10 @@ class _Sweep:
 
     def _get(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Node | None, key: MKey) -> Request:
         return self.client.request(Method.GET, attribute, modifier, DirectedAddress(path), node=node, m_key=key)
+
+
+def _is_active(port: Port) -> bool:
+    return port.info is not None and port.info[32] & 0x0F == PortState.ACTIVE
 
 
 def _same_node(a: bytes, b: bytes) -> bool:
