@@ -1,0 +1,115 @@
+"""The command line: parse, call the library, render. What a script would want is in the library, not here.
+
+Commands are imported when they are asked for, so that ``ibkeys --version`` costs little more than click itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+
+from ibkeys import __version__
+from ibkeys.cli import exits
+
+PROG_NAME: Final = "ibkeys"
+COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and what it does in one line (the first line of its help)."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final = {
+    "pkey-show": Entry("pkey", "Show P_Key tables."),
+    "pkey-set": Entry("pkey", "Write entries of a P_Key table by index."),
+    "pkey-add": Entry("pkey", "Add P_Keys to a port's table, each at the first free index."),
+    "pkey-remove": Entry("pkey", "Remove P_Keys from a port's table; the others keep their indexes."),
+    "pkey-check": Entry("explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
+    "pkey-explain": Entry("explain", "Say what a P_Key means."),
+    "qkey-explain": Entry("explain", "Say what a Q_Key may be used for."),
+    "mkey-show": Entry("mkey", "Show M_Key state, ProtectBits, lease and violations."),
+    "mkey-set": Entry("mkey", "Set M_Key, ProtectBits or lease of one port."),
+    "mkey-gen": Entry("mkey", "Generate M_Keys from the system's random source."),
+    "enforce-show": Entry("enforce", "Show partition enforcement of switch ports."),
+    "enforce-set": Entry("enforce", "Switch partition enforcement of a switch port on or off."),
+    "caps-show": Entry("caps", "Show P_Key capacities and enforcement capabilities."),
+    "counters-show": Entry("counters", "Show M_Key, P_Key and Q_Key violation counters."),
+    "counters-clear": Entry("counters", "Clear the violation counters."),
+    "discover": Entry("discover", "Show nodes, ports and links of the whole subnet."),
+    "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
+    "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),
+    "completion": Entry("completion", "Print the completion script of a shell."),
+}
+
+
+class Commands(click.Group):
+    """The commands by name, imported on demand; every way out of them ends in an exit code of the contract."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"ibkeys.cli.{entry.module}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete a command's name without importing any."""
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command and leave with its exit code. Only `exits` decides which; *standalone_mode* changes nothing."""
+        # An unencodable character, in a node's name say, is written as an escape.
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+        arguments = sys.argv[1:] if args is None else list(args)
+        sys.exit(exits.run(lambda: self._run(arguments, extra)))
+
+    def _run(self, args: list[str], extra: dict[str, Any]) -> int:
+        with self.make_context(PROG_NAME, args, **extra) as ctx:
+            code = self.invoke(ctx)
+        return int(code or 0)
+
+
+HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(cls=Commands, context_settings=HELP_NAMES, no_args_is_help=False)
+@click.version_option(__version__, "-V", "--version", prog_name=PROG_NAME, message="%(prog)s %(version)s")
+def main() -> None:
+    """Show, set and check the keys of an InfiniBand subnet.
+
+    `ibkeys COMMAND --help` says more about each command, and so do the man pages ibkeys(1) and ibkeys-COMMAND(1).
+    """
+

@@ -1,0 +1,102 @@
+"""What all changing commands do: plan, show, check the interlocks, ask, apply, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli import exits
+from ibkeys.cli.options import Changing
+from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write, write_csv, write_json
+from ibkeys.errors import Refused
+
+if TYPE_CHECKING:
+    from ibkeys.change.plan import Plan
+    from ibkeys.change.writer import Writer
+    from ibkeys.fabric.session import OpenFabric
+
+
+def change(
+    fabric: OpenFabric, command: str, consent: Changing, format: str, make_plan: Callable[[Writer], Plan]
+) -> int:
+    """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
+
+    Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
+    """
+    from ibkeys.change.consent import Consent
+    from ibkeys.change.writer import Writer
+
+    agreed = Consent(consent.force, frozenset(consent.override))
+    with Writer(fabric, command, agreed, dry_run=consent.dry_run) as writer:
+        plan = make_plan(writer)
+        document = plan.to_json()
+        for note in plan.notes:
+            exits.warn(note, "note")
+        if format == "table":
+            _write_changes(document, write)
+        applied = False
+        if plan.pending and consent.dry_run:
+            for objection in writer.uncovered(plan):
+                exits.warn(str(objection.refusal()), "would be refused")
+        elif plan.pending:
+            writer.check(plan)
+            _ask(consent, document, format)
+            writer.apply(plan)
+            applied = True
+    _report(command, document, consent.dry_run, applied, format)
+    return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
+
+
+def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
+    if consent.yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refused(
+            "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; --yes goes ahead",
+            "confirmation",
+        )
+    exits.flush_stdout()
+    if format != "table":  # what is asked about must be seen before
+        _write_changes(document, lambda line: print(line, file=sys.stderr))
+    print("Make this change? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refused("nothing was changed: the answer was not yes", "confirmation")
+
+
+def _write_changes(document: dict[str, Any], put: Callable[[str], None]) -> None:
+    if not document["ports"]:
+        put("nothing to change")
+    for port in document["ports"]:
+        put(exits.clean(heading_of(port)))
+        for each in port["changes"]:
+            put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
+
+
+def name_of(each: dict[str, Any]) -> str:
+    """Return what changes, in the standard's words: ``P_Key[3]``, ``M_KeyProtectBits``."""
+    from ibkeys.mad.attributes import PortInfo
+
+    if each["index"] is not None:
+        return f"P_Key[{each['index']}]"
+    row = PortInfo.rows.get(each["kind"])
+    return row.name if row else str(each["kind"])
+
+
+def _value(value: object) -> str:
+    return NOTHING if value is None else str(value)
+
+
+def _report(command: str, document: dict[str, Any], dry_run: bool, applied: bool, format: str) -> None:
+    if format == "json":
+        write_json(command, {"dry_run": dry_run, "applied": applied, **document})
+    elif format == "csv":
+        columns = ("kind", "index", "before", "after")
+        rows = [{**port, **each} for port in document["ports"] for each in port["changes"]]
+        write_csv([*IDENTITY, *columns], rows)
+    elif applied:
+        write("done, verified by a fresh read")
+    elif dry_run and document["ports"]:
+        write("dry run: nothing was changed")
+
+

@@ -1,0 +1,136 @@
+"""MADs and attributes from hex."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.render import NOTHING, schema, write, write_csv, write_details, write_json
+from ibkeys.errors import EncodeError, MalformedMad, UsageError
+
+_HEX: Final = re.compile(r"[0-9a-fA-F]*")
+_BETWEEN: Final = str.maketrans(":,", "  ")
+_MASKED: Final = "_masked"
+
+
+@click.command("decode")
+@click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
+@click.option("--attribute", metavar="NAME", help="The attribute that a bare payload is, as PortInfo; or that a MAD's data is to be read as.")
+@options.format
+@options.show_keys
+@options.version
+def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys: bool) -> int:
+    """Decode a MAD or a bare attribute, given in hex.
+
+    256 bytes are a whole MAD; fewer are the payload of --attribute. Blanks, colons and 0x are passed over. With '-'
+    each line of standard input is one hex string and each line of output one JSON document.
+    """
+    name = _attribute_named(attribute)
+    if hexes == ("-",):
+        return _decode_lines(name, show_keys)
+    document = _document(" ".join(hexes), name, show_keys)
+    if format == "json":
+        write_json("decode", document)
+    elif format == "csv":
+        write_csv(["part", "name", "value"], _csv_rows(document))
+    else:
+        _write_text(document)
+    return exits.DONE
+
+
+def _attribute_named(name: str | None) -> str | None:
+    """Return the standard's spelling of an attribute's name; case and underscores do not matter."""
+    if name is None:
+        return None
+    from ibkeys.mad.decode import ATTRIBUTES_BY_NAME
+
+    def plain(text: str) -> str:
+        return text.replace("_", "").lower()
+
+    found = next((known for known in ATTRIBUTES_BY_NAME if plain(known) == plain(name)), None)
+    if found is None:
+        raise UsageError(f"no attribute {name!r} is known; there are {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
+    return found
+
+
+def _document(text: str, attribute: str | None, show_keys: bool) -> dict[str, Any]:
+    from ibkeys.mad.decode import decode as decode_mad
+
+    return decode_mad(_bytes(text), attribute, show_keys)
+
+
+def _bytes(text: str) -> bytes:
+    """Read hex digits. Raises MalformedMad; its message repeats nothing of the text, which may hold a key."""
+    parts = [part[2:] if part[:2] in ("0x", "0X") else part for part in text.translate(_BETWEEN).split()]
+    if len(parts) > 1 and any(len(part) % 2 for part in parts):
+        raise MalformedMad("a group of hex digits is no whole number of bytes")
+    digits = "".join(parts)
+    if not digits:
+        raise MalformedMad("nothing to decode: no hex digit")
+    if not _HEX.fullmatch(digits):
+        at = _HEX.match(digits)
+        raise MalformedMad(f"not hex: {digits[at.end() if at else 0]!r} after {at.end() if at else 0} digits")
+    if len(digits) % 2:
+        raise MalformedMad(f"{len(digits)} hex digits are no whole number of bytes")
+    return bytes.fromhex(digits)
+
+
+def _lines() -> Iterator[str]:
+    stdin = sys.stdin
+    if hasattr(stdin, "reconfigure"):
+        stdin.reconfigure(errors="replace")
+    yield from stdin
+
+
+def _decode_lines(attribute: str | None, show_keys: bool) -> int:
+    import json
+
+    failed = 0
+    for number, line in enumerate(_lines(), 1):
+        if not line.strip():
+            continue
+        try:
+            document = _document(line, attribute, show_keys)
+        except (MalformedMad, EncodeError) as error:
+            failed += 1
+            document = {"error": f"line {number}: {error}"}
+        write(json.dumps({"schema": schema("decode"), **document}))
+    if failed:
+        exits.warn(f"{failed} line{'s' if failed != 1 else ''} could not be decoded", "error")
+        return exits.WRONG_USAGE
+    return exits.DONE
+
+
+def _write_text(document: dict[str, Any]) -> None:
+    mad = document["mad"]
+    if mad is not None:
+        write_details("MAD", _pairs(mad))
+    if document["fields"] is not None:
+        write_details(document["attribute"], _pairs(document["fields"]))
+    elif mad is not None:
+        write(f"{document['attribute'] or 'attribute'}: its layout is not known here")
+
+
+def _csv_rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for part in ("mad", "fields"):
+        for name, value in _pairs(document[part] or {}):
+            yield {"part": part, "name": name, "value": value}
+
+
+def _pairs(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if name.endswith(_MASKED):
+            continue
+        if isinstance(value, dict):
+            yield from _pairs(value, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            yield prefix + name, " ".join(map(str, value))
+        elif value is None:
+            yield prefix + name, "masked (-K shows it)" if values.get(name + _MASKED) else NOTHING
+        else:
+            yield prefix + name, value

@@ -1,0 +1,174 @@
+"""What of the stack is there, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import write, write_csv, write_json
+from ibkeys.cli.where import is_simulated, open_fabric
+from ibkeys.errors import IbkeysError
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.store.paths import StorePaths
+    from ibkeys.umad.probe import Check
+
+_COLUMNS: Final = ("name", "ok", "detail", "advice")
+_KEY_FILES: Final = ("guid2mkey", "neighbors", "guid2lid")
+
+
+@click.command("doctor")
+@options.format
+@options.fabric
+def doctor(where: Where, format: str) -> int:
+    """Check what of the stack is there, and say what to do about the rest.
+
+    Library, kernel module, device files, channel adapters and their ports; whether the local port opens, answers, and
+    knows a subnet manager that answers; key files and stores. Changes nothing. Exits 1 when there is a problem.
+    """
+    checks = list(_checks(where))
+    problems = sum(check.ok is False for check in checks)
+    rows = [{name: getattr(check, name) for name in _COLUMNS} for check in checks]
+    if format == "json":
+        write_json("doctor", {"checks": rows, "problems": problems})
+    elif format == "csv":
+        write_csv(_COLUMNS, rows)
+    else:
+        _write_text(checks, problems)
+    return exits.SAYS_NO if problems else exits.DONE
+
+
+def _write_text(checks: list[Check], problems: int) -> None:
+    words = {True: "ok", False: "PROBLEM", None: "note"}
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
+        if check.advice and not check.ok:
+            write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
+    write(f"{problems} problem{'s' if problems != 1 else ''}" if problems else "no problem found")
+
+
+def _checks(where: Where) -> Iterator[Check]:
+    from ibkeys.store.paths import store_paths
+    from ibkeys.umad.probe import Check, probe
+
+    if is_simulated(where):
+        yield Check("backend", True, f"a simulated subnet ({where.backend}); devices of this host are not looked at")
+    else:
+        yield from probe()
+    yield from _security_keys(where)
+    try:
+        with open_fabric(where) as fabric:
+            yield from _local_port(fabric)
+            yield from _stores(fabric.stores)
+    except IbkeysError as error:
+        yield Check("local port", False, str(error))
+        if not is_simulated(where):
+            yield from _stores(store_paths(keystore=Path(where.keystore) if where.keystore else None))
+
+
+def _local_port(fabric: OpenFabric) -> Iterator[Check]:
+    from ibkeys.umad.probe import Check
+
+    local = fabric.local()
+    where = f"{local.ca_name} port {local.port}"
+    try:
+        info = fabric.port().read_port_info()
+    except IbkeysError as error:
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", "if its M_Key is set, give it with -y")
+        return
+    yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
+    yield from _subnet_manager(fabric, info.master_sm_lid)
+
+
+def _subnet_manager(fabric: OpenFabric, lid: int) -> Iterator[Check]:
+    from ibkeys.mad.attributes import SMInfo
+    from ibkeys.mad.const import SM_STATE_NAMES, SMState
+    from ibkeys.umad.probe import Check
+
+    if not lid:
+        # A simulated subnet needs none.
+        ok = None if fabric.is_simulated else False
+        yield Check("subnet manager", ok, "none has configured this port (MasterSMLID 0)", "start one, OpenSM for instance; LIDs need it, -D works without")
+        return
+    try:
+        info = SMInfo(fabric.port(lid).get(SMInfo))
+    except IbkeysError as error:
+        yield Check("subnet manager", False, f"LID {lid} does not answer as one: {error}", "is it running? sminfo, and its log")
+        return
+    state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
+    text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"
+    ok = info.sm_state == SMState.MASTER
+    yield Check("subnet manager", ok, text, "" if ok else "the LID of the master is stale: no master has swept since")
+
+
+def _security_keys(where: Where) -> Iterator[Check]:
+    from ibkeys.store.opensm import read_key_files
+    from ibkeys.umad.probe import Check
+
+    if not where.security_keys:
+        return
+    folder = Path(where.security_keys)
+    try:
+        files = read_key_files(folder)
+    except IbkeysError as error:
+        yield Check("security keys", False, str(error))
+        return
+    yield Check(
+        "security keys",
+        not files.warnings,
+        f"{folder}: {len(files.m_keys)} M_Keys, {len(files.neighbors)} ends of links, {len(files.lids)} LIDs"
+        + (f"; {len(files.warnings)} lines left out, the first: {files.warnings[0]}" if files.warnings else ""),
+    )
+    for name in _KEY_FILES:
+        path = folder / name
+        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0
+        if name == _KEY_FILES[0] and mode & 0o077:
+            yield Check("security keys", False, f"{path}: other users may read it (mode {mode:04o})", f"chmod 600 {path}, and change the keys")
+
+
+def _stores(paths: StorePaths) -> Iterator[Check]:
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.keystore import KeyStore
+    from ibkeys.umad.probe import Check
+
+    for name, path, kind in (("key store", paths.keystore, KeyStore), ("journal", paths.journal, Journal)):
+        if path is None:
+            yield Check(name, None, "in memory: gone when the command ends (state= in the backend keeps it)")
+            continue
+        try:
+            with _opened(kind, path) as store:
+                detail = _contents(store) if path.exists() else f"not there yet; a changing command makes it{_parent(path)}"
+            yield Check(name, True, f"{path}: {detail}")
+        except IbkeysError as error:
+            yield Check(name, False, str(error))
+
+
+@contextmanager
+def _opened(kind: Any, path: Path) -> Iterator[Any]:
+    with kind(path, create=False) as store:
+        yield store
+
+
+def _contents(store: Any) -> str:
+    if hasattr(store, "list_operations"):
+        operations = store.list_operations()
+        unfinished = sum(operation.state == "open" for operation in operations)
+        return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
+    return f"{len(store.rows())} keys of {len(store.current())} ports"
+
+
+def _parent(path: Path) -> str:
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    return "" if os.access(folder, os.W_OK) else f", but this user may not write in {folder}: name another place with --keystore"

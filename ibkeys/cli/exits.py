@@ -1,0 +1,175 @@
+"""How a command ends: one exit code for each kind of error, and one line on standard error.
+
+The codes are the contract's: 0 done, 1 a check says no, 2 wrong usage, 3 could not complete, 4 refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+from ibkeys.errors import (
+    AddressError,
+    EncodeError,
+    FileFormatError,
+    IbkeysError,
+    MalformedMad,
+    Refused,
+    UsageError,
+)
+
+DONE: Final = 0
+SAYS_NO: Final = 1
+WRONG_USAGE: Final = 2
+NOT_COMPLETED: Final = 3
+REFUSED: Final = 4
+INTERRUPTED: Final = 130
+
+_INTERNAL: Final = "internal error"
+_frames_wanted = False
+_USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
+
+
+class StdoutFailed(Exception):
+    """Standard output could not be written; ``broken_pipe`` when nobody reads it any more."""
+
+    def __init__(self, error: OSError | ValueError) -> None:
+        super().__init__(str(error))
+        self.broken_pipe = isinstance(error, BrokenPipeError)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code for an exception that a command let escape."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, (click.UsageError, *_USAGE)):
+        return WRONG_USAGE
+    if isinstance(error, Refused):
+        return REFUSED
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    return NOT_COMPLETED
+
+
+def message_of(error: BaseException) -> str | None:
+    """Return the line for standard error, None when there is nothing to say."""
+    if isinstance(error, click.exceptions.Exit) or (isinstance(error, StdoutFailed) and error.broken_pipe):
+        return None
+    if isinstance(error, StdoutFailed):
+        return f"standard output cannot be written: {error}"
+    if isinstance(error, click.UsageError):
+        return error.format_message() + _where_to_read(error)
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted"
+    if isinstance(error, IbkeysError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    # The text of an unexpected error may quote anything, a key included: it is not shown.
+    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}); this is a bug in ibkeys: please report it, with -d"
+
+
+def run(command: Callable[[], int]) -> int:
+    """Run *command* and return its exit code; say on standard error what went wrong, in one line."""
+    if sys.stdout is None:
+        warn("standard output is closed", "error")
+        return NOT_COMPLETED
+    try:
+        code = command()
+        flush_stdout()
+        return code
+    except (Exception, KeyboardInterrupt) as error:
+        # click writes the help itself
+        is_pipe = isinstance(error, BrokenPipeError) and not isinstance(error, IbkeysError)
+        failure: BaseException = StdoutFailed(error) if is_pipe else error
+    if not isinstance(failure, StdoutFailed):
+        try:
+            flush_stdout()  # what was found before the failure comes before the line about it
+        except StdoutFailed as late:
+            if exit_code(failure) == DONE:
+                failure = late
+    if isinstance(failure, StdoutFailed):
+        _abandon_stdout()
+    text = message_of(failure)
+    if text is not None:
+        warn(text, "error")
+    if _frames_wanted and text and text.startswith(_INTERNAL):
+        _print_frames(failure)
+    return exit_code(failure)
+
+
+def show_frames() -> None:
+    """From now on show the frames of an internal error (``-d``); never its text or values, which may hold a key."""
+    global _frames_wanted
+    _frames_wanted = True
+
+
+def flush_stdout() -> None:
+    """Flush standard output. Raises StdoutFailed."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        raise StdoutFailed(error) from error
+
+
+def write(text: str) -> None:
+    """Write *text* and a newline to standard output. Raises StdoutFailed."""
+    try:
+        sys.stdout.write(text + "\n")
+    except (OSError, ValueError) as error:
+        raise StdoutFailed(error) from error
+
+
+def warn(text: str, kind: str = "warning") -> None:
+    """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
+    try:
+        print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+
+
+def clean(text: str) -> str:
+    """Return *text* on one line and without control characters: a node's name may hold any byte."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else " " if char == "\n" else char.encode("unicode_escape").decode() for char in text)
+
+
+def _where_to_read(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx is not None else "ibkeys"
+    return f" (see {path} --help)"
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+
+
+def _print_frames(error: BaseException) -> None:
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        print(f"  {code.co_filename}:{trace.tb_lineno} {code.co_qualname}", file=sys.stderr)
+        trace = trace.tb_next
+
+
+def _abandon_stdout() -> None:
+    """Point file descriptor 1 at /dev/null, so that the interpreter's last flush has nothing to complain of."""
+    try:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,73 @@
+"""What values mean: no fabric is asked."""
+
+from __future__ import annotations
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.render import write, write_csv, write_json
+from ibkeys.cli.types import PKEY, Number
+from ibkeys.keys.pkey import PKey, explain, explain_match
+from ibkeys.keys.qkey import classify
+
+
+@click.command("pkey-check")
+@click.argument("a", type=PKEY, metavar="PKEY")
+@click.argument("b", type=PKEY, metavar="PKEY")
+@options.format
+@options.version
+def pkey_check(a: PKey, b: PKey, format: str) -> int:
+    """Say whether ports with these two P_Keys may talk, and by which rule.
+
+    A P_Key is 0x8001, 0x1:full or 0x1:limited. Exits 1 when the answer is no.
+    """
+    reason = explain_match(a, b)
+    values = {"a": str(a), "b": str(b), "can_talk": a.matches(b), "reason": reason}
+    _write("pkey-check", values, reason, format)
+    return exits.DONE if a.matches(b) else exits.SAYS_NO
+
+
+@click.command("pkey-explain")
+@click.argument("value", type=PKEY)
+@options.format
+@options.version
+def pkey_explain(value: PKey, format: str) -> int:
+    """Say what a P_Key means.
+
+    VALUE is 0x8001, 0x1:full or 0x1:limited.
+    """
+    text = explain(value)
+    values = {
+        "pkey": str(value),
+        "partition": f"0x{value.partition:04x}",
+        "membership": value.membership,
+        "valid": value.is_valid,
+        "default": value.is_default,
+        "meaning": text,
+    }
+    _write("pkey-explain", values, f"{value}: {text}", format)
+    return exits.DONE
+
+
+@click.command("qkey-explain")
+@click.argument("value", type=Number("Q_Key", 0, 0xFFFFFFFF))
+@options.format
+@options.version
+def qkey_explain(value: int, format: str) -> int:
+    """Say what a Q_Key may be used for.
+
+    VALUE is 0x... or decimal, 32 bits.
+    """
+    found = classify(value)
+    values = {"q_key": f"0x{value:08x}", "kind": found.kind, "privileged": found.privileged, "meaning": found.text}
+    _write("qkey-explain", values, f"0x{value:08x}: {found.kind}: {found.text}", format)
+    return exits.DONE
+
+
+def _write(command: str, values: dict[str, object], text: str, format: str) -> None:
+    if format == "json":
+        write_json(command, values)
+    elif format == "csv":
+        write_csv(list(values), [values])
+    else:
+        write(text)

@@ -1,0 +1,166 @@
+"""The options that commands share, each written once. A decorator hands its group to the command as one object."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+import click
+
+from ibkeys.cli.types import Number
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which fabric to talk to, from which port, with which keys, and what to show of the talking."""
+
+    ca: str | None
+    port: int | None
+    backend: str
+    at: str | None
+    timeout: int | None
+    retries: int
+    outstanding_smps: int | None
+    m_key: str | None
+    security_keys: str | None
+    keystore: str | None
+    trust_topology: bool
+    show_keys: bool
+    node_name_map: str | None
+    config: str | None
+    verbose: int
+    debug: bool
+    pcap: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which of -L, -D, -G, -N were given: what ADDR is."""
+
+    lid: bool
+    direct: bool
+    guid: bool
+    name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """What the user agrees to beforehand."""
+
+    dry_run: bool
+    yes: bool
+    force: bool
+    override: tuple[str, ...]
+
+
+def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
+    names = [field.name for field in fields(kind)]
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> Any:
+            own = kind(**{each: values.pop(each) for each in names})
+            return command(**{name: own}, **values)
+
+        wrapped: Any = wrapper
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
+    """Return click.option, read from ``IBKEYS_<LONG NAME>`` too unless *env* is false."""
+    long = next(name for name in names if name.startswith("--"))
+    variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
+    return click.option(*names, envvar=variable, **settings)
+
+
+def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted and not ctx.resilient_parsing:
+        from ibkeys import __version__
+
+        click.echo(f"ibkeys {__version__}")
+        ctx.exit()
+
+
+version: Final = click.option(
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
+)
+
+show_keys: Final = _option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
+
+fabric: Final = _group(
+    "where",
+    Where,
+    _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
+    _option("-P", "--Port", "port", type=Number("port", 1, 254), metavar="N", help="Local port number."),
+    _option("--backend", default="umad", metavar="BACKEND", help="'umad', or 'sim:FILE[,state=PATH][,...]'.  [default: umad]"),
+    _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    _option("-t", "--timeout", type=Number("timeout", 1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
+    _option("--retries", type=Number("retries", 0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
+    _option(
+        "-o",
+        "--outstanding_smps",
+        type=Number("outstanding SMPs", 1, 1024),
+        metavar="N",
+        help="Most SMPs in flight.  [default: adaptive, up to 64]",
+    ),
+    _option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
+    _option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
+    _option("--trust-topology", is_flag=True, help="Send known M_Keys over links that could not be proven."),
+    show_keys,
+    _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    _option("-z", "--config", metavar="FILE", help="Defaults: CA, Port, timeout, m_key.  [default: infiniband-diags' own]"),
+    _option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    _option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
+    _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
+    version,
+)
+
+_kind: Final = _group(
+    "kind",
+    Kind,
+    _option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
+    _option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    _option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
+    _option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+)
+
+
+def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
+    """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
+
+    def decorate(command: F) -> F:
+        return click.argument("words", nargs=-1, required=required, metavar=words)(_kind(command))
+
+    return decorate
+
+
+every_port: Final = _option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+
+format: Final = _option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    help="Form of the output.  [default: table]",
+)
+
+changing: Final = _group(
+    "consent",
+    Changing,
+    _option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing; exit 1 if anything would."),
+    _option("--yes", env=False, is_flag=True, help="Do not ask."),
+    _option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
+    _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock by name; may be repeated."),
+)

@@ -1,0 +1,70 @@
+"""M_Keys from the user: from a prompt, a file, standard input, or, with a warning, from the command line."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import Final
+
+from ibkeys.cli.exits import warn
+from ibkeys.errors import EncodeError, UsageError
+from ibkeys.keys.mkey import MKey
+
+_LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
+_MAX_BYTES: Final = 4096
+
+
+def read_m_key(text: str, option: str, from_environment: bool = False, confirm: bool = False) -> MKey:
+    """Return the key that the value of an option stands for.
+
+    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-`` or anything else: asked
+    for without echo on a terminal (twice with *confirm*), one line of standard input elsewhere. From the environment
+    only ``@FILE`` is taken. Raises UsageError, EncodeError; no message repeats a key.
+    """
+    if text.startswith("@"):
+        return _from_file(Path(text[1:]), option)
+    if from_environment:
+        raise UsageError(f"{option} from the environment must be @FILE: a key itself would show there (value not shown)")
+    if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
+        key = MKey.parse(text)
+        warn(f"{option}: a key on the command line shows in the process list and in the shell's history; use - or @FILE")
+        return key
+    return _ask(option, confirm)
+
+
+def _from_file(path: Path, option: str) -> MKey:
+    try:
+        with path.open("rb") as file:
+            status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
+            data = file.read(_MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{option}: {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if status & 0o077:
+        warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
+    lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
+    first = next((line for line in lines if line and not line.startswith("#")), None)
+    if first is None:
+        raise UsageError(f"{option}: {path}: there is no key in it")
+    try:
+        return MKey.parse(first)
+    except EncodeError as error:
+        raise EncodeError(f"{path}: {error}") from None
+
+
+def _ask(option: str, confirm: bool) -> MKey:
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        if not line.strip():
+            raise UsageError(f"{option}: no key on standard input")
+        return MKey.parse(line)
+    from getpass import getpass
+
+    try:
+        text = getpass(f"M_Key for {option} (not shown): ", sys.stderr)
+        if confirm and getpass("the same again: ", sys.stderr) != text:
+            raise UsageError(f"{option}: the two keys differ")
+    except EOFError:
+        raise UsageError(f"{option}: no key was given") from None
+    return MKey.parse(text)

@@ -1,0 +1,149 @@
+"""What all showing commands do: read one port or every port, render, say what is missing, give the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits
+from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.render import IDENTITY, heading_of, write, write_csv, write_details, write_json, write_table
+from ibkeys.cli.where import open_fabric, target_of
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.discovery import Progress
+    from ibkeys.fabric.model import Fabric, Port
+    from ibkeys.fabric.session import OpenFabric, PortHandle
+
+LISTED_TROUBLES: Final = 10
+"""More than this many ports that could not be read are only counted in tables; JSON lists all."""
+
+
+@dataclass(slots=True)
+class Sheet:
+    """What was read, in the contract's terms: the ports with their values, what failed, how many no link reaches."""
+
+    ports: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    unreached: int = 0
+    is_sweep: bool = False
+
+    def document(self, name: str = "ports") -> dict[str, Any]:
+        """Return the JSON document without its schema."""
+        return {name: self.ports, "errors": self.errors, "unreached": self.unreached}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A value of a showing command: its JSON key, its title for people, how it reads, and whether one port alone needs it."""
+
+    key: str
+    title: str
+    text: Callable[[dict[str, Any]], Any] | None = None
+
+    def cell(self, row: dict[str, Any]) -> Any:
+        """Return the value for people."""
+        return self.text(row) if self.text else row[self.key]
+
+
+def read_sheet(
+    where: Where,
+    kind: Kind,
+    words: Sequence[str],
+    every_port: bool,
+    read: Callable[[PortHandle], object],
+    values: Callable[[Port], dict[str, Any]],
+    p_keys: bool = False,
+) -> Sheet:
+    """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
+
+    Raises what `OpenFabric.port` and the reads raise; a sweep goes on past what fails and lists it.
+    """
+    target = target_of(words, kind, every_port)
+    with open_fabric(where) as fabric:
+        if not every_port:
+            handle = target.open(fabric)
+            read(handle)
+            return Sheet([_row(handle.port, values)])
+        found = sweep(fabric, where, p_keys)
+    return Sheet([_row(port, values) for port in found.ports()], errors_of(found), found.unreached, True)
+
+
+def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
+    return {**port.identity(), **values(port)}
+
+
+def sweep(fabric: OpenFabric, where: Where, p_keys: bool = False) -> Fabric:
+    """Discover with a progress bar, and say what a reader should know."""
+    with _progress_bar(where) as progress:
+        found = fabric.discover(p_keys=p_keys, progress=progress)
+    for note in found.notes:
+        exits.warn(note, "note")
+    return found
+
+
+def errors_of(found: Fabric) -> list[dict[str, Any]]:
+    """Return what could not be read, as the contract has it."""
+    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles]
+
+
+def finish(errors: Sequence[dict[str, Any]], format: str) -> int:
+    """Say on standard error what could not be read, and return the exit code."""
+    listed = errors if format != "table" else errors[:LISTED_TROUBLES]
+    for error in listed:
+        exits.warn(f"{heading_of(error)}: {error['error']}", "not read")
+    if len(errors) > len(listed):
+        exits.warn(f"and {len(errors) - len(listed)} more (all of them: -f json)", "not read")
+    if not errors:
+        return exits.DONE
+    what = "thing that should have been read was" if len(errors) == 1 else "things that should have been read were"
+    exits.warn(f"the result is partial: {len(errors)} {what} not", "error")
+    return exits.NOT_COMPLETED
+
+
+def show(command: str, sheet: Sheet, columns: Sequence[Column], format: str, in_table: Callable[[dict[str, Any]], bool]) -> int:
+    """Render a sheet with one row for each port and return the exit code. *in_table*: ports that a sweep's table lists."""
+    if format == "json":
+        write_json(command, sheet.document())
+    elif format == "csv":
+        write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
+    elif sheet.is_sweep:
+        rows = [row for row in sheet.ports if in_table(row)]
+        write_table([*NAMING, *(column.title for column in columns)], ([*naming(row), *(column.cell(row) for column in columns)] for row in rows))
+        write_unreached(sheet.unreached)
+    else:
+        for row in sheet.ports:
+            write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
+    return finish(sheet.errors, format)
+
+
+NAMING: Final = ("Node", "GUID", "Port", "LID")
+"""Titles of the columns that name a port."""
+
+
+def naming(row: dict[str, Any]) -> list[Any]:
+    """Return the cells that name a port."""
+    return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
+
+
+def write_unreached(unreached: int) -> None:
+    """Say how many ports no link reaches."""
+    if unreached:
+        write(f"({unreached} CA or router port{'s' if unreached != 1 else ''} without a link not read)")
+
+
+@contextmanager
+def _progress_bar(where: Where) -> Iterator[Progress | None]:
+    if where.debug or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the fabric", total=None)
+        yield lambda nodes, ports: bar.update(task, description=f"{nodes} nodes, {ports} ports")

@@ -1,0 +1,56 @@
+"""How values on the command line are read: numbers and P_Keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from ibkeys.errors import EncodeError
+from ibkeys.keys.number import parse_number
+from ibkeys.keys.pkey import PKey
+
+
+class Number(click.ParamType):
+    """A number, ``0x...`` or decimal without a leading zero, in *least*..*most*."""
+
+    name = "number"
+
+    def __init__(self, what: str, least: int = 0, most: int = (1 << 64) - 1) -> None:
+        self.what = what
+        self.least = least
+        self.most = most
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
+        if isinstance(value, int):
+            return value
+        try:
+            number = parse_number(value, self.what, max(self.most.bit_length(), 64))
+        except EncodeError as error:
+            self.fail(str(error), param, ctx)
+        if not self.least <= number <= self.most:
+            self.fail(f"{self.what} {value} is not in {self.least}..{self.most}", param, ctx)
+        return number
+
+
+class PKeyType(click.ParamType):
+    """A P_Key; on a command line it begins with ``0x``, so that it is never taken for a port number."""
+
+    name = "pkey"
+
+    def convert(self, value: str | PKey, param: click.Parameter | None, ctx: click.Context | None) -> PKey:
+        """Read the P_Key."""
+        return value if isinstance(value, PKey) else parse_p_key(value)
+
+
+def parse_p_key(text: str) -> PKey:
+    """Read a P_Key of the command line: ``0x8001``, ``0x1:full``, ``0x1:limited``. Raises EncodeError."""
+    if not text.strip().lower().startswith("0x"):
+        number, colon, membership = text.strip().partition(":")
+        as_hex = f"{int(number):#x}" if number.isascii() and number.isdigit() and len(number) < 10 else "0x8001"
+        raise EncodeError(f"P_Key {text!r}: on the command line a P_Key begins with 0x; write {as_hex}{colon}{membership}")
+    return PKey.parse(text)
+
+
+PKEY: Final = PKeyType()

@@ -1,0 +1,197 @@
+"""From options and words to a fabric, an address, a port."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.core import ParameterSource
+
+import ibkeys
+from ibkeys.cli import exits
+from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
+from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.secrets import read_m_key
+from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
+from ibkeys.keys.number import parse_number
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.address import Address
+    from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.keys.mkey import MKey
+    from ibkeys.umad.port import UmadPort
+
+DEFAULT_TIMEOUT_MS: Final = 1000
+
+
+@contextmanager
+def open_fabric(where: Where) -> Iterator[OpenFabric]:
+    """Open the fabric that the options mean; say on standard error what its user should hear."""
+    if where.debug:
+        exits.show_frames()
+    _refuse_at_without_simulation(where)
+    config = _config(where)
+    m_key = _m_key(where, config)
+    with ibkeys.open(
+        where.backend,
+        ca=where.ca or config.ca,
+        port=where.port or config.port,
+        at=where.at,
+        m_key=m_key,
+        security_keys=where.security_keys,
+        keystore=where.keystore,
+        trust_topology=where.trust_topology,
+        timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
+        retries=where.retries,
+        outstanding=where.outstanding_smps,
+        node_name_map=where.node_name_map or _default_name_map(where),
+        wrap=(lambda port: _tapped(port, where)) if where.debug or where.pcap else None,
+    ) as fabric:
+        for warning in fabric.warnings:
+            exits.warn(warning)
+        try:
+            yield fabric
+        finally:
+            if where.verbose:
+                _say_statistics(fabric)
+
+
+def is_simulated(where: Where) -> bool:
+    """Whether the options ask for a simulated subnet."""
+    return where.backend.startswith("sim:")
+
+
+def _refuse_at_without_simulation(where: Where) -> None:
+    source = click.get_current_context().get_parameter_source("at")
+    if where.at and not is_simulated(where) and source == ParameterSource.COMMANDLINE:
+        raise UsageError("--at places the tool in a simulated subnet: it needs --backend sim:...; on a real one, choose with -C and -P")
+
+
+def _config(where: Where) -> Config:
+    """The file that -z names; else the system's, for the real stack only, where it is there and can be read."""
+    if where.config:
+        return read_config(Path(where.config))
+    if is_simulated(where) or not os.access(DEFAULT_CONFIG, os.R_OK):
+        return Config()
+    return read_config(DEFAULT_CONFIG)
+
+
+def _default_name_map(where: Where) -> Path | None:
+    from ibkeys.fabric.names import read_node_name_map
+
+    if is_simulated(where) or not os.access(DEFAULT_NAME_MAP, os.R_OK):
+        return None
+    try:
+        read_node_name_map(DEFAULT_NAME_MAP)
+    except FileFormatError as error:
+        exits.warn(f"{error}; names are taken from the nodes")
+        return None
+    return DEFAULT_NAME_MAP
+
+
+def _m_key(where: Where, config: Config) -> MKey | None:
+    if where.m_key is None:
+        return config.m_key
+    source = click.get_current_context().get_parameter_source("m_key")
+    return read_m_key(where.m_key, "--m_key", from_environment=source == ParameterSource.ENVIRONMENT)
+
+
+def _tapped(port: UmadPort, where: Where) -> UmadPort:
+    from ibkeys.umad.pcap import PcapFile
+    from ibkeys.umad.tap import Observer, Tap, Trace
+
+    observers: list[Observer] = []
+    if where.pcap:
+        observers.append(PcapFile(Path(where.pcap), port.attributes().base_lid, where.show_keys))
+    if where.debug:
+        observers.append(Trace(lambda line: click.echo(exits.clean(line), err=True)))
+    return Tap(port, observers)
+
+
+def _say_statistics(fabric: OpenFabric) -> None:
+    local, counts = fabric.local(), fabric.client.statistics
+    click.echo(
+        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.replies} replies, "
+        f"{counts.timeouts} timeouts, {counts.strays} late or foreign replies, {counts.refused} refused; "
+        f"at most {counts.widest} in flight",
+        err=True,
+    )
+
+
+# --- what the words mean ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command line names: an address (None is the local port) and a port number (None is the default one)."""
+
+    address: Address | None
+    portnum: int | None
+
+    def open(self, fabric: OpenFabric) -> PortHandle:
+        """Return the handle. Raises as `OpenFabric.port`."""
+        return fabric.port(self.address, self.portnum)
+
+
+def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:
+    """Return the target of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
+    if len(words) > 2:
+        # Not repeated: what stands here may be a key.
+        raise UsageError(f"{len(words)} words after the options; ADDR and PORTNUM are the most")
+    if every_port and (words or _letter(kind)):
+        raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
+    return Target(
+        parse_address(words[0] if words else None, kind),
+        parse_portnum(words[1]) if len(words) > 1 else None,
+    )
+
+
+def parse_address(text: str | None, kind: Kind) -> Address | None:
+    """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
+    from ibkeys.fabric.address import NameAddress, parse_guid, parse_lid, parse_route
+
+    letter = _letter(kind)
+    if text is None:
+        if letter:
+            raise UsageError(f"-{letter} says what ADDR is, and there is none")
+        return None
+    if letter == "D":
+        return parse_route(text)
+    if letter == "G":
+        return parse_guid(text)
+    if letter == "N":
+        return NameAddress(text)
+    try:
+        return parse_lid(text)
+    except AddressError as error:
+        raise AddressError(f"{error}{_kind_hint(text) if not letter else ''}") from None
+
+
+def parse_portnum(text: str) -> int:
+    """Read PORTNUM, 0 to 255. Raises UsageError."""
+    try:
+        return parse_number(text, "PORTNUM", 8)
+    except EncodeError as error:
+        raise UsageError(str(error)) from None
+
+
+def _letter(kind: Kind) -> str:
+    given = [letter for letter, is_given in zip("LDGN", (kind.lid, kind.direct, kind.guid, kind.name), strict=True) if is_given]
+    if len(given) > 1:
+        raise UsageError(f"ADDR is of one kind: -{' and -'.join(given)} exclude each other")
+    return given[0] if given else ""
+
+
+def _kind_hint(text: str) -> str:
+    if "," in text:
+        return " (for a directed route: -D)"
+    if text.lower().startswith("0x") and len(text) > 6:
+        return " (for a GUID: -G)"
+    if not text[:1].isdigit():
+        return " (for a node's name: -N)"
+    return ""

@@ -1,0 +1,96 @@
+"""MADs into a capture file for Wireshark.
+
+A MAD has lost the headers it travelled in, so they are made up around it: LRH, BTH and DETH as the standard has them for
+management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Link type 247 is raw InfiniBand frames.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from ibkeys.errors import StoreError
+from ibkeys.mad.decode import masked
+from ibkeys.umad.port import Incoming, Outgoing
+
+LINKTYPE_INFINIBAND: Final = 247
+MAD_SIZE: Final = 256
+_FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_INFINIBAND)
+_LRH: Final = struct.Struct(">BBHHH")
+_BTH: Final = struct.Struct(">BBHII")
+_DETH: Final = struct.Struct(">II")
+_LNH_BTH: Final = 2
+_UD_SEND_ONLY: Final = 0x64
+_CRCS: Final = bytes(6)  # ICRC and VCRC
+_WORDS: Final = (_LRH.size + _BTH.size + _DETH.size + MAD_SIZE + 4) // 4  # PktLen counts up to the ICRC
+_QP1_Q_KEY: Final = 0x80010000
+
+
+class PcapFile:
+    """An observer of a `Tap` that writes every whole MAD to *path*, mode 0600, over what was there.
+
+    M_Keys, SM_Keys and the key of trap 256 are zeroed unless *show_keys*. Raises StoreError when the file cannot be
+    written. *local_lid*: the own LID, for the made-up headers.
+    """
+
+    def __init__(
+        self, path: Path, local_lid: int = 0, show_keys: bool = False, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path = path
+        self._lid = local_lid
+        self._show_keys = show_keys
+        self._clock = clock
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file: BinaryIO = os.fdopen(descriptor, "wb")
+            if os.path.isfile(path):  # a pipe or /dev/null keeps its mode and has no length
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            self._file.write(_FILE_HEADER)
+        except OSError as error:
+            raise self._problem(error) from error
+
+    def sent(self, mad: Outgoing, errno: int) -> None:
+        """Write a MAD that went out; one that the kernel refused was never on the wire."""
+        if not errno:
+            self._write(mad.mad, self._lid, mad.lid, mad.qpn, mad.sl)
+
+    def received(self, mad: Incoming) -> None:
+        """Write a MAD that came in."""
+        if not mad.status:
+            self._write(mad.mad, mad.lid, self._lid, mad.qpn, 0)
+
+    def close(self) -> None:
+        """Write what is left and close the file. Safe to call twice."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._problem(error) from error
+
+    def _write(self, raw: bytes, source: int, destination: int, qpn: int, sl: int) -> None:
+        if len(raw) != MAD_SIZE:
+            return
+        frame = frame_of(raw if self._show_keys else masked(raw), source, destination, qpn, sl)
+        now = self._clock()
+        seconds = int(now)
+        record = struct.pack("<IIII", seconds, int((now - seconds) * 1e6), len(frame), len(frame))
+        try:
+            self._file.write(record + frame)
+        except OSError as error:
+            raise self._problem(error) from error
+
+    def _problem(self, error: OSError) -> StoreError:
+        return StoreError(f"{self._path}: cannot write the capture: {error.strerror or error}")
+
+
+def frame_of(mad: bytes, source: int, destination: int, qpn: int, sl: int = 0) -> bytes:
+    """Return *mad* in a made-up packet between two LIDs; *qpn* is 0 (SMPs, on VL 15) or 1 (GMPs)."""
+    is_gmp = qpn != 0
+    lrh = _LRH.pack(0 if is_gmp else 0xF0, sl << 4 | _LNH_BTH, destination & 0xFFFF, _WORDS, source & 0xFFFF)
+    bth = _BTH.pack(_UD_SEND_ONLY, 0, 0xFFFF, 1 if is_gmp else 0, 0)
+    deth = _DETH.pack(_QP1_Q_KEY if is_gmp else 0, 1 if is_gmp else 0)
+    return lrh + bth + deth + mad + _CRCS

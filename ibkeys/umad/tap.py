@@ -1,0 +1,118 @@
+"""A tap on a port: a `UmadPort` that passes everything on and shows it to observers (a trace, a capture file)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Protocol, Self
+
+from ibkeys.errors import MalformedMad
+from ibkeys.mad.decode import attribute_of, masked, summary
+from ibkeys.mad.smp import parse
+from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+
+
+class Observer(Protocol):
+    """Sees every MAD of a port, in the order in which it passes. It gets the MADs themselves: masking is its duty."""
+
+    def sent(self, mad: Outgoing, errno: int) -> None:
+        """A MAD was handed to the kernel; *errno* is not 0 when the kernel refused it."""
+
+    def received(self, mad: Incoming) -> None:
+        """A MAD came in, or the kernel's word that a request timed out."""
+
+    def close(self) -> None:
+        """The port is closed; called once for each close of the tap."""
+
+
+class Tap:
+    """A `UmadPort` around another one. Not thread-safe, as the port itself."""
+
+    def __init__(self, port: UmadPort, observers: Sequence[Observer]) -> None:
+        self._port = port
+        self._observers = tuple(observers)
+        self.ca_name = port.ca_name
+        self.port = port.port
+
+    def attributes(self) -> LocalPort:
+        """Return what the host knows about the port. Raises TransportError."""
+        return self._port.attributes()
+
+    def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
+        """Register an agent. Raises AgentRefused."""
+        self._port.register(mgmt_class, class_version, methods)
+
+    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
+        """Send a batch and show it to the observers."""
+        failures = self._port.send(batch)
+        refused = {failure.index: failure.errno for failure in failures}
+        for index, mad in enumerate(batch):
+            for observer in self._observers:
+                observer.sent(mad, refused.get(index, 0))
+        return failures
+
+    def recv(self, timeout: float) -> list[Incoming]:
+        """Receive, and show what came to the observers."""
+        came = self._port.recv(timeout)
+        for mad in came:
+            for observer in self._observers:
+                observer.received(mad)
+        return came
+
+    def now(self) -> float:
+        """Return the port's own clock in seconds."""
+        return self._port.now()
+
+    def close(self) -> None:
+        """Close the port and the observers. Safe to call twice."""
+        with ExitStack() as stack:
+            for observer in self._observers:
+                stack.callback(observer.close)
+            self._port.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Trace:
+    """An observer that writes each MAD in words, keys masked always: two lines for each, the second its attribute."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def sent(self, mad: Outgoing, errno: int) -> None:
+        """Write a MAD that went out."""
+        self._write(f"> {summary(mad.mad)}{_destination(mad)}" + (f" refused: errno {errno}" if errno else ""))
+        # The data of a Get says nothing: only what is written is shown.
+        if mad.mad[3] != 1:
+            self._write_attribute(mad.mad)
+
+    def received(self, mad: Incoming) -> None:
+        """Write a MAD that came in, or the timeout."""
+        if mad.status == ETIMEDOUT:
+            self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[8:16]):x}")
+            return
+        error = f" errno {mad.status}" if mad.status else ""
+        self._write(f"< {summary(mad.mad)} from LID {mad.lid}{error}")
+        self._write_attribute(mad.mad)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _write_attribute(self, raw: bytes) -> None:
+        try:
+            attribute = attribute_of(parse(masked(raw)))
+        except MalformedMad:
+            return
+        if attribute is not None:
+            self._write(f"    {attribute!r}")
+
+
+def _destination(mad: Outgoing) -> str:
+    return "" if mad.lid == 0xFFFF else f" to LID {mad.lid}"
