@@ -4,8 +4,9 @@ The order is the point of this module:
 
 1. the new key goes into the key store, and the old one stays there; both are on disk;
 2. the journal gets what is overwritten, without keys;
-3. one Set is sent, once, with the old key in its header;
-4. its effect is proven by a Get with the new key. Silence is followed by that Get, and then by one with the old key, so
+3. the links of the node go into the key store: a later run sends the key only over a link that it knows;
+4. one Set is sent, once, with the old key in its header;
+5. its effect is proven by a Get with the new key. Silence is followed by that Get, and then by one with the old key, so
    that a lost reply never counts a violation at a port that has taken the new key.
 
 Wherever this stops, the store holds every key that the port can have.
@@ -24,6 +25,7 @@ from ibkeys.change.portinfo_write import fresh_port_info, wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused, UsageError
+from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
@@ -129,6 +131,8 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted
 def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> None:
     store = writer.keystore
     changes_key = wanted.key != old_key
+    if not wanted.key.is_zero:
+        _remember_links(store, port)
     ref: int | None = None
     if changes_key:
         ref = store.put_pending(
@@ -148,6 +152,15 @@ def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, w
         if ref is not None:
             store.abandon(ref, "the port did not store it")
         raise error
+
+
+def _remember_links(store: KeyStore, port: PortHandle) -> None:
+    """Store the links of the port's node as a sweep finds them, unless they are known. The own port needs none."""
+    guid = port.port.port_guid
+    if guid == port.fabric.local().port_guid or any(near[0] == guid for near in store.links()):
+        return
+    found = (other for other in port.fabric.discover().ports() if other.port_guid == guid and other.peer is not None)
+    store.put_links((*link_end(other), *link_end(other.peer)) for other in found if other.peer is not None)
 
 
 def _set_and_prove(
