@@ -79,7 +79,7 @@ class Commands(click.Group):
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
-    def main(  # type: ignore[override]
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
@@ -112,4 +112,3 @@ def main() -> None:
 
     `ibkeys COMMAND --help` says more about each command, and so do the man pages ibkeys(1) and ibkeys-COMMAND(1).
     """
-

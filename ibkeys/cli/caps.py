@@ -26,7 +26,8 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap that of a
-    switch's external ports. The NV-RAM bits say whether M_Key and P_Keys survive a reset.
+    switch's external ports. Both belong to the node, so the table of --all leaves external ports out. The NV-RAM bits
+    say whether M_Key and P_Keys survive a reset.
     """
     sheet = read_sheet(
         where, kind, words, every_port, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values
@@ -40,7 +41,7 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
         Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
     ]
-    return show("caps-show", sheet, columns, format, lambda row: True)
+    return show("caps-show", sheet, columns, format, lambda row: row["node_type"] != "switch" or row["port"] == 0)
 
 
 def _column(key: str, title: str) -> Column:

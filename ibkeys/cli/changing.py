@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refused(
-            "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; --yes goes ahead",
+            "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; "
+            "--yes goes ahead",
             "confirmation",
         )
     exits.flush_stdout()
@@ -98,5 +100,3 @@ def _report(command: str, document: dict[str, Any], dry_run: bool, applied: bool
         write("done, verified by a fresh read")
     elif dry_run and document["ports"]:
         write("dry run: nothing was changed")
-
-

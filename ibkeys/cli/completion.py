@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ibkeys.cli import COMPLETE_VARIABLE, PROG_NAME, exits, main, options
-from ibkeys.cli.render import write
+from ibkeys.cli.exits import write
 
 
 @click.command("completion")

@@ -25,7 +25,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read ``name=value`` lines; ``#`` begins a comment line; names of no concern here (sa_key, MLX_EPI) are passed over.
+    """Read ``name=value`` lines; ``#`` begins a comment line; other names (sa_key, MLX_EPI) are passed over.
 
     Raises FileFormatError, with line and column of a value that cannot be; no message repeats a key.
     """

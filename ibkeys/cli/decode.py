@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.render import NOTHING, schema, write, write_csv, write_details, write_json
+from ibkeys.cli.exits import write
+from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
@@ -20,7 +21,7 @@ _MASKED: Final = "_masked"
 
 @click.command("decode")
 @click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
-@click.option("--attribute", metavar="NAME", help="The attribute that a bare payload is, as PortInfo; or that a MAD's data is to be read as.")
+@click.option("--attribute", metavar="NAME", help="What a bare payload is, as PortInfo.")
 @options.format
 @options.show_keys
 @options.version

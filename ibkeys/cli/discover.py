@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, NOTHING, UNREADABLE, write, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
 from ibkeys.cli.where import open_fabric
 
@@ -32,7 +33,8 @@ def discover(where: Where, format: str) -> int:
         found = sweep(fabric, where)
     errors = errors_of(found)
     if format == "json":
-        write_json("discover", {"nodes": [_document(node) for node in found.nodes], "errors": errors, "unreached": found.unreached})
+        nodes = [_document(node) for node in found.nodes]
+        write_json("discover", {"nodes": nodes, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
         write_csv(_CSV_COLUMNS, (row for node in found.nodes for row in _csv_rows(node)))
     else:
@@ -92,17 +94,19 @@ def _write_table(found: Fabric) -> None:
 
 
 def _cells(port: Port) -> list[Any]:
-    from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, PortPhysicalState, PortState
+    from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
 
     node, info, peer = port.node, port.port_info, port.peer
     cells: list[Any] = [node.description, f"0x{node.guid:016x}", node.type_name, port.num, port.lid]
     if info is None:
         cells += [None, None]
     else:
-        state, link = info.port_state, info.port_physical_state
+        # An IntEnum member is equal to its number, so numbers find their names, and unknown ones stay numbers.
+        states: Mapping[Any, str] = PORT_STATE_NAMES
+        links: Mapping[Any, str] = PORT_PHYSICAL_STATE_NAMES
         cells += [
-            PORT_STATE_NAMES[PortState(state)] if state in iter(PortState) else f"{UNREADABLE}{state}",
-            PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(link)] if link in iter(PortPhysicalState) else f"{UNREADABLE}{link}",
+            states.get(info.port_state, info.port_state),
+            links.get(info.port_physical_state, info.port_physical_state),
         ]
     if peer is None:
         return [*cells, NOTHING, NOTHING, NOTHING]

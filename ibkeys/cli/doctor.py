@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import write, write_csv, write_json
+from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.where import is_simulated, open_fabric
 from ibkeys.errors import IbkeysError
 
@@ -84,7 +85,8 @@ def _local_port(fabric: OpenFabric) -> Iterator[Check]:
     try:
         info = fabric.port().read_port_info()
     except IbkeysError as error:
-        yield Check("local port", False, f"{where} opens, but does not answer: {error}", "if its M_Key is set, give it with -y")
+        advice = "if its M_Key is set, give it with -y"
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
         return
     yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
     yield from _subnet_manager(fabric, info.master_sm_lid)
@@ -98,12 +100,14 @@ def _subnet_manager(fabric: OpenFabric, lid: int) -> Iterator[Check]:
     if not lid:
         # A simulated subnet needs none.
         ok = None if fabric.is_simulated else False
-        yield Check("subnet manager", ok, "none has configured this port (MasterSMLID 0)", "start one, OpenSM for instance; LIDs need it, -D works without")
+        advice = "start one, OpenSM for instance; LIDs need it, -D works without"
+        yield Check("subnet manager", ok, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
         info = SMInfo(fabric.port(lid).get(SMInfo))
     except IbkeysError as error:
-        yield Check("subnet manager", False, f"LID {lid} does not answer as one: {error}", "is it running? sminfo, and its log")
+        advice = "is it running? sminfo, and its log"
+        yield Check("subnet manager", False, f"LID {lid} does not answer as one: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
     text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"
@@ -133,7 +137,8 @@ def _security_keys(where: Where) -> Iterator[Check]:
         path = folder / name
         mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0
         if name == _KEY_FILES[0] and mode & 0o077:
-            yield Check("security keys", False, f"{path}: other users may read it (mode {mode:04o})", f"chmod 600 {path}, and change the keys")
+            advice = f"chmod 600 {path}, and change the keys"
+            yield Check("security keys", False, f"{path}: other users may read it (mode {mode:04o})", advice)
 
 
 def _stores(paths: StorePaths) -> Iterator[Check]:
@@ -147,7 +152,9 @@ def _stores(paths: StorePaths) -> Iterator[Check]:
             continue
         try:
             with _opened(kind, path) as store:
-                detail = _contents(store) if path.exists() else f"not there yet; a changing command makes it{_parent(path)}"
+                detail = (
+                    _contents(store) if path.exists() else f"not there yet: a changing command makes it{_parent(path)}"
+                )
             yield Check(name, True, f"{path}: {detail}")
         except IbkeysError as error:
             yield Check(name, False, str(error))
@@ -171,4 +178,4 @@ def _parent(path: Path) -> str:
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
-    return "" if os.access(folder, os.W_OK) else f", but this user may not write in {folder}: name another place with --keystore"
+    return "" if os.access(folder, os.W_OK) else f", but this user may not write in {folder}"

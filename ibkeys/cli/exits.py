@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -74,7 +75,7 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     # The text of an unexpected error may quote anything, a key included: it is not shown.
-    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}); this is a bug in ibkeys: please report it, with -d"
+    return f"{_INTERNAL} ({type(error).__name__} at {_place(error)}): a bug in ibkeys, please report it; -d says more"
 
 
 def run(command: Callable[[], int]) -> int:
@@ -88,8 +89,9 @@ def run(command: Callable[[], int]) -> int:
         return code
     except (Exception, KeyboardInterrupt) as error:
         # click writes the help itself
-        is_pipe = isinstance(error, BrokenPipeError) and not isinstance(error, IbkeysError)
-        failure: BaseException = StdoutFailed(error) if is_pipe else error
+        failure: BaseException = error
+        if isinstance(error, BrokenPipeError) and not isinstance(error, IbkeysError):
+            failure = StdoutFailed(error)
     if not isinstance(failure, StdoutFailed):
         try:
             flush_stdout()  # what was found before the failure comes before the line about it
@@ -130,17 +132,19 @@ def write(text: str) -> None:
 
 def warn(text: str, kind: str = "warning") -> None:
     """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
-    try:
+    with suppress(OSError, ValueError):
         print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass
 
 
 def clean(text: str) -> str:
     """Return *text* on one line and without control characters: a node's name may hold any byte."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else " " if char == "\n" else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return " " if char == "\n" else char.encode("unicode_escape").decode()
 
 
 def _where_to_read(error: click.UsageError) -> str:

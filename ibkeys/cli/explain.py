@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.render import write, write_csv, write_json
+from ibkeys.cli.exits import write
+from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import classify

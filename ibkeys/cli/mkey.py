@@ -8,8 +8,9 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import change
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Kind, Where
-from ibkeys.cli.render import write, write_csv, write_json
+from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import Number
@@ -40,9 +41,11 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     one that is set and readable. An external port of a switch has the M_Key of port 0, so the table of --all leaves
     external ports out.
     """
-    sheet = read_sheet(
-        where, kind, words, every_port, lambda handle: handle.read_port_info(), lambda port: _values(port, where.show_keys)
-    )
+
+    def values(port: Port) -> dict[str, Any]:
+        return _values(port, where.show_keys)
+
+    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), values)
     brief = sheet.is_sweep and format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
@@ -130,7 +133,7 @@ def mkey_set(
 
 
 @click.command("mkey-gen")
-@click.option("-n", "--number", type=Number("number of keys", 1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
+@click.option("-n", "--number", type=Number("N", 1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
 @options.format
 @options.version
 def mkey_gen(number: int, format: str) -> int:

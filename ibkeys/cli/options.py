@@ -102,10 +102,16 @@ fabric: Final = _group(
     Where,
     _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
     _option("-P", "--Port", "port", type=Number("port", 1, 254), metavar="N", help="Local port number."),
-    _option("--backend", default="umad", metavar="BACKEND", help="'umad', or 'sim:FILE[,state=PATH][,...]'.  [default: umad]"),
+    _option(
+        "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+    ),
     _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    _option("-t", "--timeout", type=Number("timeout", 1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
-    _option("--retries", type=Number("retries", 0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
+    _option(
+        "-t", "--timeout", type=Number("MS", 1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"
+    ),
+    _option(
+        "--retries", type=Number("N", 0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"
+    ),
     _option(
         "-o",
         "--outstanding_smps",
@@ -119,7 +125,7 @@ fabric: Final = _group(
     _option("--trust-topology", is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
     _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
-    _option("-z", "--config", metavar="FILE", help="Defaults: CA, Port, timeout, m_key.  [default: infiniband-diags' own]"),
+    _option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
     _option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
     _option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
@@ -159,8 +165,8 @@ format: Final = _option(
 changing: Final = _group(
     "consent",
     Changing,
-    _option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing; exit 1 if anything would."),
+    _option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
     _option("--yes", env=False, is_flag=True, help="Do not ask."),
     _option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
-    _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock by name; may be repeated."),
+    _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )

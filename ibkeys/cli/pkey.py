@@ -9,8 +9,9 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.changing import change
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Kind, Where
-from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.cli.where import Target, open_fabric, parse_address, parse_portnum
@@ -20,6 +21,7 @@ from ibkeys.keys.pkey import EMPTY, PKey
 
 if TYPE_CHECKING:
     from ibkeys.fabric.model import Port
+    from ibkeys.fabric.session import PortHandle
 
 PER_LINE: Final = 8
 """P_Keys on one line of a sweep's table."""
@@ -36,13 +38,14 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     Entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N says otherwise;
     without it the local port is meant. PORTNUM: default 0 on a switch, the port reached on other nodes.
     """
-    sheet = read_sheet(where, kind, words, every_port, lambda handle: (handle.read_port_info(), handle.pkeys), _values, p_keys=True)
+    sheet = read_sheet(where, kind, words, every_port, _read, _values, p_keys=True)
     if format == "json":
         write_json("pkey-show", sheet.document())
     elif format == "csv":
         write_csv([*IDENTITY, "capacity", "index", "pkey", "partition", "membership"], _entries(sheet))
     elif sheet.is_sweep:
-        write_table([*NAMING, "Used", "P_Keys (index:P_Key)"], ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
+        titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
+        write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:
@@ -51,6 +54,11 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
             if keys:
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
     return finish(sheet.errors, format)
+
+
+def _read(handle: PortHandle) -> None:
+    handle.read_port_info()
+    handle.read_p_keys()
 
 
 def _values(port: Port) -> dict[str, Any]:
@@ -98,9 +106,7 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     target, rest = split_words(words, kind, lambda word: "=" in word)
     entries = parse_entries(rest)
     with open_fabric(where) as fabric:
-        return change(
-            fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries)
-        )
+        return change(fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries))
 
 
 @click.command("pkey-add")

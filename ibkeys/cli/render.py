@@ -61,12 +61,8 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     A cell may be a list: its items stand on lines of their own.
     """
     cells = [[_lines(value) for value in row] for row in rows]
-    numeric = [
-        all(line.isdigit() or line in (UNREADABLE, NOTHING) for row in cells for line in row[at]) for at in range(len(titles))
-    ]
-    widths = [
-        max([len(title), *(len(line) for row in cells for line in row[at])]) for at, title in enumerate(titles)
-    ]
+    numeric = [all(_is_number(line) for row in cells for line in row[at]) for at in range(len(titles))]
+    widths = [max([len(title), *(len(line) for row in cells for line in row[at])]) for at, title in enumerate(titles)]
 
     def write_line(values: Iterable[str]) -> None:
         padded = (
@@ -79,6 +75,10 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for row in cells:
         for line in zip_longest(*row, fillvalue=""):
             write_line(line)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdigit() or text in (UNREADABLE, NOTHING)
 
 
 def _lines(value: Any) -> list[str]:
@@ -106,6 +106,6 @@ def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
 
 def heading_of(row: Row) -> str:
     """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``."""
-    lid = row["lid"]
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"
-    return f"{name} ({row['node_type']} {row['node_guid']}) port {row['port']}, LID {UNREADABLE if lid is None else lid}"
+    lid = row["lid"] if row["lid"] is not None else UNREADABLE
+    return f"{name} ({row['node_type']} {row['node_guid']}) port {row['port']}, LID {lid}"

@@ -26,10 +26,10 @@ def read_m_key(text: str, option: str, from_environment: bool = False, confirm: 
     if text.startswith("@"):
         return _from_file(Path(text[1:]), option)
     if from_environment:
-        raise UsageError(f"{option} from the environment must be @FILE: a key itself would show there (value not shown)")
+        raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a key")
     if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
         key = MKey.parse(text)
-        warn(f"{option}: a key on the command line shows in the process list and in the shell's history; use - or @FILE")
+        warn(f"{option}: a key on the command line shows in the process list and the shell's history; use - or @FILE")
         return key
     return _ask(option, confirm)
 

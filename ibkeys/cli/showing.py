@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Kind, Where
-from ibkeys.cli.render import IDENTITY, heading_of, write, write_csv, write_details, write_json, write_table
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.where import open_fabric, target_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A value of a showing command: its JSON key, its title for people, how it reads, and whether one port alone needs it."""
+    """A value of a showing command: its JSON key, its title for people, and how it reads for them."""
 
     key: str
     title: str
@@ -104,15 +105,18 @@ def finish(errors: Sequence[dict[str, Any]], format: str) -> int:
     return exits.NOT_COMPLETED
 
 
-def show(command: str, sheet: Sheet, columns: Sequence[Column], format: str, in_table: Callable[[dict[str, Any]], bool]) -> int:
-    """Render a sheet with one row for each port and return the exit code. *in_table*: ports that a sweep's table lists."""
+def show(
+    command: str, sheet: Sheet, columns: Sequence[Column], format: str, in_table: Callable[[dict[str, Any]], bool]
+) -> int:
+    """Render a sheet, one row for each port, and return the exit code. *in_table*: what a sweep's table lists."""
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
         write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
-        write_table([*NAMING, *(column.title for column in columns)], ([*naming(row), *(column.cell(row) for column in columns)] for row in rows))
+        titles = [*NAMING, *(column.title for column in columns)]
+        write_table(titles, ([*naming(row), *(column.cell(row) for column in columns)] for row in rows))
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,8 +10,13 @@ from ibkeys.errors import EncodeError
 from ibkeys.keys.number import parse_number
 from ibkeys.keys.pkey import PKey
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # no generic class before click 8.4
+    _ParamType = click.ParamType
 
-class Number(click.ParamType):
+
+class Number(_ParamType):
     """A number, ``0x...`` or decimal without a leading zero, in *least*..*most*."""
 
     name = "number"
@@ -34,7 +39,7 @@ class Number(click.ParamType):
         return number
 
 
-class PKeyType(click.ParamType):
+class PKeyType(_ParamType):
     """A P_Key; on a command line it begins with ``0x``, so that it is never taken for a port number."""
 
     name = "pkey"
@@ -49,7 +54,8 @@ def parse_p_key(text: str) -> PKey:
     if not text.strip().lower().startswith("0x"):
         number, colon, membership = text.strip().partition(":")
         as_hex = f"{int(number):#x}" if number.isascii() and number.isdigit() and len(number) < 10 else "0x8001"
-        raise EncodeError(f"P_Key {text!r}: on the command line a P_Key begins with 0x; write {as_hex}{colon}{membership}")
+        hint = f"write {as_hex}{colon}{membership}"
+        raise EncodeError(f"P_Key {text!r}: on the command line a P_Key begins with 0x; {hint}")
     return PKey.parse(text)
 
 

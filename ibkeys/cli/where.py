@@ -69,7 +69,7 @@ def is_simulated(where: Where) -> bool:
 def _refuse_at_without_simulation(where: Where) -> None:
     source = click.get_current_context().get_parameter_source("at")
     if where.at and not is_simulated(where) and source == ParameterSource.COMMANDLINE:
-        raise UsageError("--at places the tool in a simulated subnet: it needs --backend sim:...; on a real one, choose with -C and -P")
+        raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
 
 
 def _config(where: Where) -> Config:
@@ -123,7 +123,7 @@ def _say_statistics(fabric: OpenFabric) -> None:
     )
 
 
-# --- what the words mean ------------------------------------------------------------------------------------------------
+# --- what the words mean ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,8 @@ def parse_portnum(text: str) -> int:
 
 
 def _letter(kind: Kind) -> str:
-    given = [letter for letter, is_given in zip("LDGN", (kind.lid, kind.direct, kind.guid, kind.name), strict=True) if is_given]
+    flags = {"L": kind.lid, "D": kind.direct, "G": kind.guid, "N": kind.name}
+    given = [letter for letter, is_given in flags.items() if is_given]
     if len(given) > 1:
         raise UsageError(f"ADDR is of one kind: -{' and -'.join(given)} exclude each other")
     return given[0] if given else ""

@@ -1,7 +1,7 @@
 """MADs into a capture file for Wireshark.
 
-A MAD has lost the headers it travelled in, so they are made up around it: LRH, BTH and DETH as the standard has them for
-management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Link type 247 is raw InfiniBand frames.
+A MAD has lost the headers it travelled in, so they are made up around it: LRH, BTH and DETH as the standard has them
+for management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Link type 247 is raw InfiniBand frames.
 """
 
 from __future__ import annotations
