@@ -120,7 +120,8 @@ def _node(subnet: Subnet, index: int, record: FileNode, port_guids: PortGuids) -
         guid = node.guid if node.is_switch else node.guid + number & (1 << 64) - 1
         if line is None:
             if "unlisted" not in shared:
-                shared["unlisted"] = _down(_with_rate(template, None, record.defaults))
+                unused = template.replace(local_phy_errors=4) if node.is_switch else template
+                shared["unlisted"] = _down(_with_rate(unused, None, record.defaults))
             info = shared["unlisted"]
         else:
             if line.guid is not None and port_guids == "file" and not node.is_switch:
@@ -207,5 +208,3 @@ def _switch_capacities(nodes: list[Node], links: Links) -> None:
             else:
                 node.switch_info[11] |= 0x04  # PortStateChange, as after power-up
                 node.routes = bytearray()
-
-

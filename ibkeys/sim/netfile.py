@@ -272,6 +272,7 @@ class _Reader:
         num_ports = line.take_number("the number of ports", MAX_PORTS)
         if num_ports == 0:
             raise line.error("a node has at least one port", start)
+        line.skip_blanks()
         start = line.at
         own_id = line.take_quoted("the node id")
         self.check_name(line, own_id, start)
@@ -333,6 +334,7 @@ class _Reader:
         guid = line.take(_PORT_GUID)
         if guid:
             port.guid = int(guid[1], 16)
+        line.skip_blanks()
         name_at = line.at
         name = line.take_quoted("the alias" if is_alias else "the remote node's id")
         if is_alias:

@@ -31,10 +31,10 @@ def load(subnet: Subnet, document: dict[str, Any]) -> None:
             raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
         if document["fabric"] != subnet.fingerprint:
             raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
+        for record in document["nodes"]:
+            _load_node(subnet, record)  # first, because capacities decide how large tables are
         for record in document["ports"]:
             _load_port(subnet, record)
-        for record in document["nodes"]:
-            _load_node(subnet, record)
         subnet.advance(max(0.0, float(document["now"]) - subnet.now))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None

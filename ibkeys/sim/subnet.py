@@ -93,9 +93,7 @@ class Subnet:
         return cls(parse_net_file(path), port_guids, seed, links)
 
     @classmethod
-    def from_text(
-        cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active"
-    ) -> Self:
+    def from_text(cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> Self:
         """As `from_file`, from the text of a net file."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
