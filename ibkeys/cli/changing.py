@@ -39,7 +39,10 @@ def change(
         applied = False
         if plan.pending and consent.dry_run:
             for objection in writer.uncovered(plan):
-                exits.warn(str(objection.refusal()), "would be refused")
+                exits.warn(
+                    f"by interlock {objection.interlock}: {objection.message} ({objection.way_round})",
+                    "would be refused",
+                )
         elif plan.pending:
             writer.check(plan)
             _ask(consent, document, format)

@@ -51,7 +51,7 @@ def pkey_explain(value: PKey, format: str) -> int:
 
 
 @click.command("qkey-explain")
-@click.argument("value", type=Number("Q_Key", 0, 0xFFFFFFFF))
+@click.argument("value", type=Number(0, 0xFFFFFFFF))
 @options.format
 @options.version
 def qkey_explain(value: int, format: str) -> int:

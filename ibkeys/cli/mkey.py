@@ -96,8 +96,8 @@ def _lease(row: dict[str, Any]) -> str | None:
 @click.command("mkey-set")
 @options.address()
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
-@click.option("--protect", type=Number("--protect", 0, 3), metavar="0..3", help="M_KeyProtectBits.")
-@click.option("--lease", type=Number("--lease", 0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none.")
+@click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
+@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none.")
 @options.changing
 @options.format
 @options.fabric
@@ -133,7 +133,7 @@ def mkey_set(
 
 
 @click.command("mkey-gen")
-@click.option("-n", "--number", type=Number("N", 1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
+@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
 @options.format
 @options.version
 def mkey_gen(number: int, format: str) -> int:

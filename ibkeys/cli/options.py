@@ -101,21 +101,17 @@ fabric: Final = _group(
     "where",
     Where,
     _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
-    _option("-P", "--Port", "port", type=Number("port", 1, 254), metavar="N", help="Local port number."),
+    _option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
     _option(
         "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
     ),
     _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    _option(
-        "-t", "--timeout", type=Number("MS", 1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"
-    ),
-    _option(
-        "--retries", type=Number("N", 0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"
-    ),
+    _option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
+    _option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
     _option(
         "-o",
         "--outstanding_smps",
-        type=Number("outstanding SMPs", 1, 1024),
+        type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
     ),

@@ -21,8 +21,7 @@ class Number(_ParamType):
 
     name = "number"
 
-    def __init__(self, what: str, least: int = 0, most: int = (1 << 64) - 1) -> None:
-        self.what = what
+    def __init__(self, least: int, most: int) -> None:
         self.least = least
         self.most = most
 
@@ -31,11 +30,11 @@ class Number(_ParamType):
         if isinstance(value, int):
             return value
         try:
-            number = parse_number(value, self.what, max(self.most.bit_length(), 64))
+            number = parse_number(value, "number", max(self.most.bit_length(), 64))
         except EncodeError as error:
             self.fail(str(error), param, ctx)
         if not self.least <= number <= self.most:
-            self.fail(f"{self.what} {value} is not in {self.least}..{self.most}", param, ctx)
+            self.fail(f"{value} is not in {self.least}..{self.most}", param, ctx)
         return number
 
 

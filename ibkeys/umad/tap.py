@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from ibkeys.errors import MalformedMad
 from ibkeys.mad.decode import attribute_of, masked, summary
 from ibkeys.mad.smp import parse
-from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
 
 
 class Observer(Protocol):
@@ -88,7 +88,7 @@ class Trace:
 
     def sent(self, mad: Outgoing, errno: int) -> None:
         """Write a MAD that went out."""
-        self._write(f"> {summary(mad.mad)}{_destination(mad)}" + (f" refused: errno {errno}" if errno else ""))
+        self._write(f"> {summary(mad.mad)}{_lid("to", mad.lid)}" + (f" refused: errno {errno}" if errno else ""))
         # The data of a Get says nothing: only what is written is shown.
         if mad.mad[3] != 1:
             self._write_attribute(mad.mad)
@@ -99,7 +99,7 @@ class Trace:
             self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[8:16]):x}")
             return
         error = f" errno {mad.status}" if mad.status else ""
-        self._write(f"< {summary(mad.mad)} from LID {mad.lid}{error}")
+        self._write(f"< {summary(mad.mad)}{_lid("from", mad.lid)}{error}")
         self._write_attribute(mad.mad)
 
     def close(self) -> None:
@@ -114,5 +114,5 @@ class Trace:
             self._write(f"    {attribute!r}")
 
 
-def _destination(mad: Outgoing) -> str:
-    return "" if mad.lid == 0xFFFF else f" to LID {mad.lid}"
+def _lid(word: str, lid: int) -> str:
+    return "" if lid == PERMISSIVE_LID else f" {word} LID {lid}"

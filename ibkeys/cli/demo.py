@@ -1,0 +1,79 @@
+"""``make demo``: a first look at ibkeys on the packaged fabric, as the commands that a user would type.
+
+Every line that begins with ``$`` is run as it stands, against a simulated subnet that lasts for the length of the demo.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+LINES: Final = 14
+"""Lines of each answer that are shown; the rest is counted."""
+
+HOST: Final = "gpu-a03 mlx5_0"
+
+
+def main() -> int:
+    """Run the demo. Returns 0 when every command did what it is there to show."""
+    with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
+        backend = f"sim:,state={Path(folder) / 'fabric.state'}"
+        key_file = Path(folder) / "new.key"
+        steps: list[tuple[str, list[str], int]] = [
+            ("What is on this fabric?", ["discover"], 0),
+            ("Which P_Keys does every port hold?", ["pkey-show", "--all"], 0),
+            ("Is any M_Key unset?", ["mkey-show", "--all"], 0),
+            ("Put a host into partition 0x0010 as a full member: first look, then do it.", ["pkey-add", "-N", HOST, "0x8010", "--dry-run"], 1),
+            ("", ["pkey-add", "-N", HOST, "0x8010", "--yes"], 0),
+            ("", ["pkey-show", "-N", HOST], 0),
+            (
+                "Give that host an M_Key of its own, protection level 1, with a lease of 60 s.",
+                ["mkey-set", "-N", HOST, "--new-m-key", f"@{key_file}", "--protect", "1", "--lease", "60", "--yes"],
+                0,
+            ),
+            ("", ["mkey-show", "-N", HOST], 0),
+        ]
+        key_file.touch(mode=0o600)
+        key_file.write_text(_run(["mkey-gen"], backend).stdout)
+        print("A simulated subnet of about 40 hosts; nothing real is touched.")
+        for title, words, expected in steps:
+            done = _show(title, words, backend, folder)
+            if done != expected:
+                print(f"the demo expected exit code {expected} here and got {done}", file=sys.stderr)
+                return 1
+    print(
+        "\nOn a host with an InfiniBand adapter, as root, type next:\n"
+        "  ibkeys doctor              what of the stack is there, and what to do about the rest\n"
+        "  ibkeys pkey-show --all     the P_Key table of every port of your own fabric (reads only)\n"
+        "  ibkeys mkey-show --all     is any M_Key unset?"
+    )
+    return 0
+
+
+def _run(words: list[str], backend: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ibkeys", *words, *(["--backend", backend] if words[0] != "mkey-gen" else [])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _show(title: str, words: list[str], backend: str, folder: str) -> int:
+    if title:
+        print(f"\n# {title}")
+    typed = " ".join(f"'{word}'" if " " in word else word.replace(f"{folder}/", "") for word in words)
+    print(f"$ ibkeys {typed}")
+    done = _run(words, backend)
+    lines = (done.stdout + done.stderr).splitlines()
+    print("\n".join(lines[:LINES]))
+    if len(lines) > LINES:
+        print(f"... and {len(lines) - LINES} more lines")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
