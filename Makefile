@@ -21,7 +21,7 @@ help: ## list these commands
 setup: .venv/.setup-done ## install what is needed (on Debian through apt-get) and build ibkeys into .venv
 
 demo: setup ## show keys on a simulated fabric, change two, show the difference
-	@$(BIN)/python -m ibkeys.demo
+	@$(BIN)/python -m ibkeys.cli.demo
 
 test: setup ## run the tests
 	@$(TEST_ENV) $(BIN)/pytest -m 'not soak' $(ARGS)
