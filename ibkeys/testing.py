@@ -1,0 +1,83 @@
+"""A pytest plugin: test scripts that use ibkeys on a simulated subnet, without hardware.
+
+Load it with ``pytest_plugins = ["ibkeys.testing"]`` in the topmost conftest.py, or with ``pytest -p ibkeys.testing``.
+
+    @pytest.mark.ib_fabric("lab.net", at="login1 HCA-1")
+    def test_my_script_takes_a_host_out_of_its_partition(ib_fabric, ib_subnet):
+        ib_subnet.port("cn001 mlx5_0", 1).p_keys = [0x7FFF, 0x8001]  # the physical state, without SMPs
+        my_script.retire(ib_fabric, "cn001 mlx5_0")
+        assert ib_subnet.port("cn001 mlx5_0", 1).p_keys[1] == 0
+
+Without the marker the packaged demo fabric is used. Its arguments: the net file (relative to the test's folder, then
+to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.sim.subnet.Subnet.from_file` has them; ``sm=``,
+the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet.faults`` makes things go wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.sim.subnet import Subnet
+
+MARKER = "ib_fabric"
+_SUBNET_OPTIONS = ("port_guids", "links", "seed")
+_OPEN_OPTIONS = ("at", "port")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell pytest about the marker."""
+    arguments = "file.net, port_guids=, links=, seed=, sm=, at=, port="
+    config.addinivalue_line("markers", f"{MARKER}({arguments}): the simulated subnet of ib_fabric")
+
+
+@pytest.fixture
+def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
+    """The simulated subnet: its physical state, faults, cables and clock."""
+    from ibkeys.sim.subnet import Subnet
+    from ibkeys.umad.simulated import DEMO
+
+    options = _options(request)
+    path = _find(request, options["file"]) if "file" in options else DEMO
+    subnet = Subnet.from_file(path, **{name: options[name] for name in _SUBNET_OPTIONS if name in options})
+    if "sm" in options:
+        subnet.set_sm(options["sm"])
+    return subnet
+
+
+@pytest.fixture
+def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[OpenFabric]:
+    """What `ibkeys.open` returns, opened on `ib_subnet` and closed after the test."""
+    import ibkeys
+
+    options = _options(request)
+    with ibkeys.open(subnet=ib_subnet, **{name: options[name] for name in _OPEN_OPTIONS if name in options}) as fabric:
+        yield fabric
+
+
+@pytest.fixture
+def ib_port(ib_fabric: OpenFabric) -> PortHandle:
+    """The port that the script sits on, as ``ib_fabric.port()`` has it."""
+    return ib_fabric.port()
+
+
+def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    marker = request.node.get_closest_marker(MARKER)
+    if marker is None:
+        return {}
+    known = ("file", "sm", *_SUBNET_OPTIONS, *_OPEN_OPTIONS)
+    unknown = sorted(set(marker.kwargs) - set(known))
+    if unknown or len(marker.args) > 1:
+        problem = f"has no argument {unknown[0]}=" if unknown else "takes one net file"
+        raise pytest.UsageError(f"@pytest.mark.{MARKER} {problem}; it knows {', '.join(known)}")
+    return {**({"file": marker.args[0]} if marker.args else {}), **marker.kwargs}
+
+
+def _find(request: pytest.FixtureRequest, name: str) -> Path:
+    beside = request.path.parent / name
+    return beside if beside.exists() else request.config.rootpath / name
