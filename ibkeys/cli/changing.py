@@ -45,6 +45,7 @@ def change(
                 )
         elif plan.pending:
             writer.check(plan)
+            exits.flush_stdout()  # nothing is changed that could not be shown
             _ask(consent, document, format)
             writer.apply(plan)
             applied = True
@@ -61,7 +62,6 @@ def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
             "--yes goes ahead",
             "confirmation",
         )
-    exits.flush_stdout()
     if format != "table":  # what is asked about must be seen before
         _write_changes(document, lambda line: print(line, file=sys.stderr))
     print("Make this change? [y/N] ", end="", file=sys.stderr, flush=True)
