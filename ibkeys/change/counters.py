@@ -7,10 +7,9 @@ from functools import partial
 from typing import Final
 
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.portinfo import set_image, without_key
-from ibkeys.change.portinfo_write import fresh_port_info
+from ibkeys.change.portinfo_write import write_port_info
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused
 from ibkeys.fabric.session import PortHandle
 from ibkeys.mad.attributes import PortInfo
 
@@ -48,7 +47,7 @@ def _perform(writer: Writer, work: Sequence[tuple[PortHandle, PortInfo, dict[str
     for port, shown, counts in work:
         try:
             _clear(writer, port, shown, counts)
-        except (NoReply, MadStatusError, NotStored) as error:
+        except (NoReply, MadStatusError, NotStored, SendRefused) as error:
             failed.append(error)
     if len(failed) == 1:
         raise failed[0]
@@ -57,23 +56,12 @@ def _perform(writer: Writer, work: Sequence[tuple[PortHandle, PortInfo, dict[str
 
 
 def _clear(writer: Writer, port: PortHandle, shown: PortInfo, counts: dict[str, int]) -> None:
-    now = fresh_port_info(writer, port, shown)
-    end_info = port.port.end_port.port_info
-    assert end_info is not None
-    key = writer.key_for_set(port, end_info)
-    image = set_image(now, key, **dict.fromkeys(counts, 0)).replace(m_key=now.m_key if port.port.is_external else key.reveal())
-    entry = writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(image))
-    problem: IbkeysError | None = None
-    try:
-        port.fabric.set(PortInfo, port.port.num, port.route, image.raw, key)
-    except (MadStatusError, NoReply) as error:
-        problem = error
-    stored = port.read_port_info()
-    # A violation may be counted between the Set and the read: a smaller number proves the write as well as 0 does.
-    kept = [attr for attr in counts if getattr(stored, attr) >= getattr(now, attr)]
-    if not kept:
-        entry.done()
-        return
-    entry.failed()
-    names = ", ".join(f"{PortInfo.rows[attr].name} is still {getattr(stored, attr)}" for attr in kept)
-    raise problem or NotStored(f"{port}: Set(PortInfo) was accepted but not stored: {names}")
+    def proof(before: PortInfo, stored: PortInfo) -> str:
+        # A violation may be counted between the Set and the read: a smaller number proves the write as well as 0 does.
+        return "; ".join(
+            f"{PortInfo.rows[attr].name} is still {getattr(stored, attr)}"
+            for attr in counts
+            if getattr(stored, attr) >= getattr(before, attr) > 0
+        )
+
+    write_port_info(writer, port, shown, dict.fromkeys(counts, 0), proof)

@@ -8,7 +8,7 @@ from functools import partial
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.writer import Writer
-from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, UsageError
+from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
 from ibkeys.fabric.discovery import p_key_modifier
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
@@ -226,7 +226,7 @@ def _write_block(writer: Writer, port: PortHandle, start: int, shown: Table, tar
     entry = writer.record(port, "P_KeyTable", modifier, now.raw, image.raw)
     try:
         answer = PKeyTable(port.fabric.set(PKeyTable, modifier, port.route, image.raw, key))
-    except MadStatusError:
+    except (MadStatusError, SendRefused):
         entry.failed()
         raise
     except NoReply:

@@ -10,9 +10,12 @@ from typing import Any, Final
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import MAX_UNICAST_LID
 
 KEEP_COUNTER: Final = 0xFFFF
 """A violation counter ignores any value but 0; a read-back 0 would clear what happened meanwhile."""
+
+STAND_IN_LID: Final = 0x1234
 
 _NO_CHANGE: Final = {
     "port_state": 0,
@@ -37,6 +40,15 @@ def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
     writing that back would erase it.
     """
     return read.replace(**{**_NO_CHANGE, "m_key": m_key.reveal(), **changes})
+
+
+def with_valid_lids(image: PortInfo) -> PortInfo:
+    """Return *image* with a stand-in for LID and MasterSMLID where they are no unicast LIDs.
+
+    A port that no SM has configured reads 0 there, and agents refuse a Set with it. ibportstate sends the same stand-in.
+    """
+    fields = {attr: STAND_IN_LID for attr in ("lid", "master_sm_lid") if not 1 <= getattr(image, attr) <= MAX_UNICAST_LID}
+    return image.replace(**fields)
 
 
 def without_key(info: PortInfo) -> bytes:

@@ -1,62 +1,83 @@
-"""Sending one Set(PortInfo) and proving it, for changes that leave the M_Key alone."""
+"""Sending one Set(PortInfo) and proving it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.portinfo import set_image, settled, without_key
+from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused
 from ibkeys.fabric.session import PortHandle
+from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
+
+Proof = Callable[[PortInfo, PortInfo], str]
+"""(PortInfo before the Set, PortInfo read back) → what is not as wanted, in words; empty when all is."""
 
 
 def fresh_port_info(writer: Writer, port: PortHandle, shown: PortInfo) -> PortInfo:
     """Read PortInfo again right before the Set. Raises Refused (``stale``) when more than states and counters changed."""
     now = port.read_port_info()
     if settled(now) != settled(shown) and not writer.consent.covers("stale"):
-        changed = [
-            row.name
-            for row, value in PortInfo(settled(now)).items()
-            if value != row.decode(settled(shown))
-        ]
-        raise Objection("stale", f"{port}: PortInfo changed since it was shown ({', '.join(changed) or 'reserved bits'})").refusal()
+        before = settled(shown)
+        changed = [row.name for row, value in PortInfo(settled(now)).items() if value != row.decode(before)]
+        raise Objection(
+            "stale", f"{port}: PortInfo changed since it was shown ({', '.join(changed) or 'reserved bits'})"
+        ).refusal()
     return now
 
 
-def write_port_info(writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int]) -> PortInfo:
-    """Set the fields *changes* and nothing else; return PortInfo as read back.
+def write_port_info(
+    writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int], proof: Proof | None = None
+) -> PortInfo:
+    """Set the fields *changes* and nothing else; return PortInfo as read back. The M_Key stays.
 
-    Journals first. A reply with a status, and silence, are settled by the fresh read: an agent may apply a Set and
-    still complain, and a reply may be lost. Raises Refused, NotStored, NoReply, MadStatusError.
+    Journals first. *proof* judges what is read back, by default that every field is as wanted. Raises Refused,
+    NotStored, NoReply, MadStatusError, SendRefused.
     """
+    judge = proof or (lambda _before, stored: wrong_fields(stored, changes))
     now = fresh_port_info(writer, port, shown)
     end_info = port.port.end_port.port_info
     assert end_info is not None
     key = writer.key_for_set(port, end_info)
     # The M_Key of the attribute is that of the end port; an external port of a switch has none and is sent its own zero.
-    stored_key = now.m_key if port.port.is_external else key.reveal()
-    image = set_image(now, key, **changes).replace(m_key=stored_key)
-    modifier = port.port.num
-    entry = writer.record(port, "PortInfo", modifier, without_key(now), without_key(image))
-    problem: IbkeysError | None = None
-    try:
-        port.fabric.set(PortInfo, modifier, port.route, image.raw, key)
-    except (MadStatusError, NoReply) as error:
-        problem = error
+    image = set_image(now, MKey(now.m_key) if port.port.is_external else key, **changes)
+    entry = writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(image))
+    problem = send_port_info(port, image, key, lambda: not judge(now, port.read_port_info()))
     stored = port.read_port_info()
-    wrong = wrong_fields(stored, changes)
+    wrong = judge(now, stored)
     if not wrong:
         entry.done()
         return stored
     entry.failed()
-    if problem is not None:
-        raise problem
-    raise NotStored(f"{port}: Set(PortInfo) was accepted but not stored: {wrong}")
+    raise problem or NotStored(f"{port}: Set(PortInfo) was accepted but not stored: {wrong}")
 
 
-def wrong_fields(stored: PortInfo, wanted: dict[str, Any]) -> str:
+def send_port_info(port: PortHandle, image: PortInfo, key: MKey, took_effect: Callable[[], bool]) -> IbkeysError | None:
+    """Send a Set(PortInfo) once; return what went wrong, None when the agent answered with success.
+
+    The caller settles by a fresh read what the error means: an agent may apply a Set and still complain, and a reply
+    may be lost. Only where the agent refused it for a LID or MasterSMLID that no SM has assigned yet, and nothing took
+    effect, it is sent again with a stand-in for those, as ibportstate does.
+    """
+    modifier = port.port.num
+    try:
+        port.fabric.set(PortInfo, modifier, port.route, image.raw, key)
+    except MadStatusError as error:
+        valid = with_valid_lids(image)
+        if port.port.is_external or valid == image or took_effect():
+            return error
+        try:
+            port.fabric.set(PortInfo, modifier, port.route, valid.raw, key)
+        except (NoReply, MadStatusError, SendRefused) as again:
+            return again
+    except (NoReply, SendRefused) as error:
+        return error
+    return None
+
+
+def wrong_fields(stored: PortInfo, wanted: dict[str, int]) -> str:
     """Return which fields of *stored* are not as *wanted*, in words; empty when all are."""
     return "; ".join(
         f"{PortInfo.rows[attr].name} is {getattr(stored, attr)} instead of {value}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ibkeys.errors import IbkeysError, NoReply
+from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing, PortId
@@ -46,6 +46,7 @@ def discover(
     sweep = _Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
     client.run([sweep.root()])
     sweep.ask_unproven()
+    sweep.fabric.put_in_order()
     return sweep.fabric
 
 
@@ -103,8 +104,23 @@ class _Sweep:
     def root(self) -> Task:
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
-        info: bytes = yield self._get(NodeInfo, 0, (), None, key)
+        info, key = yield from self._ask((), local.port_guid, key)
         self._arrive(info, (), None, key)
+
+    def _ask(self, path: tuple[int, ...], guid: int, key: MKey) -> Task:
+        """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
+
+        Raises what the first attempt raised when none is answered.
+        """
+        try:
+            return (yield self._get(NodeInfo, 0, path, None, key)), key
+        except (NoReply, SendRefused):
+            for other in self.ring.others_for(guid, key):
+                try:
+                    return (yield self._get(NodeInfo, 0, path, ("other key", path), other)), other
+                except (NoReply, SendRefused):
+                    continue
+            raise
 
     def _probe(self, near: Port) -> Task:
         """Ask who is at the far end of *near*. A link that cannot be proven yet waits for the end of the sweep."""
@@ -116,8 +132,9 @@ class _Sweep:
 
     def _ask_far_end(self, near: Port, key: MKey) -> Task:
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
+        expected = self.ring.expected_behind(link_end(near))
         try:
-            info: bytes = yield self._get(NodeInfo, 0, path, None, key)
+            info, key = yield from self._ask(path, expected[0] if expected else 0, key)
         except IbkeysError as error:
             self._unanswered(near, path, key, error)
             return
@@ -210,8 +227,7 @@ class _Sweep:
 
     def _key_after_answer(self, port: Port, near: Port | None, sent: MKey) -> MKey:
         """The key for a port that told its GUID. One that was proven with the question stays."""
-        known = self.ring.key_of(port.guid, link_end(near) if near else None)
-        return sent if known.is_zero else known
+        return self.ring.key_of(port.guid, link_end(near) if near else None) if sent.is_zero else sent
 
     def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
         """Return the node that *info* belongs to, if it was seen before.
@@ -270,6 +286,8 @@ class _Sweep:
         assert path is not None
         try:
             port.info = yield self._get(PortInfo, port.num, path, node, key)
+            if port.is_end_port and port.m_key_state == "hidden":
+                yield from self._uncover(node, port, path)
         except IbkeysError as error:
             self.fabric.troubles.append(Trouble(port, str(error)))
         else:
@@ -282,6 +300,15 @@ class _Sweep:
         self._ports_read += 1
         if self.progress and self._ports_read % 64 == 0:
             self.progress(len(self.fabric.nodes), self._ports_read)
+
+    def _uncover(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+        """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
+        a wrong key counts nothing at level 1."""
+        for other in self.ring.others_for(port.guid, port.m_key):
+            info: bytes = yield self._get(PortInfo, port.num, path, node, other)
+            if any(info[:8]):
+                port.info, port.m_key = info, other
+                return
 
     def _may_go_on(self, node: Node, port: Port) -> bool:
         """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""

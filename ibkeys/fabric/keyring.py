@@ -61,6 +61,12 @@ class KeyRing:
         key = self.by_guid.get(far[0]) if far else None
         return (far[0], key) if far and key and not key.is_zero else None
 
+    def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:
+        """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""
+        if tried.is_zero or tried != self.by_guid.get(port_guid):
+            return ()
+        return [key for key in self.spares.get(port_guid, ()) if key != tried]
+
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there."""
         self.learned[port_guid] = key

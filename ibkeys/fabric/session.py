@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, Unreachable, UsageError
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.fabric.address import (
     LOCAL,
     Address,
@@ -113,14 +113,12 @@ class OpenFabric:
         if self._needs_proof(address):
             return self._pick(self._find_proven(address), portnum, str(address))
         key = self._key_without_proof(address)
-        info: bytes = self.get(NodeInfo, 0, address, key)
+        info, key = self._ask(address, key)
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
         port.guid = arrival.port_guid
-        port.m_key = self.ring.key_of(arrival.port_guid)
-        if port.m_key.is_zero:
-            port.m_key = key
+        port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero else key
         self._describe(node, address, port.m_key)
         chosen = self._choose(node, port, portnum, address)
         return chosen if chosen is not None else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
@@ -148,6 +146,19 @@ class OpenFabric:
         if address == LOCAL:
             return self.ring.key_of(self.local().port_guid)
         return self.ring.for_all or NO_MKEY
+
+    def _ask(self, route: Route, key: MKey) -> tuple[bytes, MKey]:
+        """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
+        try:
+            return self.get(NodeInfo, 0, route, key), key
+        except (NoReply, SendRefused):
+            others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
+            for other in others:
+                try:
+                    return self.get(NodeInfo, 0, route, other), other
+                except (NoReply, SendRefused):
+                    continue
+            raise
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
         """Return the handle for *portnum* when this route serves it, None when its own route must be found."""

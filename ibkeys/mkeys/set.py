@@ -21,10 +21,10 @@ from typing import Any
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo import set_image, without_key
-from ibkeys.change.portinfo_write import fresh_port_info, wrong_fields
+from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused, UsageError
+from ibkeys.errors import NoReply, NotStored, SendRefused, UsageError
 from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
@@ -169,11 +169,11 @@ def _set_and_prove(
     now = fresh_port_info(writer, port, shown)
     image = set_image(now, wanted.key, **wanted.fields())
     entry = writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(image), ref)
-    problem: IbkeysError | None = None
-    try:
-        port.fabric.set(PortInfo, port.port.num, port.route, image.raw, old_key)
-    except (NoReply, MadStatusError, SendRefused) as error:
-        problem = error
+
+    def took_effect() -> bool:
+        return _is_as_wanted(_who_answers(port, old_key, wanted.key, replied=False), wanted)
+
+    problem = send_port_info(port, image, old_key, took_effect)
     found = _who_answers(port, old_key, wanted.key, replied=problem is None)
     if found is None:
         entry.failed()
@@ -196,6 +196,10 @@ def _set_and_prove(
         store.promote(ref)
     port.fabric.ring.learn(port.port.port_guid, wanted.key)
     entry.done()
+
+
+def _is_as_wanted(found: tuple[PortInfo, MKey] | None, wanted: _Wanted) -> bool:
+    return found is not None and found[1] == wanted.key and not wrong_fields(found[0], wanted.fields())
 
 
 def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> tuple[PortInfo, MKey] | None:

@@ -12,6 +12,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
+from ibkeys.sim import portinfo as sim_portinfo
 from tests.change.test_pkeys import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
@@ -148,3 +149,27 @@ def test_one_port_that_fails_does_not_stop_the_others() -> None:
         with pytest.raises(Exception, match="no reply"):
             w.apply(plan)
     assert [net.port(f"node0{n} mlx4_0", 1).info[47] for n in (2, 3, 4)] == [0, 7, 0]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_port_that_no_sm_configured_yet_can_be_written(monkeypatch: pytest.MonkeyPatch, strict: bool) -> None:
+    """LID and MasterSMLID are 0: an agent complains, and applies the rest or, when strict, nothing of it."""
+    net = subnet("two-switch")
+    port = net.port("node01 mlx4_0", 1)
+    port.info[16:20] = bytes(4)
+    port.info[46:48] = (7).to_bytes(2)
+    if strict:
+        original = sim_portinfo.apply
+
+        def all_or_nothing(target: object, data: bytes) -> bool:
+            before = bytes(port.info)
+            valid = original(target, data)  # type: ignore[arg-type]
+            if not valid:
+                port.info[:] = before
+            return valid
+
+        monkeypatch.setattr(sim_portinfo, "apply", all_or_nothing)
+    with tool(net) as fabric, writer(fabric) as w:
+        w.apply(w.counters_clear([fabric.port()]))
+    assert port.info[46:48] == bytes(2)
+    assert int.from_bytes(port.info[16:18]) == (0x1234 if strict else 0)

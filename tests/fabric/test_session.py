@@ -7,6 +7,7 @@ import pytest
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.fabric.address import DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.fabric.session import as_address
+from ibkeys.keys.mkey import MKey
 from tests.fabric.test_discovery import KEY, protect, ring_for, violations
 from tests.fabricsim import subnet, tool
 
@@ -178,3 +179,20 @@ def test_an_interrupt_in_the_middle_leaves_a_session_that_still_works() -> None:
         with pytest.raises(KeyboardInterrupt):
             fabric.discover()
         assert len(fabric.discover().nodes) == 10
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("name", ["node01 mlx4_0", "node05 mlx4_0"])
+def test_a_port_whose_set_was_never_confirmed_is_opened_by_either_key(level: int, name: str) -> None:
+    """The store holds the old key as current and the new one as pending; the port has the new one."""
+    net = subnet("two-switch")
+    protect(net, name, level)
+    with tool(net) as fabric:
+        fabric.ring = ring_for(net, name)
+        guid = net.port(name, 1).guid
+        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = MKey(0xDEAD), (MKey(KEY),)
+        handle = fabric.port(net.port(name, 1).lid)
+        assert handle.pkeys[0] == 0xFFFF
+        found = {port.node.description: port for port in fabric.discover(p_keys=True).end_ports()}
+        assert found[name].m_key_state == "set"
+        assert found[name].p_keys is not None
