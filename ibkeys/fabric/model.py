@@ -6,6 +6,7 @@ be read is None, never zero.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -204,17 +205,35 @@ class Trouble:
 class Fabric:
     """All that one sweep found.
 
-    ``nodes`` in the order of discovery, the own node first. ``troubles``: what could not be read. ``notes``: what a
-    reader should know (duplicate GUIDs, violations that this sweep counted).
+    ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
+    ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted).
     """
 
     nodes: list[Node] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def put_in_order(self) -> None:
+        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first.
+
+        Answers come in any order, and two sweeps of one fabric should read the same.
+        """
+        place: dict[Node, int] = {}
+        waiting = deque(self.nodes[:1])
+        while waiting:
+            node = waiting.popleft()
+            if node in place:
+                continue
+            place[node] = len(place)
+            if node.is_switch or not node.path:
+                peers = (node.ports[num].peer for num in sorted(node.ports))
+                waiting.extend(peer.node for peer in peers if peer is not None)
+        self.nodes.sort(key=lambda node: place.get(node, len(place)))
+        self.troubles.sort(key=lambda trouble: (place.get(trouble.port.node, len(place)), trouble.port.num))
+
     def ports(self) -> Iterator[Port]:
         """Yield every port that is read by ``--all``: port 0 and all external ports of a switch, each CA or router port
-        that a link reaches; by node in the order of discovery, then by number."""
+        that a link reaches; by node in the order of ``nodes``, then by number."""
         for node in self.nodes:
             for num in sorted(node.ports):
                 port = node.ports[num]
