@@ -1,6 +1,6 @@
 """A pytest plugin: test scripts that use ibkeys on a simulated subnet, without hardware.
 
-Load it with ``pytest_plugins = ["ibkeys.testing"]`` in the topmost conftest.py, or with ``pytest -p ibkeys.testing``.
+Installing ibkeys makes pytest load it.
 
     @pytest.mark.ib_fabric("lab.net", at="login1 HCA-1")
     def test_my_script_takes_a_host_out_of_its_partition(ib_fabric, ib_subnet):

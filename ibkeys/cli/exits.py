@@ -58,8 +58,10 @@ def exit_code(error: BaseException) -> int:
 
 def message_of(error: BaseException) -> str | None:
     """Return the line for standard error, None when there is nothing to say."""
-    if isinstance(error, click.exceptions.Exit) or (isinstance(error, StdoutFailed) and error.broken_pipe):
+    if isinstance(error, click.exceptions.Exit):
         return None
+    if isinstance(error, StdoutFailed) and error.broken_pipe:
+        return "standard output was closed before all of it was written"
     if isinstance(error, StdoutFailed):
         return f"standard output cannot be written: {error}"
     if isinstance(error, click.UsageError):
