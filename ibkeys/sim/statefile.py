@@ -90,7 +90,7 @@ class StateFile:
     def save(self) -> None:
         """Write, sync and rename. Raises StoreError."""
         document = {"wall": time.time(), "subnet": self.subnet.dump_state()}
-        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")
+        new = self.path.with_name(f".{self.path.name}.new")
         try:
             fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
