@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, PortState
 from ibkeys.sim.links import negotiate
-from ibkeys.sim.netfile import FileNode, FilePort, NetFile
+from ibkeys.sim.netmodel import FileNode, FilePort, NetFile
 from ibkeys.sim.nodes import Node, Port
 
 if TYPE_CHECKING:

@@ -2,20 +2,21 @@
 
 A file is a list of node records with their port lines. What a record does not say (states, tables) is no matter of this
 module: `parse_net_file` returns what the text says, checked for consistency, and `ibkeys.sim.build` makes a subnet of
-it. Lines that are no part of the grammar are skipped, as ibsim does, so a dump with an error message as its
-first line loads; a mistake inside a line that is part of it raises FileFormatError with line and column.
+it. Lines that are no part of the grammar are skipped, as ibsim does, so a dump with an error message as its first line
+loads; a mistake inside a line that is part of it raises FileFormatError with line and column.
 Source: ibsim's sim_net.c and ibnetdiscover's output.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType
+from ibkeys.sim.netline import Line, to_number
+from ibkeys.sim.netmodel import FileNode, FilePort, NetFile, connect
 
 MAX_INCLUDES: Final = 9
 MAX_PORTS: Final = 254
@@ -39,7 +40,6 @@ _HEADER: Final = re.compile(r"(Switch|Hca|Ca|Rt)\b[^0-9\"]*")
 _SETTING: Final = re.compile(r"([a-z]+)\s*(=|\+)\s*(\+?)\s*")
 _OTHER_SETTINGS: Final = ("vendid", "devid", "sysimgguid", "width", "speed", "extspeed", "pdebug")
 _SETTING_NAMES: Final = frozenset({*_GUID_SETTINGS, *_OTHER_SETTINGS})
-_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _PORT_NUMBER: Final = re.compile(r"\[\s*([0-9]+)\s*\]")
 _PORT_GUID: Final = re.compile(r"\(\s*(?:0[xX])?([0-9a-fA-F]{1,16})\s*\)")
 _OPTION: Final = re.compile(r"([A-Za-z]+)\s*=\s*")
@@ -47,62 +47,6 @@ _LID: Final = re.compile(r"\blid\s+(0[xX][0-9a-fA-F]+|[0-9]+)")
 _LMC: Final = re.compile(r"\blmc\s+([0-9]+)")
 _RATE: Final = re.compile(r"\b([0-9]{1,2})x([A-Z][A-Z0-9]*)\s*$")
 _DESCRIPTION_END: Final = re.compile(r"\s(?:enhanced port|base port|lid|lmc)\s")
-
-
-@dataclass(slots=True)
-class FilePort:
-    """One port line. ``remote`` is (node id, port) as written, None when the line only gives the port an alias.
-
-    ``width`` and ``speed`` are those of "4xQDR" at the end of the line, 0 and "" when it has none; ``enabled`` holds
-    the w=, s= and e= options; ``guid`` is the one printed in parentheses.
-    """
-
-    number: int
-    line: int
-    column: int
-    path: str
-    remote: tuple[str, int] | None = None
-    alias: str = ""
-    remote_alias: str = ""
-    guid: int | None = None
-    lid: int = 0
-    lmc: int = 0
-    width: int = 0
-    speed: str = ""
-    enabled: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class FileNode:
-    """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force."""
-
-    node_type: NodeType
-    num_ports: int
-    node_id: str
-    description: bytes
-    guid: int
-    system_image_guid: int
-    vendor_id: int
-    device_id: int
-    line: int
-    path: str
-    lid: int = 0
-    lmc: int = 0
-    enhanced_port0: bool = False
-    ports: dict[int, FilePort] = field(default_factory=dict)
-    defaults: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class NetFile:
-    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number).
-
-    ``skipped`` are the console commands (``do ...``) that only ibsim can run: (path, line, text).
-    """
-
-    nodes: list[FileNode]
-    links: list[tuple[tuple[int, int], tuple[int, int]]]
-    skipped: list[tuple[str, int, str]]
 
 
 def parse_net_file(path: str | Path) -> NetFile:
@@ -117,56 +61,6 @@ def parse_net_text(text: str, name: str = "<text>") -> NetFile:
     reader = _Reader()
     reader.read_text(text, name, None)
     return reader.finish(name)
-
-
-class _Line:
-    """A cursor over one line that knows where it is, so that every error can say the column."""
-
-    __slots__ = ("at", "number", "path", "text")
-
-    def __init__(self, text: str, path: str, number: int) -> None:
-        self.text, self.path, self.number, self.at = text, path, number, 0
-
-    def error(self, message: str, at: int | None = None) -> FileFormatError:
-        return FileFormatError(message, self.path, self.number, (self.at if at is None else at) + 1)
-
-    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found:
-            self.at = found.end()
-        return found
-
-    def skip_blanks(self) -> None:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
-    def take_quoted(self, what: str) -> str:
-        self.skip_blanks()
-        if self.text[self.at : self.at + 1] != '"':
-            raise self.error(f"{what} in double quotes is missing")
-        end = self.text.find('"', self.at + 1)
-        if end < 0:
-            raise self.error(f"the quote of {what} is not closed")
-        value = self.text[self.at + 1 : end]
-        if not value:
-            raise self.error(f"{what} is empty")
-        self.at = end + 1
-        return value
-
-    def take_number(self, what: str, highest: int) -> int:
-        start = self.at
-        found = self.take(_NUMBER)
-        if not found:
-            raise self.error(f"{what} is no number (0x... or decimal)")
-        value = _number(found[0])
-        if value > highest:
-            raise self.error(f"{what} {found[0]} is more than {hex(highest) if highest > 0xFFFF else highest}", start)
-        return value
-
-
-def _number(text: str) -> int:
-    # A huge decimal would raise in int(); nothing in a net file has more than 20 digits.
-    return 1 << 64 if len(text) > 20 else int(text, 16 if text[:2] in ("0x", "0X") else 10)
 
 
 class _Reader:
@@ -199,11 +93,11 @@ class _Reader:
         self.depth += 1
         # Not splitlines(): a form feed or U+2028 inside a description does not end a line.
         for number, raw in enumerate(text.split("\n"), 1):
-            self.read_line(_Line(raw.removesuffix("\r"), name, number), folder)
+            self.read_line(Line(raw.removesuffix("\r"), name, number), folder)
         self.depth -= 1
         self.node = None
 
-    def read_line(self, line: _Line, folder: Path | None) -> None:
+    def read_line(self, line: Line, folder: Path | None) -> None:
         first = line.text[:1]
         if first == "#":  # a comment does not end a record
             return
@@ -238,7 +132,7 @@ class _Reader:
         elif word[0] == "do" and line.text[2:3].isspace():
             self.skipped.append((line.path, line.number, line.text))
 
-    def include(self, line: _Line, folder: Path | None) -> None:
+    def include(self, line: Line, folder: Path | None) -> None:
         start = line.at
         name = line.take_quoted("the file's name")
         if folder is None:
@@ -247,7 +141,7 @@ class _Reader:
             raise line.error(f"more than {MAX_INCLUDES} files inside each other", start)
         self.read_file(folder / name, str(folder / name))
 
-    def read_setting(self, line: _Line, setting: re.Match[str]) -> None:
+    def read_setting(self, line: Line, setting: re.Match[str]) -> None:
         name = setting[1]
         node_type = _GUID_SETTINGS.get(name)
         if node_type is not None:
@@ -267,7 +161,7 @@ class _Reader:
         elif name != "pdebug":
             self.defaults = {**self.defaults, name[0]: line.take_number(name, _HIGHEST[name])}
 
-    def read_header(self, line: _Line, node_type: NodeType) -> None:
+    def read_header(self, line: Line, node_type: NodeType) -> None:
         start = line.at
         num_ports = line.take_number("the number of ports", MAX_PORTS)
         if num_ports == 0:
@@ -309,11 +203,11 @@ class _Reader:
         self.nodes.append(node)
         self.node = node
 
-    def check_name(self, line: _Line, name: str, at: int) -> None:
+    def check_name(self, line: Line, name: str, at: int) -> None:
         if "#" in name or "@" in name:
             raise line.error(f'"{name}": # and @ are reserved in names', at)
 
-    def read_port(self, line: _Line) -> None:
+    def read_port(self, line: Line) -> None:
         node = self.node
         if node is None:
             raise line.error("a port line without a node record before it")
@@ -323,7 +217,7 @@ class _Reader:
         found = line.take(_PORT_NUMBER)
         if not found:
             raise line.error("a port number in brackets, as [1], is expected")
-        number = _number(found[1])
+        number = to_number(found[1])
         if not 1 <= number <= node.num_ports:
             raise line.error(f'port {number} is not in 1..{node.num_ports} of node "{node.node_id}"', start)
         port = node.ports.get(number)
@@ -346,24 +240,24 @@ class _Reader:
             self.set_remote(line, port, name)
         self.read_rest(line, node, port)
 
-    def set_alias(self, line: _Line, alias: str, port: FilePort, at: int) -> None:
+    def set_alias(self, line: Line, alias: str, port: FilePort, at: int) -> None:
         if alias in self.aliases:
             raise line.error(f'alias "{alias}" is taken', at)
         self.aliases[alias] = (len(self.nodes) - 1, port.number)
         port.alias = alias
 
-    def set_remote(self, line: _Line, port: FilePort, name: str) -> None:
+    def set_remote(self, line: Line, port: FilePort, name: str) -> None:
         remote_port = 1
         if line.text[line.at : line.at + 1] == "[":
             start = line.at
             found = line.take(_PORT_NUMBER)
-            remote_port = _number(found[1]) if found else 0
+            remote_port = to_number(found[1]) if found else 0
             if not 1 <= remote_port <= MAX_PORTS:
                 raise line.error("the remote port's number is missing or not in 1..254", start)
             line.take(_PORT_GUID)
         port.remote = (f"{self.module}#{name}" if self.module and "#" not in name else name, remote_port)
 
-    def read_rest(self, line: _Line, node: FileNode, port: FilePort) -> None:
+    def read_rest(self, line: Line, node: FileNode, port: FilePort) -> None:
         comment_at = line.text.find("#", line.at)
         stop = len(line.text) if comment_at < 0 else comment_at
         while (found := _OPTION.search(line.text, line.at, stop)) is not None:
@@ -383,56 +277,7 @@ class _Reader:
     def finish(self, name: str) -> NetFile:
         if not self.nodes:
             raise FileFormatError("no node record (Switch, Ca or Rt) in it", name)
-        return NetFile(self.nodes, self.connect(), self.skipped)
-
-    def connect(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        far_ends: dict[tuple[int, int], tuple[int, int]] = {}
-        for index, node in enumerate(self.nodes):
-            for port in node.ports.values():
-                far_end = self.far_end(port)
-                if far_end is not None:
-                    far_ends[index, port.number] = far_end
-                    if port.remote_alias:
-                        far_ends.setdefault(far_end, (index, port.number))
-        links = []
-        for near, far in far_ends.items():
-            port = self.nodes[near[0]].ports[near[1]]
-            if far_ends.get(far) != near or near == far:
-                raise self.disagreement(near, far, far_ends.get(far), port)
-            if near < far:
-                links.append((near, far))
-        return links
-
-    def far_end(self, port: FilePort) -> tuple[int, int] | None:
-        if port.remote_alias:
-            if port.remote_alias not in self.aliases:
-                raise FileFormatError(f'alias "{port.remote_alias}" is not defined', port.path, port.line, port.column)
-            return self.aliases[port.remote_alias]
-        if port.remote is None:
-            return None
-        name, number = port.remote
-        index = self.by_id.get(name)
-        if index is None:
-            raise FileFormatError(f'no node has the id "{name}"', port.path, port.line, port.column)
-        if number > self.nodes[index].num_ports:
-            text = f'node "{name}" has {self.nodes[index].num_ports} ports, no port {number}'
-            raise FileFormatError(text, port.path, port.line, port.column)
-        return index, number
-
-    def disagreement(
-        self, near: tuple[int, int], far: tuple[int, int], back: tuple[int, int] | None, port: FilePort
-    ) -> FileFormatError:
-        here, there = self.end_name(near), self.end_name(far)
-        if near == far:
-            text = f"{here} is connected to itself"
-        elif back is None:
-            text = f"{here} names {there}, which names nothing: a link is written at both of its ends"
-        else:
-            text = f"{here} names {there}, which names {self.end_name(back)}"
-        return FileFormatError(text, port.path, port.line, port.column)
-
-    def end_name(self, end: tuple[int, int]) -> str:
-        return f'"{self.nodes[end[0]].node_id}"[{end[1]}]'
+        return NetFile(self.nodes, connect(self.nodes, self.aliases), self.skipped)
 
 
 def _description(rest: str) -> tuple[str, str]:
@@ -449,16 +294,16 @@ def _description(rest: str) -> tuple[str, str]:
     return (comment[: stop.start()], comment[stop.start() :]) if stop else (comment, "")
 
 
-def _lid_and_lmc(line: _Line, text: str) -> tuple[int, int]:
+def _lid_and_lmc(line: Line, text: str) -> tuple[int, int]:
     lid = lmc = 0
     found = _LID.search(text)
     if found:
-        lid = _number(found[1])
+        lid = to_number(found[1])
         if lid > MAX_UNICAST_LID:
             raise line.error(f"LID {found[1]} is not in 0..{MAX_UNICAST_LID}", line.text.rfind(text) + found.start())
     found = _LMC.search(text)
     if found:
-        lmc = _number(found[1])
+        lmc = to_number(found[1])
         if lmc > 7:
             raise line.error(f"LMC {found[1]} is not in 0..7", line.text.rfind(text) + found.start())
     return lid, lmc

@@ -17,7 +17,8 @@ from ibkeys.mad.notice import Notice
 from ibkeys.sim import links, routing, sma, state, traps
 from ibkeys.sim.build import Links, PortGuids, build
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.netfile import NetFile, parse_net_file, parse_net_text
+from ibkeys.sim.netfile import parse_net_file, parse_net_text
+from ibkeys.sim.netmodel import NetFile
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
 
 LATENCY: Final = 0.0

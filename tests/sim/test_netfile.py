@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import NodeType
-from ibkeys.sim.netfile import NetFile, parse_net_file, parse_net_text
+from ibkeys.sim.netfile import parse_net_file, parse_net_text
+from ibkeys.sim.netmodel import NetFile
 from ibkeys.umad.simulated import DEMO
 from tests.corpus import DATA, files, label
 
