@@ -56,7 +56,7 @@ def change(
 def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
     if consent.yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not _is_a_terminal():
         raise Refused(
             "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; "
             "--yes goes ahead",
@@ -69,11 +69,15 @@ def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
         raise Refused("nothing was changed: the answer was not yes", "confirmation")
 
 
+def _is_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _write_changes(document: dict[str, Any], put: Callable[[str], None]) -> None:
     if not document["ports"]:
         put("nothing to change")
     for port in document["ports"]:
-        put(exits.clean(heading_of(port)))
+        put(heading_of(port))
         for each in port["changes"]:
             put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
 

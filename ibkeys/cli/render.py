@@ -97,7 +97,7 @@ def _cell(value: Any) -> str:
 
 def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
     """Write what is known of one thing: a heading, and one line for each name and value."""
-    write(clean(heading))
+    write(heading)
     listed = [(name, _cell(value)) for name, value in pairs]
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
@@ -108,4 +108,4 @@ def heading_of(row: Row) -> str:
     """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``."""
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"
     lid = row["lid"] if row["lid"] is not None else UNREADABLE
-    return f"{name} ({row['node_type']} {row['node_guid']}) port {row['port']}, LID {lid}"
+    return clean(f"{name} ({row['node_type']} {row['node_guid']}) port {row['port']}, LID {lid}")

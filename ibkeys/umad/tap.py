@@ -88,7 +88,7 @@ class Trace:
 
     def sent(self, mad: Outgoing, errno: int) -> None:
         """Write a MAD that went out."""
-        self._write(f"> {summary(mad.mad)}{_lid("to", mad.lid)}" + (f" refused: errno {errno}" if errno else ""))
+        self._write(f"> {summary(mad.mad)}{_lid('to', mad.lid)}" + (f" refused: errno {errno}" if errno else ""))
         # The data of a Get says nothing: only what is written is shown.
         if mad.mad[3] != 1:
             self._write_attribute(mad.mad)
@@ -99,7 +99,7 @@ class Trace:
             self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[8:16]):x}")
             return
         error = f" errno {mad.status}" if mad.status else ""
-        self._write(f"< {summary(mad.mad)}{_lid("from", mad.lid)}{error}")
+        self._write(f"< {summary(mad.mad)}{_lid('from', mad.lid)}{error}")
         self._write_attribute(mad.mad)
 
     def close(self) -> None:

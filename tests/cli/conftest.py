@@ -1,0 +1,86 @@
+"""The command line in this process: what it writes, and its exit code, on small simulated subnets."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.cli import exits, main
+from tests.corpus import DATA
+
+TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
+DUAL_HOME = f"sim:{DATA / 'fabrics' / 'dual-home.net'}"
+KEY = 0x1A2B3C4D5E6F7081
+OTHER_KEY = 0x0BADC0FFEE0DDF00
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line of an error; nothing else may stand on standard error."""
+        assert self.err.startswith("ibkeys: error: "), self.err
+        assert self.err.count("\n") == 1, self.err
+        return self.err.removeprefix("ibkeys: error: ").rstrip("\n")
+
+
+Cli = Callable[..., Result]
+
+
+def run(*args: object, stdin: str = "") -> Result:
+    """Run ``ibkeys ARGS`` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    before = sys.stdin
+    sys.stdin = io.StringIO(stdin)
+    try:
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main([str(arg) for arg in args])
+    finally:
+        sys.stdin = before
+    code = ended.value.code
+    assert isinstance(code, int)
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [*os.environ]:
+        if name.startswith("IBKEYS_") or name == "SIM_HOST":
+            monkeypatch.delenv(name)
+    yield
+    exits._frames_wanted = False
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """Run commands on two-switch.net, whose state lasts for the test."""
+    monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},state={tmp_path / 'fabric'}")
+    return run
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """A file of mode 0600 with `KEY`."""
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.write_text(f"{KEY:#018x}\n")
+    return path

@@ -1,0 +1,223 @@
+"""The showing commands: exact output in each format, the contract's keys, partial results."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, run
+
+IDENTITY = ["node_guid", "port_guid", "node_desc", "node_type", "port", "lid"]
+M_KEY = ["m_key_state", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations"]
+COUNTERS = ["m_key_violations", "p_key_violations", "q_key_violations"]
+CAPS = ["partition_cap", "partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap"]
+ENFORCE = ["partition_enforcement_inbound", "partition_enforcement_outbound"]
+
+KEYS = {
+    "pkey-show": ["capacity", "pkeys"],
+    "mkey-show": M_KEY,
+    "enforce-show": ENFORCE,
+    "caps-show": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
+    "counters-show": COUNTERS,
+}
+
+
+def test_pkey_show_table_of_one_port(cli: Cli) -> None:
+    result = cli("pkey-show", 2)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
+        "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: 1 of 64 P_Key entries in use\n"
+        "Index  P_Key   Partition  Membership\n"
+        "    0  0xffff  0x7fff     full\n"
+    )
+
+
+def test_pkey_show_json_of_one_port(cli: Cli) -> None:
+    assert cli("pkey-show", "-D", "0,1", 3, "-f", "json").json == {
+        "schema": "ibkeys.pkey-show/1",
+        "ports": [
+            {
+                "node_guid": "0x0002c90200401000",
+                "port_guid": "0x0002c90200401000",
+                "node_desc": "MF0;switch-a:IS5023/U1",
+                "node_type": "switch",
+                "port": 3,
+                "lid": 7,
+                "capacity": 64,
+                "pkeys": [{"index": 0, "pkey": "0xffff", "partition": "0x7fff", "membership": "full"}],
+            }
+        ],
+        "errors": [],
+        "unreached": 0,
+    }
+
+
+def test_pkey_show_csv_has_one_row_for_each_entry(cli: Cli) -> None:
+    cli("pkey-add", 2, "0x1:limited", "--yes")
+    assert cli("pkey-show", 2, "--format", "csv").out == (
+        "node_guid,port_guid,node_desc,node_type,port,lid,capacity,index,pkey,partition,membership\n"
+        "0x0002c903000a1020,0x0002c903000a1021,node02 mlx4_0,ca,1,2,64,0,0xffff,0x7fff,full\n"
+        "0x0002c903000a1020,0x0002c903000a1021,node02 mlx4_0,ca,1,2,64,1,0x0001,0x0001,limited\n"
+    )
+
+
+def test_mkey_show_table_of_one_port(cli: Cli) -> None:
+    assert cli("mkey-show").out == (
+        "node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "  M_Key:       not set (0): the port is not protected\n"
+        "  ProtectBits: 0 (Get answered and shows the key to everybody; Set needs the key)\n"
+        "  LeasePeriod: 0 (never expires)\n"
+        "  Violations:  0\n"
+    )
+
+
+def test_mkey_show_csv(cli: Cli) -> None:
+    assert cli("mkey-show", 2, "-f", "csv").out == (
+        ",".join([*IDENTITY, *M_KEY]) + "\n0x0002c903000a1020,0x0002c903000a1021,node02 mlx4_0,ca,1,2,zero,,0,0,0\n"
+    )
+
+
+def test_enforce_show_table(cli: Cli) -> None:
+    assert cli("enforce-show", 7, 3).out == (
+        "MF0;switch-a:IS5023/U1 (switch 0x0002c90200401000) port 3, LID 7\n  Inbound:  off\n  Outbound: off\n"
+    )
+
+
+def test_caps_show_of_a_ca_has_no_enforcement(cli: Cli) -> None:
+    port = cli("caps-show", 2, "-f", "json").json["ports"][0]
+    assert [port[key] for key in CAPS] == [64, None, None, None]
+    assert "  PartitionEnforcementCap: -\n" in cli("caps-show", 2).out
+
+
+def test_caps_show_of_a_switch(cli: Cli) -> None:
+    port = cli("caps-show", 7, 2, "-f", "json").json["ports"][0]
+    assert [port[key] for key in CAPS] == [8, 64, 1, 1]
+    assert (port["is_m_key_nvram"], port["is_p_key_nvram"]) == (False, False)
+
+
+@pytest.mark.parametrize("command", KEYS)
+def test_json_carries_the_keys_of_the_contract(cli: Cli, command: str) -> None:
+    document = cli(command, "--all", "-f", "json").json
+    assert list(document) == ["schema", "ports", "errors", "unreached"]
+    assert document["schema"] == f"ibkeys.{command}/1"
+    # two switches of 8 ports with their port 0, six CAs
+    assert len(document["ports"]) == 2 * 9 + 6
+    for port in document["ports"]:
+        assert list(port) == IDENTITY + KEYS[command]
+
+
+@pytest.mark.parametrize("command", KEYS)
+def test_csv_has_the_columns_of_json(cli: Cli, command: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(cli(command, "--all", "-f", "csv").out)))
+    assert len(rows) == 24
+    entry = ["capacity", "index", "pkey", "partition", "membership"]
+    assert list(rows[0]) == IDENTITY + (entry if command == "pkey-show" else KEYS[command])
+
+
+@pytest.mark.parametrize(("command", "listed"), [("pkey-show", 24), ("mkey-show", 8), ("enforce-show", 16), ("caps-show", 8)])
+def test_table_of_all_lists_the_ports_that_have_something_to_say(cli: Cli, command: str, listed: int) -> None:
+    lines = cli(command, "--all").out.splitlines()
+    assert lines[0].split()[:4] == ["Node", "GUID", "Port", "LID"]
+    assert len(lines) == 1 + listed
+
+
+def test_many_p_keys_go_on_below(cli: Cli) -> None:
+    cli("pkey-set", 2, *(f"{index}={0x8000 + index:#06x}" for index in range(1, 10)), "--yes")
+    lines = cli("pkey-show", "--all").out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("node02"))
+    assert lines[at].endswith("10/64  0:0xffff 1:0x8001 2:0x8002 3:0x8003 4:0x8004 5:0x8005 6:0x8006 7:0x8007")
+    assert lines[at + 1].split() == ["8:0x8008", "9:0x8009"]
+
+
+def test_ports_without_a_link_are_counted(cli: Cli) -> None:
+    result = cli("pkey-show", "--all", "--backend", DUAL_HOME)
+    assert result.code == 0
+    assert result.out.endswith("(1 CA or router port without a link not read)\n")
+
+
+def test_another_port_of_an_hca_is_found_by_its_own_route(cli: Cli) -> None:
+    at = "H-248a070300b10100"
+    port = cli("pkey-show", 1, 2, "--backend", DUAL_HOME, "--at", at, "-f", "json").json["ports"][0]
+    assert (port["port"], port["port_guid"]) == (2, "0x248a070300b10102")
+
+
+def test_a_silent_port_makes_the_result_partial(cli: Cli, key_file: Path) -> None:
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    result = cli("mkey-show", "--all", "-f", "json", "--keystore", key_file.parent / "empty", "-t", 10)
+    assert result.code == 3
+    document = result.json
+    assert len(document["ports"]) == 23
+    (error,) = document["errors"]
+    assert list(error) == [*IDENTITY, "error"]
+    assert (error["node_type"], error["port"]) == ("switch", 2)
+    assert result.err.splitlines()[-1].startswith("ibkeys: error: the result is partial: 1 ")
+
+
+def test_m_key_is_shown_only_when_asked(cli: Cli, key_file: Path) -> None:
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    for format in ("table", "json", "csv"):
+        for args in (["mkey-show", 2], ["mkey-show", "--all"]):
+            assert f"{KEY:x}" not in cli(*args, "-f", format).out
+            assert f"0x{KEY:016x}" in cli(*args, "-f", format, "-K").out
+    port = cli("mkey-show", 2, "-f", "json").json["ports"][0]
+    assert (port["m_key_state"], port["m_key"]) == ("set", None)
+
+
+def test_hidden_m_key_is_not_zero(cli: Cli, key_file: Path, tmp_path: Path) -> None:
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--yes")
+    port = cli("mkey-show", 2, "-K", "-f", "json", "--keystore", tmp_path / "empty").json["ports"][0]
+    assert (port["m_key_state"], port["m_key"], port["m_key_protect_bits"]) == ("hidden", None, 1)
+
+
+def test_m_key_of_an_external_port_is_that_of_port_0(cli: Cli, key_file: Path) -> None:
+    cli("mkey-set", 7, "--new-m-key", f"@{key_file}", "--protect", 1, "--yes")
+    port = cli("mkey-show", 7, 3, "-f", "json", "-K").json["ports"][0]
+    assert (port["port"], port["m_key"], port["m_key_protect_bits"]) == (3, f"0x{KEY:016x}", 1)
+
+
+def test_discover_json_has_every_port() -> None:
+    document = run("discover", "--backend", DUAL_HOME, "-f", "json").json
+    assert list(document) == ["schema", "nodes", "errors", "unreached"]
+    assert (document["schema"], document["unreached"], document["errors"]) == ("ibkeys.discover/1", 1, [])
+    for node in document["nodes"]:
+        assert list(node) == [*IDENTITY, "num_ports", "ports"]
+        assert len(node["ports"]) == node["num_ports"] + (node["node_type"] == "switch")
+        for port in node["ports"]:
+            assert list(port) == ["port", "lid", "state", "phys_state", "peer"]
+    backup = next(node for node in document["nodes"] if node["node_desc"].startswith("backup01"))
+    assert backup["ports"][0] == {"port": 1, "lid": None, "state": None, "phys_state": None, "peer": None}
+    assert backup["ports"][1]["peer"] == {"node_guid": "0x248a070300f00300", "port": 3}
+
+
+def test_discover_links_name_each_other() -> None:
+    nodes = run("discover", "--backend", TWO_SWITCH, "-f", "json").json["nodes"]
+    ends = {
+        (node["node_guid"], port["port"]): (port["peer"]["node_guid"], port["peer"]["port"])
+        for node in nodes
+        for port in node["ports"]
+        if port["peer"]
+    }
+    assert len(ends) == 16
+    assert all(ends[far] == near for near, far in ends.items())
+
+
+def test_discover_table_leaves_out_ports_without_a_link() -> None:
+    out = run("discover", "--backend", TWO_SWITCH).out
+    assert "Down" not in out
+    assert out.splitlines()[-2:] == [
+        "8 nodes (6 ca, 2 switch), 8 links",
+        "(6 switch ports without a link not listed; -f json has all)",
+    ]
+
+
+def test_verbose_says_what_was_sent(cli: Cli) -> None:
+    assert "SMPs sent" in cli("pkey-show", "-v").err
+
+
+def test_names_cannot_move_the_cursor(cli: Cli, tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    names.write_text('0x0002c903000a1010 "evil\x1b[2Jname"\n')
+    assert "\x1b" not in cli("pkey-show", "--node-name-map", names).out
