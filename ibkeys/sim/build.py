@@ -195,6 +195,10 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
             free += 1
         port.lid = free if free + size - 1 <= MAX_UNICAST_LID else 0
         taken.update(dict.fromkeys(range(free, free + size), port))
+    # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, and nothing answers SMInfo there.
+    master = next((port.lid for port in taken.values()), 0)
+    for port in taken.values():
+        port.info[18:20] = master.to_bytes(2)
 
 
 def _switch_capacities(nodes: list[Node], links: Links) -> None:
