@@ -23,9 +23,11 @@ The rules, each with its reason:
 from __future__ import annotations
 
 import random
+import struct
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 
 from ibkeys.umad.port import Outgoing
@@ -41,19 +43,53 @@ GRACE: Final = 0.5
 LEAST_PATIENCE: Final = 0.02
 """Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
 
+_TID_MASK: Final = 0xFFFF_FFFF
+# A MAD with another TransactionID: the first 12 bytes of it, the ID, what follows the ID.
+_WITH_TID: Final = struct.Struct(">12sI240s").pack
+# One call less than Outgoing(...) for each MAD.
+_new_tuple: Final = tuple.__new__
+
 
 class Request:
     """One MAD to be answered.
 
     ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``mad``: the 256 bytes with
-    TransactionID 0. ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``owner`` belongs
-    to the submitter. After the end ``reply`` holds the answer's bytes, or ``failure`` why there is none.
+    TransactionID 0. ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``owner`` and
+    ``slot`` belong to the submitter. After the end ``reply`` holds the answer's bytes, or ``failure`` the reason.
     """
 
-    __slots__ = ("attempts", "failure", "lid", "mad", "node", "owner", "qpn", "reply", "retries", "slot", "started", "timeout")
+    __slots__ = (
+        "attempts",
+        "failure",
+        "first_sent",
+        "lid",
+        "mad",
+        "node",
+        "owner",
+        "qpn",
+        "reply",
+        "retries",
+        "sent",
+        "slot",
+        "state",
+        "timeout",
+    )
+    # The scheduler's own. It has at most one attempt of a request in flight, so the request holds the attempt's state;
+    # nothing reads it before the scheduler wrote it.
+    state: _Node
+    first_sent: float
+    sent: float
+    slot: int
 
     def __init__(
-        self, node: Hashable, mad: bytes, lid: int, timeout: float = 1.0, retries: int = 2, qpn: int = 0, owner: object = None
+        self,
+        node: Hashable,
+        mad: bytes,
+        lid: int,
+        timeout: float = 1.0,
+        retries: int = 2,
+        qpn: int = 0,
+        owner: object = None,
     ) -> None:
         self.node = node
         self.mad = mad
@@ -62,9 +98,7 @@ class Request:
         self.retries = retries
         self.qpn = qpn
         self.owner = owner
-        self.slot = 0
         self.attempts = 0
-        self.started = -1.0
         self.reply: bytes | None = None
         self.failure: Failure | None = None
 
@@ -93,27 +127,17 @@ class Statistics:
 
 
 class _Node:
-    """What the scheduler knows of one node."""
+    """What the scheduler knows of one node. ``taken``: its requests in flight or next to go, at most ``limit``;
+    ``queue``: its others, None until there is one."""
 
-    __slots__ = ("alive_at", "in_flight", "limit", "queue", "ready", "silent")
+    __slots__ = ("alive_at", "limit", "queue", "silent", "taken")
 
     def __init__(self) -> None:
-        self.queue: deque[Request] = deque()
-        self.in_flight = 0
+        self.queue: deque[Request] | None = None
+        self.taken = 0
         self.limit = 1
-        self.ready = False
         self.alive_at = -1.0
         self.silent = False
-
-
-class _Attempt:
-    __slots__ = ("fresh", "node", "request", "sent")
-
-    def __init__(self, request: Request, node: _Node, sent: float) -> None:
-        self.request = request
-        self.node = node
-        self.sent = sent
-        self.fresh = True
 
 
 class Scheduler:
@@ -132,10 +156,11 @@ class Scheduler:
         self._per_node = min(per_node, self._limit)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, _Node] = {}
-        self._ready: deque[_Node] = deque()
-        self._flying: dict[int, _Attempt] = {}
-        self._fresh: deque[_Attempt] = deque()
-        self._fresh_count = 0
+        # A submitted request is in one of four places: in the queue of its node, in _ready, or by TransactionID and in
+        # the order of sending in _flying (it fills the window) or _overdue (it waited longer than patience).
+        self._ready: deque[Request] = deque()
+        self._flying: dict[int, Request] = {}
+        self._overdue: dict[int, Request] = {}
         self._open = 0
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
@@ -163,159 +188,163 @@ class Scheduler:
         if node is None:
             node = self._nodes[request.node] = _Node()
         self._open += 1
-        if node.silent:
+        request.state = node
+        if node.taken < node.limit and not node.silent:
+            node.taken += 1
+            self._ready.append(request)
+        elif node.silent:
             self._finish(request, Failure(request.attempts, silent=True))
-            return
-        node.queue.append(request)
-        if not node.ready and node.in_flight < node.limit:
-            node.ready = True
-            self._ready.append(node)
+        elif node.queue is None:
+            node.queue = deque((request,))
+        else:
+            node.queue.append(request)
 
     def forget_nodes(self) -> None:
         """Forget which nodes were silent: the next run asks them anew. Does nothing while requests are open."""
         if not self._open:
             self._nodes.clear()
-            self._ready.clear()
 
     def to_send(self, now: float) -> list[tuple[int, Outgoing]]:
         """Return what may go out at *now*, as (TransactionID, MAD). The caller sends all of it."""
         self._let_go_of_old_ones(now)
         batch: list[tuple[int, Outgoing]] = []
-        room = int(self._window) - self._fresh_count
-        while room > 0 and self._ready:
-            node = self._ready.popleft()
-            if not node.queue:
-                node.ready = False
-                continue
-            request = node.queue.popleft()
-            node.in_flight += 1
-            if node.queue and node.in_flight < node.limit:
-                self._ready.append(node)
-            else:
-                node.ready = False
-            batch.append(self._launch(request, node, now))
-            room -= 1
+        flying, ready, tid = self._flying, self._ready, self._tid
+        timeout, timeout_ms = 0.0, 0
+        for _ in range(min(len(ready), int(self._window) - len(flying))):
+            request = ready.popleft()
+            tid = (tid + 1) & _TID_MASK or 1
+            flying[tid] = request
+            request.sent = now
+            if not request.attempts:
+                request.first_sent = now
+            request.attempts += 1
+            if request.timeout != timeout:
+                timeout = request.timeout
+                timeout_ms = int(timeout * 1000)
+            mad = request.mad
+            mad = _WITH_TID(mad, tid, mad[16:])
+            batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, request.qpn, 0, 0, 0))))
+        self._tid = tid
+        statistics = self.statistics
+        statistics.sent += len(batch)
+        statistics.widest = max(statistics.widest, len(flying))
         return batch
 
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
         """Take a reply. Returns its request, which is finished, or None for a stray."""
-        tid &= 0xFFFF_FFFF
-        attempt = self._flying.get(tid)
-        if attempt is None or not _answers(attempt.request.mad, mad):
+        tid &= _TID_MASK
+        attempts = self._flying if tid in self._flying else self._overdue
+        request = attempts.get(tid)
+        if request is None or not _answers(request.mad, mad):
             self.statistics.strays += 1
             return None
-        del self._flying[tid]
+        del attempts[tid]
         self.statistics.replies += 1
-        rtt = now - attempt.sent
+        rtt = now - request.sent
         self._smoothed_rtt = rtt if not self._smoothed_rtt else 0.9 * self._smoothed_rtt + 0.1 * rtt
         if self._window < self._limit:
             self._window += 1
-        attempt.node.alive_at = now
-        attempt.node.limit = self._per_node
-        attempt.node.silent = False
-        self._land(attempt)
-        request = attempt.request
+        node = request.state
+        node.alive_at = now
+        node.limit = self._per_node
+        node.silent = False
+        node.taken -= 1
+        if node.queue:
+            self._serve(node)
         request.reply = mad
         self._open -= 1
         return request
 
     def timed_out(self, tid: int, now: float) -> None:
         """Take the kernel's word that an attempt had no reply."""
-        attempt = self._flying.pop(tid & 0xFFFF_FFFF, None)
-        if attempt is None:
+        request = self._land(tid & _TID_MASK)
+        if request is None:
             self.statistics.strays += 1
             return
-        self._lost(attempt, now)
+        self._lost(request, now)
 
     def not_sent(self, tid: int, errno: int) -> None:
         """Take the kernel's refusal to send an attempt. It is not tried again: the answer would be the same."""
-        attempt = self._flying.pop(tid & 0xFFFF_FFFF)
+        request = self._land(tid & _TID_MASK)
+        if request is None:
+            raise KeyError(tid)
         self.statistics.refused += 1
-        self._land(attempt)
-        self._finish(attempt.request, Failure(attempt.request.attempts, errno=errno))
+        request.state.taken -= 1
+        self._serve(request.state)
+        self._finish(request, Failure(request.attempts, errno=errno))
 
     def expire(self, now: float) -> None:
         """End every attempt whose timeout and grace are over although the kernel never spoke."""
         over = []
-        for tid, attempt in self._flying.items():
-            if attempt.sent + attempt.request.timeout + GRACE <= now:
-                over.append(tid)
-            elif attempt.sent + GRACE > now:
-                break  # attempts are in the order of sending: none behind this one can be over
+        for attempts in (self._overdue, self._flying):
+            for tid, request in attempts.items():
+                if request.sent + request.timeout + GRACE <= now:
+                    over.append(tid)
+                elif request.sent + GRACE > now:
+                    break  # attempts are in the order of sending: none behind this one can be over
         for tid in over:
-            self.statistics.lost_by_kernel += 1
-            self._lost(self._flying.pop(tid), now)
+            lost = self._land(tid)
+            if lost is not None:
+                self.statistics.lost_by_kernel += 1
+                self._lost(lost, now)
 
     def next_deadline(self, now: float) -> float:
         """Return the seconds that may be waited before `expire` or `to_send` has something to do; 0 or more."""
-        waits = [attempt.sent + attempt.request.timeout + GRACE for attempt in self._oldest(8)]
-        if self._ready and self._fresh:
-            waits.append(self._fresh[0].sent + self.patience)
+        oldest = islice(chain(self._overdue.values(), self._flying.values()), 8)
+        waits = [request.sent + request.timeout + GRACE for request in oldest]
+        if self._ready and self._flying:
+            waits.append(next(iter(self._flying.values())).sent + self.patience)
         return max(0.0, min(waits, default=now) - now)
 
-    def _oldest(self, count: int) -> list[_Attempt]:
-        attempts = iter(self._flying.values())
-        return [attempt for _, attempt in zip(range(count), attempts, strict=False)]
-
-    def _launch(self, request: Request, node: _Node, now: float) -> tuple[int, Outgoing]:
-        self._tid = tid = (self._tid + 1) & 0xFFFF_FFFF or 1
-        attempt = _Attempt(request, node, now)
-        self._flying[tid] = attempt
-        self._fresh.append(attempt)
-        self._fresh_count += 1
-        if not request.attempts:
-            request.started = now
-        request.attempts += 1
-        statistics = self.statistics
-        statistics.sent += 1
-        if self._fresh_count > statistics.widest:
-            statistics.widest = self._fresh_count
-        mad = request.mad
-        mad = b"".join((mad[:12], tid.to_bytes(4), mad[16:]))
-        return tid, Outgoing(mad, request.lid, int(request.timeout * 1000), request.qpn)
-
     def _let_go_of_old_ones(self, now: float) -> None:
-        fresh, limit = self._fresh, now - self.patience
-        while fresh and (not fresh[0].fresh or fresh[0].sent <= limit):
-            attempt = fresh.popleft()
-            if attempt.fresh:
-                attempt.fresh = False
-                self._fresh_count -= 1
+        limit = now - self.patience
+        old = []
+        for tid, request in self._flying.items():
+            if request.sent > limit:
+                break
+            old.append(tid)
+        for tid in old:
+            self._overdue[tid] = self._flying.pop(tid)
 
-    def _land(self, attempt: _Attempt) -> None:
-        """An attempt is over: give back its place in the window and at its node."""
-        if attempt.fresh:
-            attempt.fresh = False
-            self._fresh_count -= 1
-        node = attempt.node
-        node.in_flight -= 1
-        if node.queue and not node.ready and node.in_flight < node.limit:
-            node.ready = True
-            self._ready.append(node)
+    def _land(self, tid: int) -> Request | None:
+        """An attempt is over: take it out of the window and return its request."""
+        request = self._flying.pop(tid, None)
+        return request if request is not None else self._overdue.pop(tid, None)
 
-    def _lost(self, attempt: _Attempt, now: float) -> None:
+    def _serve(self, node: _Node) -> None:
+        """Let the next requests of a node go, as many as it may have in flight."""
+        queue = node.queue
+        while queue and node.taken < node.limit:
+            node.taken += 1
+            self._ready.append(queue.popleft())
+
+    def _lost(self, request: Request, now: float) -> None:
         self.statistics.timeouts += 1
-        node, request = attempt.node, attempt.request
+        node = request.state
         answered_before = node.alive_at >= 0
-        if answered_before and attempt.sent > self._narrowed_at:
+        if answered_before and request.sent > self._narrowed_at:
             self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
             self._narrowed_at = now
-        self._land(attempt)
         if request.attempts <= request.retries and not node.silent:
-            node.queue.appendleft(request)
-            if not node.ready and node.in_flight < node.limit:
-                node.ready = True
-                self._ready.append(node)
+            self._ready.append(request)  # it keeps its place at the node
             return
+        node.taken -= 1
+        self._serve(node)
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.started and not node.silent:
+        if node.alive_at < request.first_sent and not node.silent:
             self._give_up(node)
 
     def _give_up(self, node: _Node) -> None:
         node.silent = True
-        while node.queue:
-            queued = node.queue.popleft()
-            self._finish(queued, Failure(queued.attempts, silent=True))
+        queued: list[Request] = []
+        if node.taken:
+            queued = [request for request in self._ready if request.state is node]
+            self._ready = deque(request for request in self._ready if request.state is not node)
+            node.taken -= len(queued)
+        queued += node.queue or ()
+        node.queue = None
+        for request in queued:
+            self._finish(request, Failure(request.attempts, silent=True))
 
     def _finish(self, request: Request, failure: Failure) -> None:
         request.failure = failure
@@ -325,4 +354,4 @@ class Scheduler:
 
 def _answers(request: bytes, reply: bytes) -> bool:
     """Whether *reply* can be the answer to *request*: same class, R bit, same attribute and modifier."""
-    return reply[1] == request[1] and reply[3] & 0x80 != 0 and reply[16:24] == request[16:24]
+    return reply[3] >= 0x80 and reply[1] == request[1] and reply[16:24] == request[16:24]

@@ -9,6 +9,7 @@ import weakref
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import repeat
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -33,7 +34,9 @@ __all__ = ["LibibumadPort", "list_cas", "open_port"]
 MAD_SIZE = 256
 SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE, SUBN_ADM = 0x01, 0x81, 0x03
 
-_SLOTS = 256  # MADs that one receive call brings at most
+# MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
+# half while these are looked at and the next ones are sent.
+_SLOTS = 32
 # With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
 # replies are not read never ends: ibsim with its preload library does so with some 500.
 _MUCH, _CHUNK = 256, 64
@@ -284,7 +287,10 @@ class LibibumadPort:
             data = self._mads_buffer[: count * MAD_SIZE]
             starts = range(0, count * MAD_SIZE, MAD_SIZE)
             mads = [data[start : start + length] for start, length in zip(starts, rows[0::4], strict=True)]
-            return list(map(Incoming, mads, rows[1::4], rows[2::4], rows[3::4]))
+            # Incoming(...) for each, without a call in Python for each
+            return list(
+                map(tuple.__new__, repeat(Incoming), zip(mads, rows[1::4], rows[2::4], rows[3::4], strict=True))
+            )
         if count == 0:
             return []
         if count == -errno.EINTR:

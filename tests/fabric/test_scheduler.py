@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 
 import pytest
@@ -118,8 +119,8 @@ def test_in_flight_is_bounded_for_each_node_and_over_all() -> None:
     while not scheduler.idle:
         for tid, outgoing in scheduler.to_send(now):
             flying[tid] = outgoing.mad
-            nodes_of[tid] = scheduler._flying[tid].request.node  # type: ignore[assignment]
-        per_node = [list(nodes_of[tid] for tid in flying).count(node) for node in set(nodes_of[tid] for tid in flying)]
+            nodes_of[tid] = scheduler._flying[tid].node  # type: ignore[assignment]
+        per_node = collections.Counter(nodes_of[tid] for tid in flying).values()
         assert max(per_node, default=0) <= PER_NODE
         widest = max(widest, len(flying))
         assert len(flying) <= MAX_WINDOW
@@ -253,4 +254,5 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
     assert sorted(map(id, ended)) == sorted(map(id, requests))
     assert all((request.reply is None) != (request.failure is None) for request in requests)
     assert all(request.attempts <= request.retries + 1 for request in requests)
-    assert scheduler._fresh_count == 0
+    assert not scheduler._flying
+    assert not scheduler._overdue
