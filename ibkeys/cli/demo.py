@@ -26,7 +26,11 @@ def main() -> int:
             ("What is on this fabric?", ["discover"], 0),
             ("Which P_Keys does every port hold?", ["pkey-show", "--all"], 0),
             ("Is any M_Key unset?", ["mkey-show", "--all"], 0),
-            ("Put a host into partition 0x0010 as a full member: first look, then do it.", ["pkey-add", "-N", HOST, "0x8010", "--dry-run"], 1),
+            (
+                "Put a host into partition 0x0010 as a full member: first look, then do it.",
+                ["pkey-add", "-N", HOST, "0x8010", "--dry-run"],
+                1,
+            ),
             ("", ["pkey-add", "-N", HOST, "0x8010", "--yes"], 0),
             ("", ["pkey-show", "-N", HOST], 0),
             (

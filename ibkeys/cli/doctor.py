@@ -97,17 +97,16 @@ def _subnet_manager(fabric: OpenFabric, lid: int) -> Iterator[Check]:
     from ibkeys.mad.const import SM_STATE_NAMES, SMState
     from ibkeys.umad.probe import Check
 
+    missing = None if fabric.is_simulated else False  # a simulated subnet needs none
     if not lid:
-        # A simulated subnet needs none.
-        ok = None if fabric.is_simulated else False
         advice = "start one, OpenSM for instance; LIDs need it, -D works without"
-        yield Check("subnet manager", ok, "none has configured this port (MasterSMLID 0)", advice)
+        yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
         info = SMInfo(fabric.port(lid).get(SMInfo))
     except IbkeysError as error:
         advice = "is it running? sminfo, and its log"
-        yield Check("subnet manager", False, f"LID {lid} does not answer as one: {error}", advice)
+        yield Check("subnet manager", missing, f"LID {lid} does not answer as one: {error}", advice)
         return
     state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
     text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"

@@ -11,10 +11,7 @@ import pytest
 
 from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Cli, run
 
-CHANGED = (
-    "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2\n"
-    "  P_Key[3]: - -> 0x8010\n"
-)
+CHANGED = "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2\n  P_Key[3]: - -> 0x8010\n"
 
 
 def pkeys(cli: Cli, *where: object) -> dict[int, str]:

@@ -117,7 +117,9 @@ def test_csv_has_the_columns_of_json(cli: Cli, command: str) -> None:
     assert list(rows[0]) == IDENTITY + (entry if command == "pkey-show" else KEYS[command])
 
 
-@pytest.mark.parametrize(("command", "listed"), [("pkey-show", 24), ("mkey-show", 8), ("enforce-show", 16), ("caps-show", 8)])
+@pytest.mark.parametrize(
+    ("command", "listed"), [("pkey-show", 24), ("mkey-show", 8), ("enforce-show", 16), ("caps-show", 8)]
+)
 def test_table_of_all_lists_the_ports_that_have_something_to_say(cli: Cli, command: str, listed: int) -> None:
     lines = cli(command, "--all").out.splitlines()
     assert lines[0].split()[:4] == ["Node", "GUID", "Port", "LID"]

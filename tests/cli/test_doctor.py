@@ -1,0 +1,74 @@
+"""doctor: what it looks at, and its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibkeys.umad.probe import Check
+from tests.cli.conftest import TWO_SWITCH, Cli
+
+
+def test_simulated_subnet_without_a_problem(cli: Cli) -> None:
+    result = cli("doctor")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.endswith("no problem found\n")
+
+
+def test_json(cli: Cli) -> None:
+    document = cli("doctor", "-f", "json").json
+    assert list(document) == ["schema", "checks", "problems"]
+    assert (document["schema"], document["problems"]) == ("ibkeys.doctor/1", 0)
+    assert [check["name"] for check in document["checks"]] == [
+        "backend",
+        "local port",
+        "subnet manager",
+        "key store",
+        "journal",
+    ]
+    assert all(list(check) == ["name", "ok", "detail", "advice"] for check in document["checks"])
+
+
+def test_master_sm_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},sm=node04 mlx4_0")
+    assert "LID 4, GUID 0x0002c903000a1041, master" in cli("doctor").out
+
+
+def test_key_files_that_others_may_read_are_a_problem(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "guid2mkey"
+    file.write_text("0x0002c903000a1021 0x00000000000000aa\n\n")
+    file.chmod(0o644)
+    result = cli("doctor", "--security-keys", tmp_path)
+    assert result.code == 1
+    assert "chmod 600" in result.out
+    assert "1 problem" in result.out
+    file.chmod(0o600)
+    assert cli("doctor", "--security-keys", tmp_path).code == 0
+
+
+def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    (tmp_path / "fabric.keys").chmod(0o640)
+    result = cli("doctor", "-f", "csv")
+    assert result.code == 1
+    assert "fabric.keys" in result.out
+
+
+def test_real_stack_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [Check("libibumad", False, "not built", "apt-get install libibumad-dev")]
+    monkeypatch.setattr("ibkeys.umad.probe.probe", lambda: missing)
+    monkeypatch.setattr("ibkeys.umad.libibumad.open_port", _no_device)
+    monkeypatch.setattr("ibkeys.store.paths.SYSTEM_DIRECTORY", Path("/nonexistent"))
+    result = cli("doctor", "--backend", "umad")
+    assert (result.code, result.err) == (1, "")
+    lines = result.out.splitlines()
+    assert lines[0].split() == ["PROBLEM", "libibumad", "not", "built"]
+    assert lines[1].split("-> ")[1] == "apt-get install libibumad-dev"
+    assert "no device here" in result.out
+
+
+def _no_device(*_: object) -> None:
+    from ibkeys.errors import NoDevice
+
+    raise NoDevice("no device here")

@@ -1,0 +1,200 @@
+"""Every bad input ends in one line and its exit code; so does every exception."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import ibkeys
+from ibkeys import errors
+from ibkeys.cli import exits
+from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Cli, run
+from tests.corpus import DATA
+
+ROOT = DATA.parent.parent
+HOPS_64 = ",".join(["0", *["1"] * 64])
+HOPS_70 = ",".join(["0", *["1"] * 70])
+FAST = ("-t", 10, "--retries", 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "hint"),
+    [
+        pytest.param(["pkey-show", 99, *FAST], 3, "LID 99: no reply after 1 attempt of 10 ms", id="unknown LID"),
+        pytest.param(["pkey-show", 0], 2, "no LID was assigned", id="LID 0"),
+        pytest.param(["pkey-show", "0xffff"], 2, "permissive", id="LID 0xffff"),
+        pytest.param(["pkey-show", "0xc000"], 2, "multicast", id="multicast LID"),
+        pytest.param(["pkey-show", "-D", HOPS_64], 2, "64 hops; 63", id="64 hops"),
+        pytest.param(["pkey-show", "-D", HOPS_70], 2, "70 hops; 63", id="70 hops"),
+        pytest.param(["pkey-show", "-D", "1,2"], 2, "begin with 0", id="route without 0"),
+        pytest.param(["pkey-show", "-D", "0,1,6", *FAST], 3, "route 0,1,6: no reply", id="through a dead port"),
+        pytest.param(["pkey-show", 7, 9], 2, "no port 9, the node has 8 ports", id="port past the switch"),
+        pytest.param(["pkey-show", 2, 2], 2, "no port 2, the node has 1 port", id="port past the CA"),
+        pytest.param(["pkey-show", 7, 256], 2, "8 bits", id="port of 9 bits"),
+        pytest.param(["pkey-show", "010"], 2, "write 10 or 0x10", id="leading zero in LID"),
+        pytest.param(["pkey-show", 7, "010"], 2, "leading zero", id="leading zero in PORTNUM"),
+        pytest.param(["pkey-show", "-t", "010"], 2, "leading zero", id="leading zero in an option"),
+        pytest.param(["pkey-explain", "0x10000"], 2, "16 bits", id="P_Key of 17 bits"),
+        pytest.param(["qkey-explain", "0x100000000"], 2, "0..4294967295", id="Q_Key of 33 bits"),
+        pytest.param(["pkey-show", "-y", "0x10000000000000000"], 2, "64 bits", id="M_Key of 65 bits"),
+        pytest.param(["pkey-show", "-y", "010"], 2, "leading zero", id="leading zero in M_Key"),
+        pytest.param(["decode", "00" * 100], 2, "100 bytes", id="truncated MAD"),
+        pytest.param(["pkey-show", "-D", "-G", 1], 2, "-D and -G", id="two kinds"),
+        pytest.param(["pkey-show", "-L", "-D", "-G", "-N", 1], 2, "exclude", id="four kinds"),
+        pytest.param(["pkey-show", "-D"], 2, "there is none", id="kind without ADDR"),
+        pytest.param(["pkey-show", "--all", 2], 2, "--all", id="all and ADDR"),
+        pytest.param(["pkey-show", "--all", "-D"], 2, "--all", id="all and kind"),
+        pytest.param(["pkey-show", 1, 2, 3], 2, "3 words", id="third word"),
+        pytest.param(["pkey-show", "0,1"], 2, "-D", id="route without its option"),
+        pytest.param(["pkey-show", "node02"], 2, "-N", id="name without its option"),
+        pytest.param(["pkey-show", "0x0002c903000a1020"], 2, "-G", id="GUID without its option"),
+        pytest.param(["pkey-show", "-N", "nobody"], 3, "nothing on this subnet", id="unknown name"),
+        pytest.param(["pkey-show", "--backend", "sim:/nonexistent"], 2, "/nonexistent", id="no net file"),
+        pytest.param(["pkey-show", "--backend", "ofed"], 2, "'ofed' is not known", id="unknown backend"),
+        pytest.param(["pkey-show", "--at", "nobody"], 2, "nobody", id="unknown place"),
+        pytest.param(["pkey-show", "--backend", "umad", "--at", "x"], 2, "simulated", id="place on a real subnet"),
+        pytest.param(["pkey-show", "--pcap", "/nonexistent/x"], 3, "/nonexistent/x", id="capture that cannot be made"),
+        pytest.param(["pkey-show", "-z", "/nonexistent"], 2, "/nonexistent", id="no configuration"),
+        pytest.param(["pkey-show", "--security-keys", "/nonexistent"], 2, "/nonexistent", id="no security keys"),
+        pytest.param([], 2, "Missing command", id="no command"),
+        pytest.param(["pkey"], 2, "No such command", id="unknown command"),
+        pytest.param(["pkey-show", "--al"], 2, "No such option", id="unknown option"),
+        pytest.param(["pkey-show", "-f", "xml"], 2, "xml", id="unknown format"),
+        pytest.param(["pkey-check", "0x1"], 2, "Missing argument", id="missing argument"),
+        pytest.param(["pkey-check", 1, 2], 2, "write 0x1", id="decimal P_Key"),
+        pytest.param(["completion", "csh"], 2, "csh", id="unknown shell"),
+    ],
+)
+def test_bad_input(cli: Cli, args: list[object], code: int, hint: str) -> None:
+    result = cli(*args)
+    assert (result.code, result.out) == (code, "")
+    assert hint in result.error
+
+
+def test_net_file_with_a_mistake_is_named_with_line_and_column(tmp_path: Path) -> None:
+    net = tmp_path / "bad.net"
+    net.write_text('Switch 8 "S-1"\n[1] "H-1"[\n')
+    result = run("discover", "--backend", f"sim:{net}")
+    assert result.code == 2
+    assert result.error.startswith(f"{net}:2:")
+
+
+def test_name_of_several_nodes_lists_them() -> None:
+    result = run("pkey-show", "--backend", DUAL_HOME, "-N", "db01 mlx5_0")
+    assert result.code == 0  # two ports of one HCA are one node
+
+
+def test_no_permission(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise errors.AccessDenied("mlx5_0 port 1: permission denied; run as root", 13)
+
+    monkeypatch.setattr(ibkeys, "open", refuse)
+    result = cli("pkey-show")
+    assert (result.code, result.error) == (3, "mlx5_0 port 1: permission denied; run as root")
+
+
+EXIT_CODES = {
+    errors.AddressError: 2,
+    errors.UsageError: 2,
+    errors.EncodeError: 2,
+    errors.FileFormatError: 2,
+    errors.MalformedMad: 2,
+    click.UsageError: 2,
+    errors.NoReply: 3,
+    errors.SendRefused: 3,
+    errors.Unreachable: 3,
+    errors.MKeyNeeded: 3,
+    errors.NoRoom: 3,
+    errors.NotStored: 3,
+    errors.StoreError: 3,
+    errors.StoreLocked: 3,
+    errors.TransportError: 3,
+    errors.DeviceGone: 3,
+    errors.ClosedError: 3,
+    KeyboardInterrupt: 130,
+    RuntimeError: 3,
+}
+
+
+@pytest.mark.parametrize("kind", EXIT_CODES)
+def test_exit_code_of_an_exception(kind: type[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise kind("what happened")
+
+    assert exits.run(command) == EXIT_CODES[kind]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_exit_code_of_exceptions_with_more_to_say() -> None:
+    assert exits.exit_code(errors.Refused("no", "index-0")) == 4
+    assert exits.exit_code(errors.MadStatusError("status", 0x0C)) == 3
+
+
+def test_device_that_vanishes_is_no_broken_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise errors.DeviceGone("mlx5_0 port 1: gone", 32)
+
+    assert exits.run(command) == 3
+    assert capsys.readouterr().err == "ibkeys: error: mlx5_0 port 1: gone\n"
+
+
+def test_unexpected_error_shows_neither_its_text_nor_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise ValueError("0x1a2b3c4d5e6f7081")
+
+    assert exits.run(command) == 3
+    quiet = capsys.readouterr().err
+    exits.show_frames()
+    assert exits.run(command) == 3
+    loud = capsys.readouterr().err
+    assert quiet.startswith("ibkeys: error: internal error (ValueError at test_errors.py:")
+    assert quiet.count("\n") == 1
+    assert "test_errors.py" in loud.splitlines()[-1]
+    assert "5e6f7081" not in quiet + loud
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[2Jb", "a\x00b"])
+def test_an_error_is_one_line_of_printable_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exits.warn(text)
+    assert capsys.readouterr().err.rstrip("\n").isprintable()
+
+
+# --- standard output that cannot be written: needs a process of its own -----------------------------------------------
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command.replace("ibkeys", f"{sys.executable} -m ibkeys")],
+        cwd=ROOT,
+        env={**os.environ, "IBKEYS_BACKEND": TWO_SWITCH},
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("command", ["ibkeys discover -f json | true", "ibkeys --help | true"])
+def test_stdout_closed_early_is_one_line_and_exit_3(command: str) -> None:
+    done = shell(command)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "ibkeys: error: standard output was closed before all of it was written\n"
+
+
+def test_stdout_that_is_closed() -> None:
+    done = shell("ibkeys pkey-show >&-")
+    assert (done.returncode, done.stderr) == (3, "ibkeys: error: standard output is closed\n")
+
+
+def test_stdout_that_is_full() -> None:
+    done = shell("ibkeys pkey-show >/dev/full")
+    assert done.returncode == 3
+    assert done.stderr == "ibkeys: error: standard output cannot be written: [Errno 28] No space left on device\n"
+
+
+def test_stderr_that_is_closed_changes_no_exit_code() -> None:
+    assert shell("ibkeys pkey-show 0 2>&-").returncode == 2

@@ -1,0 +1,135 @@
+"""Help, man pages and completion keep up with the commands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import click
+import pytest
+
+from ibkeys import __version__
+from ibkeys.change.consent import INTERLOCKS
+from ibkeys.cli import COMMANDS, main
+from tests.cli.conftest import run
+from tests.corpus import DATA
+
+MAN = DATA.parent.parent / "man"
+NEVER_FROM_THE_ENVIRONMENT = {
+    "--yes",
+    "--force",
+    "--override",
+    "--all",
+    "--dry-run",
+    "--Lid",
+    "--Direct",
+    "--Guid",
+    "--Name",
+    "--version",
+    "--help",
+    "--new-m-key",
+    "--protect",
+    "--lease",
+    "--inbound",
+    "--outbound",
+    "--number",
+    "--attribute",
+}
+
+
+def command_named(name: str) -> click.Command:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return command
+
+
+def options_of(name: str) -> list[click.Option]:
+    return [param for param in command_named(name).params if isinstance(param, click.Option)]
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_every_command(flag: str) -> None:
+    result = run(flag)
+    assert result.code == 0
+    assert re.findall(r"^  ([a-z]+(?:-[a-z]+)?)  ", result.out, re.MULTILINE) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("args", [["-V"], ["--version"], ["pkey-show", "-V"], ["mkey-gen", "--version"]])
+def test_version(args: list[str]) -> None:
+    result = run(*args)
+    assert (result.code, result.out) == (0, f"ibkeys {__version__}\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    for flag in ("-h", "--help"):
+        result = run(name, flag)
+        assert result.code == 0
+        assert result.out.startswith(f"Usage: ibkeys {name} [OPTIONS]")
+    assert all(option.help for option in options_of(name))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_summary_is_the_first_line_of_the_help(name: str) -> None:
+    command = command_named(name)
+    assert command.name == name
+    assert (command.help or "").splitlines()[0] == COMMANDS[name].summary
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_are_read_from_the_environment_by_their_long_names(name: str) -> None:
+    for option in options_of(name):
+        long = next(each for each in option.opts if each.startswith("--"))
+        expected = None if long in NEVER_FROM_THE_ENVIRONMENT else "IBKEYS_" + long[2:].replace("-", "_").upper()
+        assert option.envvar == expected
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_man_page_mentions_every_option(name: str) -> None:
+    page = (MAN / f"ibkeys-{name}.1").read_text().replace("\\-", "-")
+    for option in options_of(name):
+        for each in option.opts:
+            assert f"\\fB{each}\\fR" in page
+
+
+def test_there_is_no_man_page_too_many() -> None:
+    assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
+
+
+def test_main_man_page_names_commands_and_interlocks() -> None:
+    page = (MAN / "ibkeys.1").read_text().replace("\\-", "-")
+    for name in [*COMMANDS, *INTERLOCKS]:
+        assert f"\\fB{name}\\fR" in page
+
+
+def test_man_pages_have_no_mistakes() -> None:
+    groff = shutil.which("groff")
+    if groff is None:
+        pytest.skip("groff is not installed; the pages are read by other tests")
+    for page in sorted(MAN.glob("*.1")):
+        done = subprocess.run([groff, "-man", "-ww", "-z", "-Tutf8", page], capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stderr) == (0, ""), page.name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    result = run("completion", shell)
+    assert result.code == 0
+    assert f"_IBKEYS_COMPLETE={shell}_complete" in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "expected"),
+    [
+        ("ibkeys pkey-s", 1, ["pkey-show", "pkey-set"]),
+        ("ibkeys pkey-show --form", 2, ["--format"]),
+        ("ibkeys pkey-show -f ", 3, ["table", "json", "csv"]),
+        ("ibkeys enforce-set --inbound o", 3, ["on", "off"]),
+    ],
+)
+def test_completion(monkeypatch: pytest.MonkeyPatch, words: str, at: int, expected: list[str]) -> None:
+    monkeypatch.setenv("_IBKEYS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(at))
+    assert run().out.split() == [f"plain,{word}" for word in expected]
