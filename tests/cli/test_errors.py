@@ -84,9 +84,49 @@ def test_net_file_with_a_mistake_is_named_with_line_and_column(tmp_path: Path) -
     assert result.error.startswith(f"{net}:2:")
 
 
-def test_name_of_several_nodes_lists_them() -> None:
-    result = run("pkey-show", "--backend", DUAL_HOME, "-N", "db01 mlx5_0")
-    assert result.code == 0  # two ports of one HCA are one node
+TWINS = """
+Switch 8 "S-0000000000000100" # "switch" base port 0 lid 1 lmc 0
+[1] "H-0000000000000200"[1]
+[2] "H-0000000000000300"[1]
+
+caguid=0x200
+Ca 1 "H-0000000000000200" # "twin"
+[1](201) "S-0000000000000100"[1] # lid 2 lmc 0
+
+caguid=0x300
+Ca 1 "H-0000000000000300" # "twin"
+[1](301) "S-0000000000000100"[2] # lid 3 lmc 0
+"""
+
+
+def test_name_of_several_nodes_lists_them(tmp_path: Path) -> None:
+    net = tmp_path / "twins.net"
+    net.write_text(TWINS)
+    result = run("pkey-show", "--backend", f"sim:{net}", "-N", "twin")
+    assert (result.code, result.out) == (2, "")
+    assert "0x0000000000000200" in result.error
+    assert "0x0000000000000300" in result.error
+
+
+def test_both_ports_of_an_hca_have_one_name() -> None:
+    assert run("pkey-show", "--backend", DUAL_HOME, "-N", "db01 mlx5_0").code == 0
+
+
+def test_lost_replies_end_in_the_whole_result_or_in_exit_3() -> None:
+    whole = run("pkey-show", "--all", "--backend", TWO_SWITCH, "-f", "json").json
+    for seed in range(5):
+        faulty = f"{TWO_SWITCH},drop=30,duplicate=30,delay=30,seed={seed}"
+        result = run("pkey-show", "--all", "--backend", faulty, "-f", "json", "-t", 50)
+        if result.code == 3 and not result.out:
+            continue  # the own port did not answer
+        document = result.json
+        assert result.code == (3 if document["errors"] else 0)
+        for port in document["ports"]:
+            assert port["pkeys"] is None or port["pkeys"] == [
+                {"index": 0, "pkey": "0xffff", "partition": "0x7fff", "membership": "full"}
+            ]
+        if not document["errors"]:
+            assert document["ports"] == whole["ports"]
 
 
 def test_no_permission(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
