@@ -9,7 +9,9 @@ How an M_Key is chosen for a node that has not been read yet is explained in `_S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
@@ -19,8 +21,16 @@ from ibkeys.fabric.keyring import KeyRing, PortId
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble
 from ibkeys.fabric.scheduler import Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mad.attributes import Attribute, LinearForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
-from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
+from ibkeys.mad.attributes import (
+    Attribute,
+    LinearForwardingTable,
+    NodeDescription,
+    NodeInfo,
+    PKeyTable,
+    PortInfo,
+    SwitchInfo,
+)
+from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, NodeType, PortState
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +45,40 @@ Progress = Callable[[int, int], None]
 
 
 def discover(
-    client: SmpClient, ring: KeyRing, wanted: Wanted | None = None, progress: Progress | None = None, node_names: dict[int, str] | None = None
+    client: SmpClient,
+    ring: KeyRing,
+    wanted: Wanted | None = None,
+    progress: Progress | None = None,
+    node_names: dict[int, str] | None = None,
 ) -> Fabric:
     """Return the whole subnet as seen from the local port.
 
-    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each port,
-    and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port answers
-    when it cannot be read at all; every other failure is in ``Fabric.troubles``.
+    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
+    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
+    answers when it cannot be read at all; every other failure is in ``Fabric.troubles``.
     """
     sweep = _Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
-    client.run([sweep.root()])
-    sweep.ask_unproven()
+    with _few_collections():
+        client.run([sweep.root()])
+        sweep.ask_unproven()
     sweep.fabric.put_in_order()
     return sweep.fabric
 
 
-def read_p_key_table(client: SmpClient, port: Port, requests_node: object, m_key: MKey) -> Task:
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
+    the last. At Python's own thresholds that is a sixth of a sweep's time."""
+    thresholds = gc.get_threshold()
+    if gc.isenabled() and thresholds[0]:
+        gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def read_p_key_table(client: SmpClient, port: Port, requests_node: Hashable, m_key: MKey) -> Task:
     """Task: read all blocks of a port's P_Key table into ``port.p_key_raw``. Returns None, or the first error.
 
     The length is `Port.capacity`; capacity 0 sends nothing. Sends ceil(capacity / 32) Gets.
@@ -58,8 +86,10 @@ def read_p_key_table(client: SmpClient, port: Port, requests_node: object, m_key
     capacity = port.capacity
     if capacity is None:
         return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
+    path = port_route(port).path
+    first = p_key_modifier(port, 0)
     blocks: Sequence[Outcome] = yield [
-        client.request(Method.GET, PKeyTable, p_key_modifier(port, block), port_route(port), node=requests_node, m_key=m_key)
+        client.get_along(path, PKeyTable, first + block, requests_node, m_key)
         for block in range(-(-capacity // P_KEYS_PER_BLOCK))
     ]
     for outcome in blocks:
@@ -81,7 +111,7 @@ def port_route(port: Port) -> DirectedAddress:
 
 
 def link_end(port: Port) -> PortId:
-    """Return the port as one end of a link is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
+    """Return a port as a link's end is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
     return (port.node.guid if port.node.is_switch else port.guid, port.num)
 
 
@@ -115,9 +145,10 @@ class _Sweep:
         try:
             return (yield self._get(NodeInfo, 0, path, None, key)), key
         except (NoReply, SendRefused):
-            for other in self.ring.others_for(guid, key):
+            for number, other in enumerate(self.ring.others_for(guid, key)):
                 try:
-                    return (yield self._get(NodeInfo, 0, path, ("other key", path), other)), other
+                    # a name of its own for each: the scheduler asks nobody again who was silent to the key before
+                    return (yield self._get(NodeInfo, 0, path, ("other key", number, path), other)), other
                 except (NoReply, SendRefused):
                     continue
             raise
@@ -162,7 +193,8 @@ class _Sweep:
         lid = ring.lids.get(guid)
         if lid and near.node.is_switch:
             try:
-                block: bytes = yield self._get(LinearForwardingTable, lid // 64, near.node.path, near.node, near.end_port.m_key)
+                key_of_near = near.end_port.m_key
+                block: bytes = yield self._get(LinearForwardingTable, lid // 64, near.node.path, near.node, key_of_near)
             except IbkeysError:
                 return None
             if block[lid % 64] != near.num:
@@ -196,8 +228,8 @@ class _Sweep:
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
         if key.is_zero and self.ring.expected_behind(link_end(near)):
             text += (
-                "; a key is known for the port that was there, but the link could not be proven, so it was asked without: "
-                "that may have counted an M_Key violation; --trust-topology sends the key"
+                "; a key is known for the port that was there, but the link could not be proven, so it was asked "
+                "without: that may have counted an M_Key violation; --trust-topology sends the key"
             )
         self.fabric.troubles.append(Trouble(near, text))
 
@@ -316,11 +348,14 @@ class _Sweep:
             return port.path == ()
         if len(node.path) < MAX_HOPS:
             return True
-        self.fabric.troubles.append(Trouble(port, f"what is behind it is more than {MAX_HOPS} hops away: no directed route reaches it"))
+        text = f"what is behind it is more than {MAX_HOPS} hops away: no directed route reaches it"
+        self.fabric.troubles.append(Trouble(port, text))
         return False
 
-    def _get(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Node | None, key: MKey) -> Request:
-        return self.client.request(Method.GET, attribute, modifier, DirectedAddress(path), node=node, m_key=key)
+    def _get(
+        self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
+    ) -> Request:
+        return self.client.get_along(path, attribute, modifier, node, key)
 
 
 def _is_active(port: Port) -> bool:

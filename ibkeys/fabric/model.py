@@ -6,10 +6,11 @@ be read is None, never zero.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -17,6 +18,17 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType, PortPhysicalState
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
+
+
+class _PKeys(dict[int, PKey]):
+    """Each P_Key once: a fabric has few, in very many entries."""
+
+    def __missing__(self, value: int) -> PKey:
+        key = self[value] = PKey(value)
+        return key
+
+
+_p_keys: Final = _PKeys()
 
 
 class Node:
@@ -156,7 +168,7 @@ class Port:
         raw = self.p_key_raw
         if raw is None:
             return None
-        return tuple(PKey(raw[at] << 8 | raw[at + 1]) for at in range(0, len(raw), 2))
+        return tuple(map(_p_keys.__getitem__, struct.unpack(f">{len(raw) // 2}H", raw)))
 
     @property
     def m_key_state(self) -> MKeyState:
@@ -265,7 +277,7 @@ class Fabric:
         return None
 
     def find_guid(self, guid: int) -> list[Port]:
-        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of the nodes so named."""
+        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of nodes so named."""
         exact = [port for port in self.end_ports() if port.guid == guid]
         return exact or [port for port in self.end_ports() if port.node.guid == guid]
 
