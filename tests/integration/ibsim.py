@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -39,6 +40,19 @@ SIM_HOSTS = {
     "dgx-pod-2025.net": "H-e09d730300156ff6",
 }
 
+ROOT = Path(__file__).parents[2]
+
+# The command line with journal and key store in the folder that comes first: root's own are in /var/lib.
+_MAIN = """
+import sys
+from pathlib import Path
+import ibkeys.store.paths
+stores = Path(sys.argv.pop(1))
+ibkeys.store.paths.default_directory = lambda: stores
+from ibkeys.cli import main
+main()
+"""
+
 _serial = itertools.count()
 
 
@@ -48,6 +62,21 @@ def tool(name: str) -> str:
     path = shutil.which(name, path=os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/sbin:/sbin")
     assert path, f"{name} is not installed: {INSTALL}"
     return path
+
+
+def ibkeys_environment() -> dict[str, str]:
+    """What ibkeys is run with: this working tree, none of the user's own options."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_") and name != "SIM_HOST"}
+    return {**own, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+
+
+def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``ibkeys ARGUMENTS`` as a user would, without ibsim; *options* are those of `subprocess.run`."""
+    options = {"capture_output": True, "timeout": RUN_TIMEOUT, "env": ibkeys_environment(), **options}
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    command = [sys.executable, "-m", "ibkeys", *map(str, arguments)]
+    return subprocess.run(command, text=True, errors="replace", **options)
 
 
 class Ibsim:
@@ -133,8 +162,7 @@ class Ibsim:
     @property
     def environment(self) -> dict[str, str]:
         """What a client needs to find this server."""
-        environment = {**os.environ, "IBSIM_SOCKNAME": self.socket_name}
-        environment.pop("SIM_HOST", None)
+        environment = {**ibkeys_environment(), "IBSIM_SOCKNAME": self.socket_name}
         if self.sim_host:
             environment["SIM_HOST"] = self.sim_host
         return environment
@@ -172,6 +200,11 @@ class Ibsim:
             f"{done.args} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         )
         return done
+
+    def ibkeys(self, *arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run ``ibkeys ARGUMENTS`` on this fabric; its journal and key store are in ``folder / "stores"``."""
+        command = [sys.executable, "-c", _MAIN, self.folder / "stores", *map(str, arguments)]
+        return self.run(command, **options)
 
     def opensm(
         self,
