@@ -35,6 +35,7 @@ def open(
     m_key: MKey | int | None = None,
     security_keys: str | Path | None = None,
     keystore: str | Path | None = None,
+    journal: str | Path | None = None,
     trust_topology: bool = False,
     timeout: float = 1.0,
     retries: int = 2,
@@ -48,7 +49,8 @@ def open(
     fabric); *subnet* is a simulated one that the caller made. *ca*, *port*: local CA and port, by default the first
     active port, else the first with a link. *at*: the node the tool sits on in a simulated subnet.
     *m_key* is sent to every node addressed. *security_keys*: directory with OpenSM's key files. *keystore*: key store
-    file, by default the user's own where it exists (with a simulated subnet, the one beside its state file).
+    file, by default the user's own where it exists (with a simulated subnet, the one beside its state file). *journal*:
+    where changes put what they overwrite, by default beside the user's own key store.
     *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
     for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
 
@@ -62,6 +64,7 @@ def open(
     from ibkeys.store.paths import store_paths
 
     names = read_node_name_map(node_name_map) if node_name_map else {}
+    chosen = {"keystore": Path(keystore) if keystore else None, "journal": Path(journal) if journal else None}
     umad: UmadPort
     if subnet is not None or backend.startswith("sim:"):
         from ibkeys.umad.simulated import open_simulated, parse_spec, port_on
@@ -71,12 +74,12 @@ def open(
         else:
             spec = parse_spec(backend)
             state, umad = spec.state, open_simulated(spec, ca, port, at)
-        paths = store_paths(simulated=True, state=state, keystore=Path(keystore) if keystore else None)
+        paths = store_paths(simulated=True, state=state, **chosen)
     elif backend == "umad":
         from ibkeys.umad.libibumad import open_port
 
         umad = open_port(ca, port)
-        paths = store_paths(keystore=Path(keystore) if keystore else None)
+        paths = store_paths(**chosen)
     else:
         from ibkeys.errors import UsageError
 

@@ -74,7 +74,12 @@ def _checks(where: Where) -> Iterator[Check]:
     except IbkeysError as error:
         yield Check("local port", False, str(error))
         if not is_simulated(where):
-            yield from _stores(store_paths(keystore=Path(where.keystore) if where.keystore else None))
+            yield from _stores(
+                store_paths(
+                    keystore=Path(where.keystore) if where.keystore else None,
+                    journal=Path(where.journal) if where.journal else None,
+                )
+            )
 
 
 def _local_port(fabric: OpenFabric) -> Iterator[Check]:

@@ -28,6 +28,7 @@ class Where:
     m_key: str | None
     security_keys: str | None
     keystore: str | None
+    journal: str | None
     trust_topology: bool
     show_keys: bool
     node_name_map: str | None
@@ -118,6 +119,9 @@ fabric: Final = _group(
     _option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
     _option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
     _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
+    _option(
+        "--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"
+    ),
     _option("--trust-topology", is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
     _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),

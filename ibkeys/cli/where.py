@@ -45,6 +45,7 @@ def open_fabric(where: Where) -> Iterator[OpenFabric]:
         m_key=m_key,
         security_keys=where.security_keys,
         keystore=where.keystore,
+        journal=where.journal,
         trust_topology=where.trust_topology,
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,

@@ -36,18 +36,25 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
     return state_home / "ibkeys"
 
 
-def store_paths(*, simulated: bool = False, state: Path | None = None, keystore: Path | None = None) -> StorePaths:
+def store_paths(
+    *,
+    simulated: bool = False,
+    state: Path | None = None,
+    keystore: Path | None = None,
+    journal: Path | None = None,
+) -> StorePaths:
     """Return the files of a run.
 
     *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
-    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* is the user's own choice, if any.
+    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* and *journal* are the user's own choice,
+    if any.
     """
     if simulated:
         own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"))
     else:
         directory = default_directory()
         own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME)
-    return StorePaths(keystore or own.keystore, own.journal)
+    return StorePaths(keystore or own.keystore, journal or own.journal)
 
 
 def _beside(state: Path | None, suffix: str) -> Path | None:
