@@ -1,0 +1,39 @@
+"""Run under ibsim-run: COUNT Gets of NodeInfo through scheduler, client and C engine, on the routes given.
+
+``smp_rate COUNT HOPS...``, the routes as bare_loop takes them. Prints the seconds. Four tasks for each route take
+turns, as those of a sweep do: each yields a request and goes on with the reply.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from ibkeys.fabric.address import DirectedAddress
+from ibkeys.fabric.client import SmpClient, Task
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import Method
+from ibkeys.umad.libibumad import open_port
+
+TASKS = 4
+
+
+def ask(client: SmpClient, route: DirectedAddress, count: int) -> Task:
+    for _ in range(count):
+        yield client.request(Method.GET, NodeInfo, 0, route)
+
+
+def main() -> None:
+    count = int(sys.argv[1])
+    routes = [DirectedAddress(tuple(map(int, hops.split(",")))) for hops in sys.argv[2:]]
+    share = -(-count // (len(routes) * TASKS))
+    with open_port() as port:
+        client = SmpClient(port)
+        start = time.perf_counter()
+        client.run(ask(client, route, share) for route in routes for _ in range(TASKS))
+        seconds = time.perf_counter() - start
+    print(seconds * count / client.statistics.replies)
+
+
+if __name__ == "__main__":
+    main()
