@@ -1,0 +1,292 @@
+"""The simulated subnet as a server for other programs, and its steering."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.types import Number
+from ibkeys.errors import IbkeysError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibkeys.sim.server import Seen, Server
+    from ibkeys.sim.subnet import Subnet
+
+_LOOPBACK: Final = "127.0.0.1"
+
+_socket: Final = click.option(
+    "--socket",
+    "name",
+    envvar=["IBKEYS_SOCKET", "IBSIM_SOCKNAME"],
+    default="sim",
+    metavar="NAME",
+    help="Base name of the sockets.  [default: IBSIM_SOCKNAME, else sim]",
+)
+
+
+@click.group("sim")
+@options.version
+def sim() -> None:
+    """Serve a simulated subnet to any libibumad program; steer it.
+
+    Programs attach through ibsim-run, as to ibsim: OpenSM, infiniband-diags, ibkeys itself.
+    """
+
+
+@sim.command("serve")
+@click.argument("file", metavar="[FILE]", required=False)
+@_socket
+@click.option(
+    "--port-guids",
+    envvar="IBKEYS_PORT_GUIDS",
+    type=click.Choice(["file", "ibsim"]),
+    default="file",
+    help="As the file prints them, or node GUID + port number.  [default: file]",
+)
+@click.option("--seed", envvar="IBKEYS_SEED", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Of the faults.")
+@click.option(
+    "--links",
+    envvar="IBKEYS_LINKS",
+    type=click.Choice(["initialize", "active"]),
+    default="initialize",
+    help="As after power-up, or as a subnet manager left them.  [default: initialize]",
+)
+@click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Where programs attach that do not set SIM_HOST.")
+@click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep what changes in this file.")
+@click.option("--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="Lines for 'sim ctl' to execute from the start.")
+@click.option("-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets.")
+@click.option(
+    "-l",
+    "--listen",
+    envvar="IBKEYS_LISTEN",
+    metavar="[ADDRESS:]PORT",
+    help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
+)
+@click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line.")
+@click.option(
+    "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
+)
+@options.show_keys
+@options.version
+def serve(
+    file: str | None,
+    name: str,
+    port_guids: str,
+    seed: int,
+    links: str,
+    at: str | None,
+    state: str | None,
+    script: str | None,
+    remote: bool,
+    listen: str | None,
+    verbose: int,
+    pcap: str | None,
+    show_keys: bool,
+) -> int:
+    """Serve a simulated subnet to any libibumad program.
+
+    FILE is a net file of ibsim, or what ibnetdiscover printed; without it a small demo fabric is served. Runs until
+    SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
+    """
+    from ibkeys.sim.server import Server
+    from ibkeys.sim.statefile import StateFile
+    from ibkeys.umad.simulated import SimSpec
+
+    subnet = SimSpec(
+        path=file or "",
+        port_guids="ibsim" if port_guids == "ibsim" else "file",
+        seed=seed,
+        links="active" if links == "active" else "initialize",
+    ).load()
+    where = _listening_at(listen) if remote or listen else None
+    home = subnet.node(at) if at else subnet.nodes[0]
+    lines = _script(script) if script else []
+    failures: list[Exception] = []
+    with ExitStack() as stack:
+        keeper = StateFile(state, subnet) if state else None
+        if keeper is not None:
+            stack.callback(keeper.close)
+        watchers: list[Callable[[Seen], None]] = [_print_mad] if verbose else []
+        if pcap:
+            watchers.append(_capture(stack, Path(pcap), show_keys))
+        server = stack.enter_context(
+            Server(
+                subnet,
+                name,
+                listen=where,
+                home=home,
+                execute=_execute,
+                watch=(lambda seen: _ending(server, failures, lambda: _all(watchers, seen))) if watchers else None,
+                save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
+                tell=lambda line: exits.warn(line, "sim"),
+            )
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.signal(number, lambda *_: server.stop())
+            stack.callback(signal.signal, number, before)
+        if script:
+            _run_script(server, script, lines)
+        for line in _welcome(server, file or "the demo fabric", where):
+            write(exits.clean(line))
+        exits.flush_stdout()
+        server.serve()
+    if failures:
+        raise failures[0]
+    return exits.DONE
+
+
+@sim.command("ctl", context_settings={"ignore_unknown_options": True})
+@_socket
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
+@options.version
+def ctl(name: str, words: tuple[str, ...]) -> int:
+    """Steer a simulated subnet that is being served.
+
+    Sends one line to the server that has this socket name and prints the answer. 'ibkeys sim ctl help' lists what can
+    be said; ibkeys-sim(1) explains it.
+    """
+    from ibkeys.sim.ibsim_protocol import check_name
+    from ibkeys.sim.steer_socket import ask
+
+    line = words[0] if len(words) == 1 else " ".join(map(quote, words))
+    if "\n" in line:
+        raise UsageError("a command is one line")
+    outcome, text = ask(check_name(name), line)
+    if outcome == "usage":
+        raise UsageError(text)
+    if outcome == "error":
+        raise IbkeysError(text)
+    if text:
+        write("\n".join(map(exits.clean, text.splitlines())))
+    return exits.DONE
+
+
+def _execute(subnet: Subnet, line: str) -> str:
+    from ibkeys.sim.steering import execute
+
+    return execute(subnet, line)
+
+
+def _listening_at(text: str | None) -> tuple[str, int]:
+    from ibkeys.sim.clients import MAX_CLIENTS
+    from ibkeys.sim.ibsim_protocol import DEFAULT_PORT
+
+    if text is None:
+        return _LOOPBACK, DEFAULT_PORT
+    address, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65535 - MAX_CLIENTS:
+        raise UsageError(f"--listen {text}: the port is a number from 1 to {65535 - MAX_CLIENTS}")
+    try:
+        return socket.gethostbyname(address or _LOOPBACK), int(port)
+    except (OSError, UnicodeError):
+        raise UsageError(f"--listen {text}: {address!r} is no address of this host") from None
+
+
+def _script(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+
+
+def _run_script(server: Server, path: str, lines: list[str], number: int = 0) -> None:
+    """Execute *lines* from line *number* on, up to a ``wait SECONDS``; what is left follows after that time."""
+    started = number > 0
+    while number < len(lines):
+        line = lines[number].strip()
+        number += 1
+        word, _, rest = line.partition(" ")
+        if word == "wait":
+            try:
+                server.at(min(max(float(rest), 0.0), 1e9), partial(_run_script, server, path, lines, number))
+            except ValueError:
+                _complain(f"{path}:{number}: wait needs a number of seconds", started)
+                continue
+            return
+        if line and not line.startswith("#"):
+            outcome, text = server.steer(line)
+            if outcome != "ok":
+                _complain(f"{path}:{number}: {text}", started)
+            else:
+                for each in text.splitlines():
+                    exits.warn(f"{line}: {each}", "sim")
+
+
+def _complain(text: str, started: bool) -> None:
+    """Refuse to start with a script that is wrong; a mistake that shows later must not end what runs."""
+    if not started:
+        raise UsageError(text)
+    exits.warn(text)
+
+
+def _ending(server: Server, failures: list[Exception], work: Callable[[], object]) -> None:
+    """Do *work*; when it fails (a disk that is full, a pipe that nobody reads) the server ends with that failure."""
+    if failures:
+        return
+    try:
+        work()
+    except Exception as error:
+        failures.append(error)
+        server.stop()
+
+
+def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
+    for watcher in watchers:
+        watcher(seen)
+
+
+def _print_mad(seen: Seen) -> None:
+    from ibkeys.mad.decode import summary
+
+    lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
+    note = f" ({seen.note})" if seen.note else ""
+    write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
+    exits.flush_stdout()
+
+
+def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:
+    from ibkeys.umad.pcap import PcapFile
+
+    class Capture(PcapFile):
+        """A capture file of MADs between any two ports."""
+
+        def seen(self, seen: Seen) -> None:
+            """Write one MAD; of a timeout nothing was on the wire."""
+            if seen.out or seen.note != "timeout":
+                self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
+
+    capture = Capture(path, show_keys=show_keys)
+    stack.callback(capture.close)
+    return capture.seen
+
+
+def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> list[str]:
+    subnet, home = server.subnet, server.home
+    ports = sum(len(list(node.end_ports)) for node in subnet.nodes)
+    name = quote(server.name)
+    if where is None:
+        settings = f"export IBSIM_SOCKNAME={name}"
+    else:
+        settings = f"export IBSIM_SERVER_NAME={where[0]} IBSIM_SERVER_PORT={where[1]}"
+    place = f" SIM_HOST={quote(home.node_id)}"
+    return [
+        f"Serving {what}: {len(subnet.nodes)} nodes, {ports} end ports.",
+        f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
+        f"  {settings}{place}",
+        "  ibsim-run opensm -s 5 -f /dev/stdout -c /dev/null",
+        "  ibsim-run smpquery nodeinfo -D 0",
+        "  ibsim-run ibkeys mkey-show --all",
+        f"  ibkeys sim ctl --socket {name} help",
+        "ready",
+    ]

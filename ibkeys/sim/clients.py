@@ -1,0 +1,155 @@
+"""The programs attached to a simulated subnet: slots, their data sockets, what waits to be written to them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.errors import TransportError
+from ibkeys.sim import ibsim_protocol as protocol
+from ibkeys.sim.nodes import Port
+
+MAX_CLIENTS: Final = 256
+"""Slots. ibsim has ten; its clients take any number."""
+MAX_WAITING: Final = 4096
+"""Datagrams kept for a client that does not read; more are lost, as in a switch."""
+HOLD: Final = 512
+"""From so many on nothing more is read from the client itself until it has read its answers."""
+
+Address = bytes | str | tuple[str, int]
+
+
+class Client:
+    """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests."""
+
+    __slots__ = (
+        "address",
+        "fd",
+        "gone",
+        "held",
+        "ident",
+        "is_sm",
+        "peer",
+        "port",
+        "slot",
+        "slot_bytes",
+        "socket",
+        "waiting",
+    )
+
+    def __init__(
+        self, slot: int, ident: int, port: Port, address: Address, peer: Address, data_socket: socket.socket
+    ) -> None:
+        self.slot = slot
+        self.slot_bytes = slot.to_bytes(2)
+        self.ident = ident
+        self.port = port
+        self.address = address
+        self.peer = peer
+        self.socket = data_socket
+        self.fd = data_socket.fileno()
+        self.is_sm = False
+        self.gone = False
+        self.held = False
+        self.waiting: deque[bytes] = deque()
+
+    def __str__(self) -> str:
+        return f"client {self.slot} ({self.ident}) at {self.port}"
+
+
+class Clients:
+    """The slots. ``name`` is the base name of the sockets; with *listen* they are UDP ports after that one."""
+
+    def __init__(self, name: str, listen: tuple[str, int] | None = None) -> None:
+        self.name = name
+        self.listen = listen
+        self._slots: list[Client | None] = [None] * MAX_CLIENTS
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter([client for client in self._slots if client is not None])
+
+    def __len__(self) -> int:
+        return sum(client is not None for client in self._slots)
+
+    def get(self, slot: int) -> Client | None:
+        """Return the client in *slot*."""
+        return self._slots[slot] if 0 <= slot < MAX_CLIENTS else None
+
+    def at(self, port: Port) -> list[Client]:
+        """Return the clients attached at *port*, lowest slot first."""
+        return [client for client in self if client.port is port]
+
+    def same(self, ident: int, address: Address) -> Client | None:
+        """Return the client that a program with this number and control address was before."""
+        return next((client for client in self if client.ident == ident and client.address == address), None)
+
+    def add(self, ident: int, port: Port, address: Address) -> Client | None:
+        """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError."""
+        slot = next((slot for slot, client in enumerate(self._slots) if client is None), None)
+        if slot is None:
+            return None
+        peer = self._peer(ident, address)
+        client = Client(slot, ident, port, address, peer, self._open(slot, peer))
+        self._slots[slot] = client
+        return client
+
+    def remove(self, client: Client) -> None:
+        """Free the client's slot and close its socket."""
+        if self._slots[client.slot] is client:
+            self._slots[client.slot] = None
+            client.socket.close()
+        client.gone = True
+        client.waiting.clear()
+
+    def _peer(self, ident: int, address: Address) -> Address:
+        if self.listen is not None:
+            assert isinstance(address, tuple)
+            return (address[0], ident & 0xFFFF)
+        return protocol.socket_name(self.name, f"in{ident}")
+
+    def _open(self, slot: int, peer: Address) -> socket.socket:
+        if self.listen is not None:
+            own: Address = (self.listen[0], self.listen[1] + 1 + slot)
+            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        else:
+            own = protocol.socket_name(self.name, f"out{slot}")
+            opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            opened.bind(own)
+            opened.connect(peer)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def is_alive(self, client: Client) -> bool:
+        """Whether anybody still reads what is sent to *client*, as far as can be told without sending anything.
+
+        The name of a dead program is gone; a living one has its socket connected to ours and so refuses the probe.
+        """
+        if self.listen is not None:
+            return not client.gone
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
+            return probe.connect_ex(client.peer) != errno.ECONNREFUSED
+
+
+def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
+    """Open the socket for control requests. Raises TransportError when the name or port is taken."""
+    where: Address
+    if listen is not None:
+        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        where, words = listen, f"UDP port {listen[1]} of {listen[0]}"
+    else:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        where, words = protocol.socket_name(name, "ctl"), f"the socket name {name!r}"
+    try:
+        opened.bind(where)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise TransportError(f"{words} is in use: another simulator runs there", errno.EADDRINUSE) from None
+        raise TransportError(f"{words} cannot be used: {error.strerror or error}", error.errno or 0) from None
+    return opened

@@ -1,0 +1,138 @@
+"""The datagrams that libumad2sim and a simulator exchange: ibsim's client protocol, bytes only, no sockets.
+
+Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. Whoever answers with
+anything else, or to the wrong name, makes the client wait for ever.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from ibkeys.errors import UsageError
+
+MAGIC: Final = 0xDEADBEEF
+CONTROL_SIZE: Final = 80
+PACKET_SIZE: Final = 288
+HEADER_SIZE: Final = 32
+"""Bytes of a data packet before its MAD."""
+DEFAULT_NAME: Final = "sim"
+DEFAULT_PORT: Final = 7070
+MAX_NAME: Final = 80
+"""Longest base name: the client library keeps the whole name in the 108 bytes of a sockaddr_un."""
+
+# Types of control requests
+ERROR: Final = 0
+CONNECT: Final = 1
+DISCONNECT: Final = 2
+GET_PORT: Final = 3
+GET_VENDOR: Final = 4
+GET_GID: Final = 5
+GET_GUID: Final = 6
+GET_NODE_INFO: Final = 7
+GET_PORT_INFO: Final = 8
+SET_IS_SM: Final = 9
+GET_P_KEYS: Final = 10
+
+_CONTROL: Final = struct.Struct("=IIII64s")
+_CLIENT_INFO: Final = struct.Struct("=III32s")
+_VENDOR: Final = struct.Struct("=III4xQ")
+_PORT: Final = struct.Struct("=HB")
+_NUMBER: Final = struct.Struct("=I")
+_GUID: Final = struct.Struct("=Q")
+_DATA_SIZE: Final = 64
+
+
+class Control(NamedTuple):
+    """A control request or its reply. ``size`` is what the sender says its data has; it is echoed, never believed."""
+
+    client: int
+    kind: int
+    size: int
+    data: bytes
+
+
+class ClientInfo(NamedTuple):
+    """The data of CONNECT. ``ident``: the client's process id (UDP: its data port); in the reply the slot."""
+
+    ident: int
+    is_sm: bool
+    node: str
+
+
+def socket_name(base: str, suffix: str) -> bytes:
+    """Return the abstract address of ``BASE:SUFFIX``. The trailing NUL is part of the name."""
+    return b"\0" + f"{base}:{suffix}".encode() + b"\0"
+
+
+def check_name(base: str) -> str:
+    """Return *base*; raises UsageError when no socket can be named after it."""
+    if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
+        raise UsageError(f"{base[:100]!r} is no name for a socket: 1 to {MAX_NAME} bytes without NUL")
+    return base
+
+
+def parse_control(raw: bytes) -> Control | None:
+    """Read a control request; None when size or magic are wrong."""
+    if len(raw) != CONTROL_SIZE:
+        return None
+    magic, client, kind, size, data = _CONTROL.unpack(raw)
+    return Control(client, kind, size, data) if magic == MAGIC else None
+
+
+def control(request: Control, kind: int | None = None, data: bytes | None = None, client: int | None = None) -> bytes:
+    """Return the reply to *request*: the same datagram with another *kind*, *data* (its first bytes) or *client*."""
+    body = request.data if data is None else data[:_DATA_SIZE] + request.data[len(data) :]
+    return _CONTROL.pack(
+        MAGIC,
+        request.client if client is None else client,
+        request.kind if kind is None else kind,
+        request.size,
+        body,
+    )
+
+
+def parse_client_info(data: bytes) -> ClientInfo:
+    """Read the data of CONNECT."""
+    ident, _, is_sm, node = _CLIENT_INFO.unpack_from(data)
+    return ClientInfo(ident, bool(is_sm), node.partition(b"\0")[0].decode("utf-8", "surrogateescape"))
+
+
+def client_info(ident: int, is_sm: bool, node: str) -> bytes:
+    """Return the data of CONNECT and of its reply; the node id is cut to what fits."""
+    return _CLIENT_INFO.pack(ident, 0, is_sm, node.encode("utf-8", "surrogateescape")[:31])
+
+
+def vendor(vendor_id: int, device_id: int, revision: int) -> bytes:
+    """Return the data of GET_VENDOR; the firmware version is always 1."""
+    return _VENDOR.pack(vendor_id, device_id, revision, 1)
+
+
+def port(lid: int, state: int) -> bytes:
+    """Return the data of GET_PORT."""
+    return _PORT.pack(lid, state)
+
+
+def guid(value: int) -> bytes:
+    """Return the data of GET_GUID: in the host's byte order, as ibsim has it."""
+    return _GUID.pack(value)
+
+
+def number(data: bytes) -> int:
+    """Read the data of SET_ISSM."""
+    value: int = _NUMBER.unpack_from(data)[0]
+    return value
+
+
+def packet_lid(lid: int) -> bytes:
+    """Return a LID as data packets carry it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
+    return _NUMBER.pack(int.from_bytes(lid.to_bytes(2), _NATIVE))
+
+
+def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = 256) -> bytes:
+    """Return the 32 bytes before the MAD; LIDs as of `packet_lid`, QPs as four bytes in network order."""
+    return b"".join((dlid, slid, dqp, sqp, status.to_bytes(4), _PADDING, length.to_bytes(8)))
+
+
+_NATIVE: Final = "little" if struct.pack("=H", 1)[0] else "big"
+_PADDING: Final = bytes(4)

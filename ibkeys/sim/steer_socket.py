@@ -1,0 +1,130 @@
+"""The socket through which a running simulator is steered: a line in, an answer out, for its own user (and root) only.
+
+Abstract sockets have no permissions, so the kernel is asked who is at the other end. A connection carries one line;
+the first line of the answer is ``ok``, ``usage`` or ``error``, the rest is text.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from ibkeys.errors import TransportError
+from ibkeys.sim import ibsim_protocol as protocol
+
+MAX_LINE: Final = 4096
+MAX_CONNECTIONS: Final = 16
+PATIENCE: Final = 10.0
+"""Seconds that a connection may take to say its line and to read the answer."""
+
+Outcome = Literal["ok", "usage", "error"]
+_OUTCOMES: Final[dict[str, Outcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
+_CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
+
+
+class Answer(NamedTuple):
+    """What came of a line: ``usage`` when it was written wrong, ``error`` when it could not be done."""
+
+    outcome: Outcome
+    text: str
+
+
+class Connection:
+    """One who steers: his line as far as it came, then the answer as far as it is not yet written."""
+
+    __slots__ = ("deadline", "fd", "line", "rest", "socket")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.fd = connection.fileno()
+        self.line = b""
+        self.rest: memoryview | None = None
+        self.deadline = time.monotonic() + PATIENCE
+
+    def read(self, answer: Callable[[str], Answer]) -> bool:
+        """Read what there is; at the end of the line let *answer* have it. Returns False when all is done."""
+        try:
+            chunk = self.socket.recv(MAX_LINE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.line += chunk
+        if chunk and b"\n" not in chunk and len(self.line) <= MAX_LINE:
+            return True
+        if len(self.line) > MAX_LINE:
+            outcome, text = Answer("usage", f"a line has at most {MAX_LINE} bytes")
+        else:
+            outcome, text = answer(self.line.partition(b"\n")[0].decode("utf-8", "replace"))
+        self.rest = memoryview(f"{outcome}\n{text}".encode("utf-8", "replace"))
+        return self.write()
+
+    def write(self) -> bool:
+        """Write what the other end takes. Returns False when all is written, or nobody is there to read it."""
+        assert self.rest is not None
+        try:
+            self.rest = self.rest[self.socket.send(self.rest) :]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return len(self.rest) > 0
+
+
+def bind(name: str) -> socket.socket:
+    """Open the socket to steer by. Raises TransportError."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        opened.bind(protocol.socket_name(name, "steer"))
+        opened.listen(MAX_CONNECTIONS)
+    except OSError as error:
+        opened.close()
+        why = "is in use: another simulator runs there" if error.errno == errno.EADDRINUSE else "cannot be used"
+        raise TransportError(f"the socket name {name!r} {why} ({error.strerror})", error.errno or 0) from None
+    return opened
+
+
+def accept(listening: socket.socket) -> Connection | None:
+    """Take one who wants to steer; None when nobody is there or it is another user."""
+    try:
+        accepted, _ = listening.accept()
+    except OSError:
+        return None
+    accepted.setblocking(False)
+    if _user_of(accepted) not in (0, os.geteuid()):
+        accepted.close()
+        return None
+    return Connection(accepted)
+
+
+def _user_of(connected: socket.socket) -> int:
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    user: int = _CREDENTIALS.unpack(raw)[1]
+    return user
+
+
+def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
+    """Let the simulator called *name* execute *line*. Raises TransportError when it is not there or says nothing."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
+            asking.settimeout(timeout)
+            asking.connect(protocol.socket_name(name, "steer"))
+            if _user_of(asking) not in (0, os.geteuid()):
+                raise TransportError(f"the simulator {name!r} belongs to another user", errno.EPERM)
+            asking.sendall(line.encode("utf-8", "surrogateescape") + b"\n")
+            raw = b"".join(iter(lambda: asking.recv(65536), b""))
+    except TimeoutError:
+        raise TransportError(f"the simulator {name!r} did not answer in {timeout:g} s", errno.ETIMEDOUT) from None
+    except (ConnectionRefusedError, FileNotFoundError):
+        raise TransportError(f"no simulator runs under the socket name {name!r}", errno.ECONNREFUSED) from None
+    except (BrokenPipeError, ConnectionResetError):
+        raw = b""
+    head, _, text = raw.decode("utf-8", "replace").partition("\n")
+    if head not in _OUTCOMES:
+        raise TransportError(f"the simulator {name!r} hung up: only its own user and root may steer it", errno.EPERM)
+    return Answer(_OUTCOMES[head], text)
