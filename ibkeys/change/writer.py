@@ -148,13 +148,14 @@ class Writer:
     def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
         """Return the M_Key that a Set on this port needs, judged by PortInfo of its end port.
 
-        A key that the port itself shows is the key (OpenSM does the same). Raises MKeyNeeded when the port hides its
-        key and none is known: the Set would be dropped and count a violation.
+        A key that the port itself shows is the key (OpenSM does the same), a zero too unless the port is at level 1,
+        where it shows zero to those who do not send its key. Raises MKeyNeeded when the port hides its key and none is
+        known: the Set would be dropped and count a violation.
         """
         shown = MKey(end_port_info.m_key)
-        if not shown.is_zero:
+        if not shown.is_zero or end_port_info.m_key_protect_bits != 1:
             return shown
-        if end_port_info.m_key_protect_bits == 1 and port.m_key.is_zero:
+        if port.m_key.is_zero:
             raise MKeyNeeded(
                 f"{port}: the port is at protection level 1 and hides its M_Key, and none is known for it; a Set without it "
                 "would be dropped and counted as a violation: give the key with -y, --keystore or --security-keys"

@@ -285,6 +285,20 @@ def test_accepted_but_not_stored(dual_home: Ibsim, line: str) -> None:
     assert "0123456789abcdef" not in done.stdout + done.stderr
 
 
+def test_a_key_that_was_not_stored_is_not_taken_for_the_ports_own(dual_home: Ibsim) -> None:
+    """The key stays in the key store, but PortInfo at level 0 proves that the port has none."""
+    key = dual_home.folder / "key"
+    key.write_text("0x0123456789abcdef\n")
+    key.chmod(0o600)
+    for _ in range(2):
+        done = dual_home.ibkeys("mkey-set", "-D", "0,1", "--new-m-key", "@key", "--yes")
+        assert (done.returncode, "accepted but not stored" in done.stderr) == (3, True)
+        assert "M_Key: zero -> set" in done.stdout
+    done = dual_home.ibkeys("mkey-set", "-D", "0,1", "--lease", 60, "--dry-run", "-f", "json")
+    changes = json.loads(done.stdout)["ports"][0]["changes"]
+    assert [change["kind"] for change in changes] == ["m_key_lease_period"]
+
+
 @pytest.mark.parametrize("where", [["-D", "0"], ["-D", "0,1", "3"], ["--all"]])
 def test_ibsim_never_counts_so_there_is_nothing_to_clear(dual_home: Ibsim, where: list[str]) -> None:
     """Its counters are always 0, and a counter at 0 is not written: no Set is sent that it could fail to store."""
