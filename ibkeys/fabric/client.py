@@ -30,7 +30,7 @@ _Template = tuple[bytes, int, bytes]
 _NO_DATA: Final = bytes(64)
 # bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
 _GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
-_MOST_TEMPLATES: Final = 1024
+_MOST_TEMPLATES: Final = 4096
 _SUBN_GET: Final = int(Method.GET)
 
 

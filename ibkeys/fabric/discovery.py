@@ -19,7 +19,7 @@ from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing, PortId
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble
-from ibkeys.fabric.scheduler import Request
+from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
@@ -78,18 +78,18 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def read_p_key_table(client: SmpClient, port: Port, requests_node: Hashable, m_key: MKey) -> Task:
-    """Task: read all blocks of a port's P_Key table into ``port.p_key_raw``. Returns None, or the first error.
+def read_p_key_table(client: SmpClient, port: Port, path: tuple[int, ...], m_key: MKey) -> Task:
+    """Task: read all blocks of a port's P_Key table, on the route *path*, into ``port.p_key_raw``.
 
-    The length is `Port.capacity`; capacity 0 sends nothing. Sends ceil(capacity / 32) Gets.
+    Returns None, or the first error. The length is `Port.capacity`; capacity 0 sends nothing.
+    Sends ceil(capacity / 32) Gets.
     """
     capacity = port.capacity
     if capacity is None:
         return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
-    path = port_route(port).path
-    first = p_key_modifier(port, 0)
+    node, first = port.node, p_key_modifier(port, 0)
     blocks: Sequence[Outcome] = yield [
-        client.get_along(path, PKeyTable, first + block, requests_node, m_key)
+        client.get_along(path, PKeyTable, first + block, node, m_key)
         for block in range(-(-capacity // P_KEYS_PER_BLOCK))
     ]
     for outcome in blocks:
@@ -309,8 +309,15 @@ class _Sweep:
         if not node.is_switch:
             self.client.start(self._read_port(node, own))
             return
-        for num in range(node.num_ports + 1):
-            self.client.start(self._read_port(node, node.port(num)))
+        nums = iter(range(node.num_ports + 1))
+        for _ in range(PER_NODE):
+            self.client.start(self._read_ports(node, nums))
+
+    def _read_ports(self, node: Node, nums: Iterator[int]) -> Task:
+        """Task: read the ports *nums* of a switch. As many tasks share *nums* as the switch may have requests in
+        flight: what waits for its turn would only take memory."""
+        for num in nums:
+            yield from self._read_port(node, node.port(num))
 
     def _read_port(self, node: Node, port: Port) -> Task:
         key = port.end_port.m_key
@@ -326,7 +333,7 @@ class _Sweep:
             if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
                 self.client.start(self._probe(port))
         if self.wanted.p_keys:
-            problem = yield from read_p_key_table(self.client, port, node, key)
+            problem = yield from read_p_key_table(self.client, port, path, key)
             if problem is not None:
                 self.fabric.troubles.append(Trouble(port, str(problem)))
         self._ports_read += 1

@@ -29,6 +29,7 @@ class _PKeys(dict[int, PKey]):
 
 
 _p_keys: Final = _PKeys()
+_LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 
 
 class Node:
@@ -37,10 +38,11 @@ class Node:
     Two nodes with one GUID are two objects; ``twin`` counts them from 0.
     """
 
-    __slots__ = ("description", "info", "path", "ports", "switch_info_raw", "twin")
+    __slots__ = ("description", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
 
     def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
         self.info = info
+        self.is_switch = info[2] == NodeType.SWITCH
         self.path = path
         self.twin = twin
         self.description: str | None = None
@@ -61,11 +63,6 @@ class Node:
     def type(self) -> int:
         """NodeType: 1 CA, 2 switch, 3 router."""
         return self.info[2]
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether NodeType is switch."""
-        return self.info[2] == NodeType.SWITCH
 
     @property
     def type_name(self) -> str:
@@ -149,7 +146,7 @@ class Port:
     @property
     def is_linked(self) -> bool:
         """Whether the physical link is up."""
-        return self.info is not None and self.info[33] >> 4 == PortPhysicalState.LINK_UP
+        return self.info is not None and self.info[33] >> 4 == _LINK_UP
 
     @property
     def capacity(self) -> int | None:

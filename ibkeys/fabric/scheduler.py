@@ -235,7 +235,8 @@ class Scheduler:
         tid &= _TID_MASK
         attempts = self._flying if tid in self._flying else self._overdue
         request = attempts.get(tid)
-        if request is None or not _answers(request.mad, mad):
+        if request is None or not (mad[3] & 0x80 and mad[1] == request.mad[1] and mad[16:24] == request.mad[16:24]):
+            # nothing asked with that ID, or not its answer: a request, another class, attribute or modifier
             self.statistics.strays += 1
             return None
         del attempts[tid]
@@ -350,8 +351,3 @@ class Scheduler:
         request.failure = failure
         self._open -= 1
         self.finished.append(request)
-
-
-def _answers(request: bytes, reply: bytes) -> bool:
-    """Whether *reply* can be the answer to *request*: same class, R bit, same attribute and modifier."""
-    return reply[3] >= 0x80 and reply[1] == request[1] and reply[16:24] == request[16:24]
