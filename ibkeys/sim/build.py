@@ -1,7 +1,7 @@
 """From a net file to nodes and ports: the templates, and the state that a subnet manager would leave behind.
 
 The values that a file does not give are those that ibsim answers, so that tools see the same on both, but for what
-ibsim does not model: enforcement capabilities are real here, and the M_Key lease period starts at 0.
+ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period starts at 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CA_PORT: Final = _COMMON.replace(
     subnet_timeout=31,
 )
 _SWITCH_PORT0: Final = _COMMON.replace(
-    capability_mask=0x0000C048,
+    capability_mask=0x0000D048,
     capability_mask2=0x30,
     neighbor_mtu=1,
     mtu_cap=3,
@@ -195,7 +195,7 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
             free += 1
         port.lid = free if free + size - 1 <= MAX_UNICAST_LID else 0
         taken.update(dict.fromkeys(range(free, free + size), port))
-    # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, and nothing answers SMInfo there.
+    # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, nothing answers SMInfo.
     master = next((port.lid for port in taken.values()), 0)
     for port in taken.values():
         port.info[18:20] = master.to_bytes(2)

@@ -16,6 +16,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
 
 if TYPE_CHECKING:
+    from ibkeys.sim.pma import Counters
     from ibkeys.sim.subnet import Subnet
 
 CA_P_KEYS: Final = 64
@@ -61,11 +62,13 @@ class Port:
     """One port. Its attributes are the physical state: what is, not what an SMP may see.
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
-    at which the M_Key lease runs out, None while the timer stands still.
+    at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
+    while that is nothing.
     """
 
     __slots__ = (
         "_p_keys",
+        "counters",
         "first_peer",
         "guid",
         "guids",
@@ -101,6 +104,7 @@ class Port:
         self.first_peer: Port | None = None
         self._p_keys: bytearray | None = None
         self.guids: dict[int, int] | None = None
+        self.counters: Counters | None = None
         self.lease_deadline: float | None = None
         self.last_trap: float | None = None
 

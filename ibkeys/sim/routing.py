@@ -1,10 +1,11 @@
-"""How an SMP finds its way: directed routes port by port, LID routes by the switches' own forwarding tables."""
+"""How a MAD finds its way: directed routes port by port, LID routes by the switches' own forwarding tables."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.mad.const import PortState
 from ibkeys.sim.nodes import NO_ROUTE, Node, Port
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def directed(start: Node, ingress: int, path: bytes, hops: int) -> tuple[Node, i
 
 
 def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
-    """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None."""
+    """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None.
+
+    This is the way of an SMP, which passes every link that is at least Initialize.
+    """
     node, ingress = port.node, port.number
     if not node.is_switch:
         if port.covers(lid):
@@ -62,6 +66,45 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
             return None
         node, ingress = peer.node, peer.number
     return None
+
+
+def hops(port: Port, lid: int) -> tuple[list[tuple[Port, Port]], Port | None]:
+    """Follow *lid* from *port* as a packet that is no SMP. Returns the links (egress, ingress) and the end port.
+
+    Such a packet passes a link only when the port that sends is Active and the one that receives Armed or Active
+    (IBA 7.2.7). The end port is None where the packet is lost; the links are those it got over.
+    """
+    passed: list[tuple[Port, Port]] = []
+    if port.covers(lid):
+        return passed, port
+    out = port
+    if port.node.is_switch:
+        next_out = _egress(port.node, lid)
+        if next_out is None:
+            return passed, None
+        out = next_out
+    while len(passed) < MAX_LID_HOPS:
+        peer = out.peer
+        if peer is None or out.state < PortState.ACTIVE or peer.state < PortState.ARMED:
+            return passed, None
+        passed.append((out, peer))
+        node = peer.node
+        end = node.ports[0] if node.is_switch else peer
+        if end.covers(lid):
+            return passed, end
+        next_out = _egress(node, lid) if node.is_switch else None
+        if next_out is None:
+            return passed, None
+        out = next_out
+    return passed, None
+
+
+def _egress(switch: Node, lid: int) -> Port | None:
+    table = forwarding_table(switch)
+    egress = table[lid] if lid < len(table) else NO_ROUTE
+    if not 0 < egress <= switch.num_ports or switch.silent == FORWARDS_NOTHING:
+        return None
+    return switch.ports[egress]
 
 
 def forwarding_table(node: Node) -> bytearray:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.sim.nodes import Node, Port, SubnetManager
+from ibkeys.sim.pma import Counters
 
 if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
@@ -52,6 +53,8 @@ def _dump_port(port: Port) -> dict[str, Any]:
         record["guids"] = {str(index): guid for index, guid in port.guids.items()}
     if port.lease_deadline is not None:
         record["lease_deadline"] = port.lease_deadline
+    if port.counters is not None:
+        record["counters"] = [port.counters.basic.hex(), port.counters.extended.hex()]
     if port.peer is not port.first_peer:
         record["peer"] = None if port.peer is None else [port.peer.node.index, port.peer.number]
     return record
@@ -67,6 +70,12 @@ def _load_port(subnet: Subnet, record: dict[str, Any]) -> None:
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
     port.guids = {int(index): int(guid) for index, guid in record["guids"].items()} if "guids" in record else None
     port.lease_deadline = float(record["lease_deadline"]) if "lease_deadline" in record else None
+    if "counters" in record:
+        basic, extended = (bytes.fromhex(counted) for counted in record["counters"])
+        fresh = Counters()
+        if (len(basic), len(extended)) != (len(fresh.basic), len(fresh.extended)):
+            raise ValueError("counters of another size")
+        port.counters = Counters(basic, extended)
     if "peer" in record:
         far_end = record["peer"]
         port.peer = None if far_end is None else subnet.nodes[far_end[0]].ports[far_end[1]]
@@ -78,6 +87,7 @@ def _dump_node(node: Node) -> dict[str, Any]:
         "at": node.index,
         "silent": node.silent,
         "caps": [node.partition_capacity, node.enforcement_capacity],
+        "description": node.description_bytes.hex(),
     }
     if node.switch_info is not None:
         record["switch_info"] = node.switch_info.hex()
@@ -94,6 +104,8 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
     node = subnet.nodes[record["at"]]
     node.silent = int(record["silent"])
     node.partition_capacity, node.enforcement_capacity = (int(value) for value in record["caps"])
+    if "description" in record:
+        node.description_bytes = bytes.fromhex(record["description"])[:64]
     if node.switch_info is not None:
         node.switch_info[:] = bytes.fromhex(record["switch_info"]).ljust(64, b"\0")[:64]
         if "routes" in record:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from ibkeys.errors import AddressError, UsageError
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, MgmtClass, PortState, SMState
+from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, PortState, SMState
 from ibkeys.mad.notice import Notice
-from ibkeys.sim import links, routing, sma, state, traps
+from ibkeys.sim import links, packets, pma, power, routing, sma, state, traps
 from ibkeys.sim.build import Links, PortGuids, build
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.netfile import parse_net_file, parse_net_text
@@ -24,9 +24,12 @@ from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
 LATENCY: Final = 0.0
 """Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
 MAX_EVENTS: Final = 20_000
-_IS_SM: Final = 1 << 1
+_IS_SM: Final = int(CapabilityMask.IS_SM)
+_IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
+_IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
 _LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
+_PERFORMANCE: Final = int(MgmtClass.PERF_MGMT)
 _PERMISSIVE: Final = b"\xff\xff"
 
 
@@ -55,7 +58,7 @@ class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
     ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
-    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer.
+    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -72,7 +75,9 @@ class Subnet:
         self._now = 0.0
         self._clock: Callable[[], float] | None = None
         self._receivers: dict[Port, list[Receiver]] = {}
+        self.unplugged: dict[Port, Port] = {}
         self._trap_number = 0
+        self._repeats = traps.Repeats()
         self.nodes: list[Node] = build(self, file, port_guids, links)
         self._first_lids: list[tuple[Port, int, int]] = [
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
@@ -170,7 +175,7 @@ class Subnet:
         """
         found = self.node(node)
         if found.sm is not None:
-            self._set_is_sm(found.sm.port, False)
+            self.set_is_sm(found.sm.port, False)
             found.sm = None
         self.touched_nodes.add(found)
         if state is None:
@@ -181,20 +186,45 @@ class Subnet:
         if not home.is_end_port:
             raise UsageError(f"{home} is no end port: no SM runs there")
         found.sm = SubnetManager(home, state, priority, sm_key)
-        self._set_is_sm(home, True)
+        self.set_is_sm(home, True)
         if state == SMState.MASTER:
             for other in self.nodes:
                 for end in other.end_ports:
                     end.info[SM_LID] = home.lid.to_bytes(2)
                     self.touched_ports.add(end)
 
-    def _set_is_sm(self, port: Port, on: bool) -> None:
-        mask = port.capability_mask & ~_IS_SM | (_IS_SM if on else 0)
+    def set_is_sm(self, port: Port, on: bool) -> None:
+        """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
+        self.set_capability(port, _IS_SM, on)
+
+    def set_capability(self, port: Port, bits: int, on: bool) -> None:
+        """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 says so."""
+        mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.info[CAPABILITY_MASK] = mask.to_bytes(4)
             self.touched_ports.add(port)
-            if mask & 1 << 22:
+            if mask & _IS_CAPABILITY_MASK_NOTICE_SUPPORTED:
                 self.send_trap(port, traps.capability_change(port))
+
+    def set_description(self, node: Node | str | int, text: str) -> None:
+        """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
+        found, raw = self.node(node), text.encode("utf-8", "replace")
+        if len(raw) > 64:
+            raise UsageError(f"a NodeDescription of {len(raw)} bytes; 64 is the most")
+        found.description_bytes = raw
+        self.record("description", found.ports[0])
+        self.touched_nodes.add(found)
+        for port in found.end_ports:
+            if port.capability_mask & (_IS_CAPABILITY_MASK_NOTICE_SUPPORTED | _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED):
+                self.send_trap(port, traps.description_change(port))
+
+    def reset(self, node: Node | str | int) -> None:
+        """Switch a node off and on: what is volatile returns to its state of power-up (see `ibkeys.sim.power`)."""
+        power.reset(self.node(node))
+
+    def packet(self, packet: traps.Packet, expected_q_key: int | None = None) -> str:
+        """Let a data packet go its way and return in words what became of it (see `ibkeys.sim.packets`)."""
+        return packets.carry(self, packet, expected_q_key)
 
     def attach_port(self, node: Node | str | int) -> Port:
         """Return the port that a program on *node* uses unless told: port 0 of a switch, else the first with a link."""
@@ -212,7 +242,11 @@ class Subnet:
 
     def unplug(self, node: Node | str | int, number: int) -> Port | None:
         """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
-        return links.disconnect(self._external(node, number))
+        port = self._external(node, number)
+        peer = links.disconnect(port)
+        if peer is not None:
+            self.unplugged[port], self.unplugged[peer] = peer, port
+        return peer
 
     def plug(self, node: Node | str | int, number: int, peer: Node | str | int, peer_number: int) -> None:
         """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
@@ -263,12 +297,14 @@ class Subnet:
         mgmt_class = mad[1]
         if mgmt_class == _DIRECTED:
             return self._directed(mad, origin, dlid)
+        if mgmt_class != _LID_ROUTED:
+            return self._gmp(mad, origin, dlid)
         arrived = routing.by_lid(origin, dlid)
         if arrived is None:
             self.last_drop = "no route"
             return []
         node, ingress = arrived
-        if mgmt_class != _LID_ROUTED or mad[3] & 0x80:
+        if mad[3] & 0x80:
             return self._hand_over(mad, node, ingress, origin.lid)
         slid = node.ports[0 if node.is_switch else ingress].lid
         answer = self._ask(mad, node, ingress, origin.lid)
@@ -281,6 +317,27 @@ class Subnet:
         status, data = answer
         head = mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64]
         return self._reply(head + data + mad[128:], mad, node, slid)
+
+    def _gmp(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+        """A MAD to QP1: the PMA answers its class, all else goes to the program attached there (IBA 13.5)."""
+        _, end = routing.hops(origin, dlid)
+        if end is None:
+            self.last_drop = "no route"
+            return []
+        node = end.node
+        if mad[1] != _PERFORMANCE or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
+            return self._hand_over(mad, node, end.number, origin.lid)
+        if node.silent:
+            self.last_drop = "silent"
+            return []
+        if self.faults.active and self.faults.loses("request", node, mad):
+            self.last_drop = "fault"
+            return []
+        if routing.hops(end, origin.lid)[1] is not origin:
+            self.last_drop = "no route back"
+            return []
+        status, data = pma.answer(node, mad)
+        return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
 
     def _directed(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
         hops = mad[7]
@@ -341,6 +398,8 @@ class Subnet:
         method = mad[3]
         answer = sma.answer(node, ingress, mad)
         if answer is None:
+            if method == 7 and self.last_drop == "not answered":
+                self._repressed(node.ports[0 if node.is_switch else ingress], mad)
             if self._receivers and self.last_drop in ("not answered", "no SM") and method != 7:
                 self._hand_over(mad, node, ingress, slid)
             return None
@@ -379,6 +438,12 @@ class Subnet:
             port.last_trap = self.now
             self.send_trap(port, traps.bad_m_key(port, mad))
 
+    def security_trap(self, port: Port, notice: Notice) -> None:
+        """Send trap 257, 258 or 259 from the end port *port*, as far as the spacing of traps allows."""
+        if traps.may_send(port, notice.trap_number, self.now):
+            port.last_trap = self.now
+            self.send_trap(port, notice)
+
     def link_changed(self, port: Port, kind: str) -> None:
         """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
         self.record(kind, port)
@@ -389,15 +454,47 @@ class Subnet:
             self.send_trap(node.ports[0], traps.link_state_change(node.ports[0]))
 
     def send_trap(self, port: Port, notice: Notice) -> None:
-        """Send *notice* from *port* to its MasterSMLID. Whoever is attached there receives it; nobody repeats it."""
+        """Send *notice* from *port* to its MasterSMLID. Whoever is attached there receives it.
+
+        `run_timers` sends it again until a TrapRepress comes.
+        """
         if port.state != PortState.ACTIVE:
             return
         self._trap_number += 1
         self.record("trap", port, number=notice.trap_number, to=port.sm_lid)
         if port.sm_lid and self._receivers:
-            arrived = routing.by_lid(port, port.sm_lid)
-            if arrived is not None:
-                self._hand_over(traps.as_mad(notice, self._trap_number), *arrived, port.lid)
+            mad = traps.as_mad(notice, self._trap_number)
+            self._repeats.add(port, notice.trap_number, mad, self.now)
+            self._carry_trap(port, mad)
+
+    def _carry_trap(self, port: Port, mad: bytes) -> None:
+        faults = self.faults
+        if faults.drop and faults.random.random() < faults.drop:
+            return
+        arrived = routing.by_lid(port, port.sm_lid)
+        if arrived is not None:
+            dropped, self.last_drop = self.last_drop, ""
+            self._hand_over(mad, *arrived, port.lid)
+            self.last_drop = dropped
+
+    def _repressed(self, port: Port, mad: bytes) -> None:
+        """A TrapRepress has passed the M_Key check of *port*: what it answers is not repeated (IBA 13.4.9)."""
+        if self._repeats.repress(port, mad):
+            self.record("trap-repressed", port, number=mad[68] << 8 | mad[69])
+
+    def forget_traps(self, port: Port) -> None:
+        """Let *port* repeat nothing any more, as after a reset."""
+        self._repeats.forget(port)
+
+    def next_timer(self) -> float | None:
+        """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
+        return self._repeats.next_time()
+
+    def run_timers(self) -> None:
+        """Do what is due: repeat traps. Whoever serves the subnet in real time calls it; nobody has to."""
+        for port, mad in self._repeats.due(self.now):
+            self.record("trap-repeated", port, number=mad[68] << 8 | mad[69], to=port.sm_lid)
+            self._carry_trap(port, mad)
 
     # State that lasts
 

@@ -1,0 +1,106 @@
+"""Attributes of the performance management class (IBA 16.1): PortCounters and PortCountersExtended.
+
+They lie at byte 64 of a GMP of class 0x04; `ibkeys.mad.attributes.ClassPortInfo` lies there too. Offsets and widths are
+those of libibmad's field table; the bits of CounterSelect are those of the Linux kernel's ib_pma.h and of perfquery's
+reset mask. AttributeModifier: 0.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from ibkeys.mad.fields import Layout, field
+
+DATA_OFFSET: Final = 64
+CLASS_PORT_INFO: Final = 0x0001
+PORT_COUNTERS: Final = 0x0012
+PORT_COUNTERS_EXTENDED: Final = 0x001D
+
+ALL_PORT_SELECT: Final = 1 << 8
+EXTENDED_WIDTH: Final = 1 << 9
+XMIT_WAIT: Final = 1 << 12
+"""Bits of ClassPortInfo.CapabilityMask in this class (IBA 16.1.3.1)."""
+
+
+class PortCounters(Layout):
+    """PortCounters (IBA 16.1.3.5). A counter sticks at its largest value until a Set that selects it clears it."""
+
+    __slots__ = ()
+    size = 44
+    name: ClassVar[str] = "PortCounters"
+    #                             name           byte width
+    port_select = field("PortSelect", 1, 8)
+    counter_select = field("CounterSelect", 2, 16)
+    symbol_error_counter = field("SymbolErrorCounter", 4, 16)
+    link_error_recovery_counter = field("LinkErrorRecoveryCounter", 6, 8)
+    link_downed_counter = field("LinkDownedCounter", 7, 8)
+    port_rcv_errors = field("PortRcvErrors", 8, 16)
+    port_rcv_remote_physical_errors = field("PortRcvRemotePhysicalErrors", 10, 16)
+    port_rcv_switch_relay_errors = field("PortRcvSwitchRelayErrors", 12, 16)
+    port_xmit_discards = field("PortXmitDiscards", 14, 16)
+    port_xmit_constraint_errors = field("PortXmitConstraintErrors", 16, 8)
+    port_rcv_constraint_errors = field("PortRcvConstraintErrors", 17, 8)
+    counter_select2 = field("CounterSelect2", 18, 8)
+    local_link_integrity_errors = field("LocalLinkIntegrityErrors", 19, 4)
+    excessive_buffer_overrun_errors = field("ExcessiveBufferOverrunErrors", 19, 4, bit=4)
+    qp1_dropped = field("QP1Dropped", 20, 16)
+    vl15_dropped = field("VL15Dropped", 22, 16)
+    port_xmit_data = field("PortXmitData", 24, 32)
+    port_rcv_data = field("PortRcvData", 28, 32)
+    port_xmit_pkts = field("PortXmitPkts", 32, 32)
+    port_rcv_pkts = field("PortRcvPkts", 36, 32)
+    port_xmit_wait = field("PortXmitWait", 40, 32)
+
+
+class PortCountersExtended(Layout):
+    """PortCountersExtended (IBA 16.1.4.11): data and packets in 64 bits. Data counts words of four octets."""
+
+    __slots__ = ()
+    size = 72
+    name: ClassVar[str] = "PortCountersExtended"
+    #                             name           byte width
+    port_select = field("PortSelect", 1, 8)
+    counter_select = field("CounterSelect", 2, 16)
+    port_xmit_data = field("PortXmitData", 8, 64)
+    port_rcv_data = field("PortRcvData", 16, 64)
+    port_xmit_pkts = field("PortXmitPkts", 24, 64)
+    port_rcv_pkts = field("PortRcvPkts", 32, 64)
+    port_unicast_xmit_pkts = field("PortUnicastXmitPkts", 40, 64)
+    port_unicast_rcv_pkts = field("PortUnicastRcvPkts", 48, 64)
+    port_multicast_xmit_pkts = field("PortMulticastXmitPkts", 56, 64)
+    port_multicast_rcv_pkts = field("PortMulticastRcvPkts", 64, 64)
+
+
+SELECTED: Final = (
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_pkts",
+    "port_rcv_pkts",
+    "port_xmit_wait",
+    "qp1_dropped",
+)
+"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 goes on at number 16."""
+
+SELECTED_EXTENDED: Final = (
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_pkts",
+    "port_rcv_pkts",
+    "port_unicast_xmit_pkts",
+    "port_unicast_rcv_pkts",
+    "port_multicast_xmit_pkts",
+    "port_multicast_rcv_pkts",
+)
+"""The same for PortCountersExtended."""

@@ -1,0 +1,83 @@
+"""What becomes of a data packet: the switches' partition enforcement on its way, the receiver's P_Key and Q_Key rules.
+
+IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
+with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table; the receiver checks
+against the table of its end port, then the Q_Key. A drop is counted where it happens, and that port (or its switch)
+sends a trap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.keys.pkey import match_in_table
+from ibkeys.mad.const import CapabilityMask
+from ibkeys.sim import pma, routing, traps
+from ibkeys.sim.nodes import Port
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+WORDS: Final = 72
+"""The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""
+_INBOUND: Final = 0x08
+_OUTBOUND: Final = 0x04
+
+
+def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = None) -> str:
+    """Let *packet* go its way, move the counters, send the traps; returns in words what became of it.
+
+    Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
+    """
+    source, destination = packet.source, packet.destination
+    passed, end = routing.hops(source, destination.lid)
+    what = f"packet from {source} to {destination} with P_Key 0x{packet.p_key:04x}"
+    for egress, ingress in passed:
+        if egress.node.is_switch and egress.info[43] & _OUTBOUND and not allows(egress, packet.p_key):
+            _constraint(subnet, egress, packet, "port_xmit_constraint_errors")
+            return f"{what}: dropped by outbound enforcement at {egress}"
+        _count_sent(egress)
+        _count_received(ingress)
+        if ingress.node.is_switch and ingress.info[43] & _INBOUND and not allows(ingress, packet.p_key):
+            _constraint(subnet, ingress, packet, "port_rcv_constraint_errors")
+            return f"{what}: dropped by inbound enforcement at {ingress}"
+    if end is not destination:
+        last = passed[-1][1] if passed else source
+        subnet.record("packet-lost", last)
+        return f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active"
+    if not allows(end, packet.p_key):
+        end.p_key_violations = min(end.p_key_violations + 1, 0xFFFF)
+        subnet.record("p-key-violation", end, p_key=packet.p_key, source=str(source))
+        subnet.security_trap(end, traps.bad_p_key(end, packet))
+        return f"{what}: dropped at {end}: no entry of its P_Key table matches"
+    if expected_q_key is not None and packet.q_key != expected_q_key:
+        end.q_key_violations = min(end.q_key_violations + 1, 0xFFFF)
+        subnet.record("q-key-violation", end, q_key=packet.q_key, source=str(source))
+        subnet.security_trap(end, traps.bad_q_key(end, packet))
+        return f"{what}: dropped at {end}: Q_Key 0x{packet.q_key or 0:08x}, its QP has 0x{expected_q_key:08x}"
+    subnet.record("packet", end, p_key=packet.p_key, source=str(source))
+    return f"{what}: received"
+
+
+def allows(port: Port, p_key: int) -> bool:
+    """Whether an entry of the port's P_Key table matches: equal bases, not 0, and one of the two full (IBA 10.9.3)."""
+    return match_in_table(p_key, port.p_keys) is not None
+
+
+def _constraint(subnet: Subnet, port: Port, packet: traps.Packet, counter: str) -> None:
+    pma.count(port, counter)
+    subnet.record("constraint-error", port, counter=counter, p_key=packet.p_key, source=str(packet.source))
+    if port.guard.capability_mask & CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED:
+        subnet.security_trap(port.guard, traps.bad_p_key_at_switch(port, packet))
+
+
+def _count_sent(port: Port) -> None:
+    pma.count(port, "port_xmit_pkts")
+    pma.count(port, "port_unicast_xmit_pkts")
+    pma.count(port, "port_xmit_data", WORDS)
+
+
+def _count_received(port: Port) -> None:
+    pma.count(port, "port_rcv_pkts")
+    pma.count(port, "port_unicast_rcv_pkts")
+    pma.count(port, "port_rcv_data", WORDS)

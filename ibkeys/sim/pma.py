@@ -1,0 +1,119 @@
+"""The performance management agent of every node (IBA 16.1): PortCounters, PortCountersExtended, ClassPortInfo.
+
+No M_Key guards it (M_Keys are for SMPs), and here no P_Key does: a GMP is accepted whatever the tables say, where a
+real port compares it with its P_Key table (the sender's P_Key is not part of what ibsim's protocol carries).
+MADs themselves are not counted as traffic, only the packets of ``packet`` events; what goes wrong is counted always.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.mad.attributes import ClassPortInfo
+from ibkeys.mad.const import MadStatus, Method
+from ibkeys.mad.fields import Layout
+from ibkeys.mad.performance import (
+    CLASS_PORT_INFO,
+    DATA_OFFSET,
+    EXTENDED_WIDTH,
+    PORT_COUNTERS,
+    PORT_COUNTERS_EXTENDED,
+    SELECTED,
+    SELECTED_EXTENDED,
+    XMIT_WAIT,
+    PortCounters,
+    PortCountersExtended,
+)
+from ibkeys.sim.nodes import Node, Port
+
+DATA_SIZE: Final = 192
+ALL_PORTS: Final = 0xFF
+_NOTHING: Final = bytes(DATA_SIZE)
+# The capabilities that ibsim shows. RespTimeValue 18 is a second.
+_CLASS_PORT_INFO: Final = ClassPortInfo.new(
+    base_version=1, class_version=1, capability_mask=EXTENDED_WIDTH | XMIT_WAIT, resp_time_value=18
+).raw.ljust(DATA_SIZE, b"\0")
+
+Answer = tuple[int, bytes]
+
+
+class Counters:
+    """The counters of one port. They come into being with the first event that counts."""
+
+    __slots__ = ("basic", "extended")
+
+    def __init__(self, basic: bytes = bytes(PortCounters.size), extended: bytes = bytes(PortCountersExtended.size)):
+        self.basic, self.extended = bytearray(basic), bytearray(extended)
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count; a counter sticks at its largest value."""
+        _add(self.basic, PortCounters, name, count)
+        _add(self.extended, PortCountersExtended, name, count)
+
+
+def _add(buffer: bytearray, layout: type[Layout], name: str, count: int) -> None:
+    row = layout.rows.get(name)
+    if row is not None:
+        row.patch(buffer, min(row.decode(bytes(buffer)) + count, row.max))
+
+
+def count(port: Port, name: str, number: int = 1) -> None:
+    """Add to a counter of *port*, by its name in `PortCounters` or `PortCountersExtended`."""
+    if port.counters is None:
+        port.counters = Counters()
+    port.counters.add(name, number)
+    port.node.subnet.touched_ports.add(port)
+
+
+def read(port: Port, name: str) -> int:
+    """Return one counter as PortCounters shows it."""
+    return int(PortCounters.rows[name].decode(bytes(port.counters.basic))) if port.counters is not None else 0
+
+
+def answer(node: Node, mad: bytes) -> Answer:
+    """Return status and the 192 data bytes that the agent of *node* answers to a Get or Set, or what else it says."""
+    attribute, method = mad[16] << 8 | mad[17], mad[3]
+    data = mad[DATA_OFFSET:]
+    if mad[2] != 1:
+        return MadStatus.BAD_VERSION, data
+    if method not in (Method.GET, Method.SET):
+        return MadStatus.METHOD_NOT_SUPPORTED, data
+    if attribute == CLASS_PORT_INFO and method == Method.GET:
+        return MadStatus.OK, _CLASS_PORT_INFO
+    if attribute not in (PORT_COUNTERS, PORT_COUNTERS_EXTENDED):
+        return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, data
+    number = data[1]
+    if mad[20:24] != b"\0\0\0\0" or not (0 if node.is_switch else 1) <= number <= node.num_ports:
+        return MadStatus.INVALID_FIELD, _NOTHING  # AllPortSelect (255) is not offered, as on ibsim
+    port = node.ports[number]
+    extended = attribute == PORT_COUNTERS_EXTENDED
+    if method == Method.SET:
+        _clear(port, data, extended)
+    return MadStatus.OK, _shown(port, extended)
+
+
+def _clear(port: Port, data: bytes, extended: bool) -> None:
+    """Clear the counters that CounterSelect names; the values in the Set are not read (as in the Linux qib PMA)."""
+    counters = port.counters
+    if counters is None:
+        return
+    select = data[2] << 8 | data[3]
+    if extended:
+        layout, names, buffer = PortCountersExtended, SELECTED_EXTENDED, counters.extended
+    else:
+        layout, names, buffer = PortCounters, SELECTED, counters.basic  # type: ignore[assignment]
+        select |= data[18] << 16
+    for bit, name in enumerate(names):
+        if select >> bit & 1:
+            layout.rows[name].patch(buffer, 0)
+    port.node.subnet.touched_ports.add(port)
+    port.node.subnet.changes += 1
+
+
+def _shown(port: Port, extended: bool) -> bytes:
+    if port.counters is None:
+        shown = bytearray(DATA_SIZE)
+    else:
+        shown = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
+    shown[1] = port.number
+    return bytes(shown)
