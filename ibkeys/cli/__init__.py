@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "counters-clear": Entry("counters", "Clear the violation counters."),
     "discover": Entry("discover", "Show nodes, ports and links of the whole subnet."),
     "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
+    "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
     "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),
     "completion": Entry("completion", "Print the completion script of a shell."),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.sim.server import Seen, Server
-    from ibkeys.sim.subnet import Subnet
+    from ibkeys.sim.steering import Script
 
 _LOOPBACK: Final = "127.0.0.1"
+_BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\])?$", re.DOTALL)
 
 _socket: Final = click.option(
     "--socket",
@@ -64,7 +65,7 @@ def sim() -> None:
 )
 @click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Where programs attach that do not set SIM_HOST.")
 @click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep what changes in this file.")
-@click.option("--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="Lines for 'sim ctl' to execute from the start.")
+@click.option("--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="Events: lines as of 'sim ctl', with times.")
 @click.option("-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets.")
 @click.option(
     "-l",
@@ -111,7 +112,7 @@ def serve(
     ).load()
     where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
-    lines = _script(script) if script else []
+    events = _script(script) if script else None
     failures: list[Exception] = []
     with ExitStack() as stack:
         keeper = StateFile(state, subnet) if state else None
@@ -126,17 +127,17 @@ def serve(
                 name,
                 listen=where,
                 home=home,
-                execute=_execute,
                 watch=(lambda seen: _ending(server, failures, lambda: _all(watchers, seen))) if watchers else None,
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
-                tell=lambda line: exits.warn(line, "sim"),
+                tell=_say,
+                chat=_say if verbose else None,
             )
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.signal(number, lambda *_: server.stop())
             stack.callback(signal.signal, number, before)
-        if script:
-            _run_script(server, script, lines)
+        if script and events is not None:
+            _play(server, events, script)
         for line in _welcome(server, file or "the demo fabric", where):
             write(exits.clean(line))
         exits.flush_stdout()
@@ -159,7 +160,7 @@ def ctl(name: str, words: tuple[str, ...]) -> int:
     from ibkeys.sim.ibsim_protocol import check_name
     from ibkeys.sim.steer_socket import ask
 
-    line = words[0] if len(words) == 1 else " ".join(map(quote, words))
+    line = _line_of(words)
     if "\n" in line:
         raise UsageError("a command is one line")
     outcome, text = ask(check_name(name), line)
@@ -172,10 +173,11 @@ def ctl(name: str, words: tuple[str, ...]) -> int:
     return exits.DONE
 
 
-def _execute(subnet: Subnet, line: str) -> str:
-    from ibkeys.sim.steering import execute
-
-    return execute(subnet, line)
+def _line_of(words: tuple[str, ...]) -> str:
+    """Return the line that the shell's words make: one that holds blanks gets double quotes around the node."""
+    if len(words) == 1:
+        return words[0]
+    return " ".join(_BLANKS.sub(r'"\1"\2', word) if '"' not in word else word for word in words)
 
 
 def _listening_at(text: str | None) -> tuple[str, int]:
@@ -193,41 +195,24 @@ def _listening_at(text: str | None) -> tuple[str, int]:
         raise UsageError(f"--listen {text}: {address!r} is no address of this host") from None
 
 
-def _script(path: str) -> list[str]:
+def _say(line: str) -> None:
+    exits.warn(line, "sim")
+
+
+def _script(path: str) -> Script:
+    from ibkeys.sim.steering import Script
+
     try:
-        return Path(path).read_text(errors="replace").splitlines()
+        return Script.parse(Path(path).read_text(errors="replace"), path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
-def _run_script(server: Server, path: str, lines: list[str], number: int = 0) -> None:
-    """Execute *lines* from line *number* on, up to a ``wait SECONDS``; what is left follows after that time."""
-    started = number > 0
-    while number < len(lines):
-        line = lines[number].strip()
-        number += 1
-        word, _, rest = line.partition(" ")
-        if word == "wait":
-            try:
-                server.at(min(max(float(rest), 0.0), 1e9), partial(_run_script, server, path, lines, number))
-            except ValueError:
-                _complain(f"{path}:{number}: wait needs a number of seconds", started)
-                continue
-            return
-        if line and not line.startswith("#"):
-            outcome, text = server.steer(line)
-            if outcome != "ok":
-                _complain(f"{path}:{number}: {text}", started)
-            else:
-                for each in text.splitlines():
-                    exits.warn(f"{line}: {each}", "sim")
-
-
-def _complain(text: str, started: bool) -> None:
-    """Refuse to start with a script that is wrong; a mistake that shows later must not end what runs."""
-    if not started:
-        raise UsageError(text)
-    exits.warn(text)
+def _play(server: Server, script: Script, path: str) -> None:
+    try:
+        server.play(script)
+    except UsageError as error:
+        raise UsageError(f"{path}, {error}") from None
 
 
 def _ending(server: Server, failures: list[Exception], work: Callable[[], object]) -> None:

@@ -22,12 +22,13 @@ from typing import Final, NamedTuple, Self
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
 from ibkeys.sim import clients as attached
+from ibkeys.sim import extended_port_info, steer_socket
 from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim import steer_socket, traps
 from ibkeys.sim.clients import Address, Client, Clients
 from ibkeys.sim.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.nodes import KEY, Node, Port
 from ibkeys.sim.steer_socket import Answer, Connection
+from ibkeys.sim.steering import Script, execute
 from ibkeys.sim.subnet import Delivery, Subnet
 
 BATCH: Final = 64
@@ -36,8 +37,6 @@ TICK: Final = 1.0
 """Seconds between two looks for clients that died and for changes to save."""
 _IN: Final = select.EPOLLIN
 _OUT: Final = select.EPOLLOUT
-_IS_SM: Final = 1 << 1
-_HAS_CAPABILITY_TRAP: Final = 1 << 22
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _LENGTH: Final = MAD_SIZE.to_bytes(8)
@@ -50,7 +49,12 @@ _LID_AT: Final = 0 if sys.byteorder == "little" else 2
 _DEAD: Final = frozenset({errno.ECONNREFUSED, errno.ENOTCONN, errno.ECONNRESET, errno.EPIPE, errno.ENOENT})
 _WRITTEN_WRONG: Final = (AddressError, UsageError, EncodeError, FileFormatError)
 
-Execute = Callable[[Subnet, str], str]
+_HELP: Final = """
+
+Of the server:
+clients                           who is attached
+counts                            packets, and what became of them
+"""
 
 
 class Seen(NamedTuple):
@@ -69,8 +73,8 @@ class Server:
     """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
 
     Programs that name no node attach to *home*, by default the first one.
-    *execute* does what a steering line says; *watch* sees every MAD; *save* is called after changes, at most once a
-    second; *tell* gets a line about clients that come and go, and about what went wrong. Raises TransportError.
+    *watch* sees every MAD; *save* is called once a second; *tell* gets a line about whatever went wrong and about the
+    script, *chat* about clients that come and go. Raises TransportError.
     """
 
     def __init__(
@@ -80,20 +84,22 @@ class Server:
         *,
         listen: tuple[str, int] | None = None,
         home: Node | None = None,
-        execute: Execute | None = None,
         watch: Callable[[Seen], None] | None = None,
         save: Callable[[], None] | None = None,
         tell: Callable[[str], None] | None = None,
+        chat: Callable[[str], None] | None = None,
     ) -> None:
         self.subnet = subnet
         self.name = protocol.check_name(name)
         self.home = home or subnet.nodes[0]
         self.clients = Clients(name, listen)
         self.counts: Counter[str] = Counter()
-        self._execute = execute
+        self._script = Script()
+        self._script_start = 0.0
         self._watch = watch
         self._save = save
         self._tell = tell or (lambda line: None)
+        self._chat = chat or (lambda line: None)
         self._later: list[tuple[float, int, Callable[[], object]]] = []
         self._sequence = 0
         self._stopping = False
@@ -104,6 +110,7 @@ class Server:
         self._leaving: list[Client] = []
         self._current: tuple[Client, bytes, bytes, bytes] | None = None
         self._forwarded = False
+        extended_port_info.install()
         self._control = attached.bind(name, listen)
         try:
             self._steer = steer_socket.bind(name)
@@ -131,6 +138,11 @@ class Server:
             if self._later:
                 self._run_due(now)
                 wait = min(wait, max(0.0, self._later[0][0] - now)) if self._later else wait
+            if self._script.next_time is not None:
+                wait = min(wait, self._play_on())
+            timer = self.subnet.next_timer()
+            if timer is not None:
+                wait = min(wait, max(0.0, self._run_timers(timer)))
             for fd, events in self._epoll.poll(wait):
                 try:
                     self._event(fd, events)
@@ -205,6 +217,16 @@ class Server:
                 heapq.heappop(self._later)[2]()
             except Exception as error:
                 self._bug(error)
+
+    def _run_timers(self, due: float) -> float:
+        """Do what the subnet does by itself; returns the seconds until there is more to do."""
+        if due <= self.subnet.now:
+            try:
+                self.subnet.run_timers()
+            except Exception as error:
+                self._bug(error)
+        timer = self.subnet.next_timer()
+        return TICK if timer is None else timer - self.subnet.now
 
     def _tick(self) -> None:
         try:
@@ -290,7 +312,7 @@ class Server:
             self._detach[port] = self.subnet.attach(port, lambda delivery: self._arrived(port, delivery))
         if info.is_sm:
             self._set_is_sm(client, True)
-        self._tell(f"{client} attached")
+        self._chat(f"{client} attached")
         return protocol.client_info(client.slot, info.is_sm, node.node_id)
 
     def _sms_on(self, node: Node) -> list[Client]:
@@ -331,14 +353,10 @@ class Server:
     def _set_is_sm(self, client: Client, on: bool) -> None:
         client.is_sm = on
         port = client.port
-        mask = port.capability_mask & ~_IS_SM
-        if any(other.is_sm for other in self.clients.at(port)) or (port.node.sm and port.node.sm.port is port):
-            mask |= _IS_SM
-        if mask != port.capability_mask:
-            port.capability_mask = mask
-            self.subnet.record("sm-attached" if on else "sm-left", port)
-            if mask & _HAS_CAPABILITY_TRAP:
-                self.subnet.send_trap(port, traps.capability_change(port))
+        own = port.node.sm  # one that the subnet plays itself
+        self.subnet.set_is_sm(
+            port, any(other.is_sm for other in self.clients.at(port)) or (own is not None and own.port is port)
+        )
 
     # Clients that leave
 
@@ -365,7 +383,7 @@ class Server:
                 self._set_is_sm(client, False)
             if not self.clients.at(client.port):
                 self._detach.pop(client.port)()
-            self._tell(f"{client} left")
+            self._chat(f"{client} left")
 
     # Packets
 
@@ -509,10 +527,8 @@ class Server:
             return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self.clients))
         if word == "counts":
             return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts.items())))
-        if self._execute is None:
-            return Answer("usage", f"unknown command {word[:80]!r}; there are clients and counts")
         try:
-            text = self._execute(self.subnet, line)
+            text = execute(self.subnet, line)
         except _WRITTEN_WRONG as error:
             return Answer("usage", str(error))
         except IbkeysError as error:
@@ -522,7 +538,24 @@ class Server:
             return Answer("error", f"internal error ({type(error).__name__})")
         # Where the line moved the virtual time ahead, real time goes on from there.
         self._ahead += max(0.0, self.subnet.now - (self._ahead + time.monotonic()))
-        return Answer("ok", text)
+        return Answer("ok", text + _HELP.rstrip() if word == "help" else text)
+
+    def play(self, script: Script) -> None:
+        """Execute *script*: what is due at once now, the rest in the loop. Raises UsageError for a line of now."""
+        self._script, self._script_start = script, self.subnet.now
+        for line in script.due_lines(0.0):
+            answer = self.steer(line.text)
+            if answer.outcome != "ok":
+                raise UsageError(f"line {line.number}: {answer.text}")
+            self._tell(f"{line.text}: {answer.text}")
+
+    def _play_on(self) -> float:
+        """Execute what is due of the script; returns the seconds until the next line."""
+        for line in self._script.due_lines(self.subnet.now - self._script_start):
+            answer = self.steer(line.text)
+            self._tell(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
+        due = self._script.next_time
+        return TICK if due is None else max(0.0, self._script_start + due - self.subnet.now)
 
     def _accept(self) -> None:
         connection = steer_socket.accept(self._steer)
