@@ -136,7 +136,7 @@ def words_of(document: dict[str, Any]) -> dict[str, str]:
     descriptions = [node["node_desc"] for node in document["nodes"]]
     named = next(node["node_desc"] for node in document["nodes"] if descriptions.count(node["node_desc"]) == 1)
     linked = next(port["port"] for port in switch["ports"] if port["port"] and port["peer"])
-    dead = next((port["port"] for port in switch["ports"] if port["port"] and port["phys_state"] != 5), 200)
+    dead = next((port["port"] for port in switch["ports"] if port["port"] and port["phys_state"] != 5), None)
     return {
         "own_lid": str(own["lid"]),
         "ca_lid": str(ca["lid"]),
@@ -149,7 +149,8 @@ def words_of(document: dict[str, Any]) -> dict[str, str]:
         "switch_route": routes[switch["node_guid"]],
         "switch_ports": str(switch["num_ports"]),
         "linked": str(linked),
-        "dead": str(dead),
+        "dead": str(dead or 200),
+        "idle": str(dead or switch["num_ports"]),
         "name": named,
         "past": str(switch["num_ports"] + 1),
         "far": ",".join(["0", *["1"] * 64]),
@@ -239,7 +240,7 @@ ADDRESSES = (
     "-D {ca_route}",
     "-D {switch_route}",
     "-D {switch_route} {linked}",
-    "-D {switch_route} {dead}",
+    "-D {switch_route} {idle}",
     "-G {ca_guid}",
     "-G {switch_guid} {linked}",
     "-N {name}",
