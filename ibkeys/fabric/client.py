@@ -140,7 +140,7 @@ class SmpClient:
         """Begin a task; it goes on as its replies arrive."""
         self._step(task, None)
 
-    def _step(self, task: Task, value: Any) -> None:
+    def _step(self, task: Any, value: Any) -> None:
         try:
             wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
         except StopIteration:
@@ -159,7 +159,7 @@ class SmpClient:
 
     def _drive(self) -> None:
         scheduler, port = self._scheduler, self.port
-        received, deliver, to_int = scheduler.received, self._deliver, int.from_bytes
+        received, step, to_int = scheduler.received, self._step, int.from_bytes
         while True:
             self._settle_failures()
             if scheduler.idle:
@@ -174,8 +174,14 @@ class SmpClient:
             for mad, status, _, _ in came:
                 if status == 0 and len(mad) == MAD_SIZE:
                     request = received(to_int(mad[12:16]), mad, now)
-                    if request is not None:
-                        deliver(request, _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128])
+                    if request is None:
+                        continue
+                    outcome = _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128]
+                    owner = request.owner
+                    if type(owner) is _Waiting:
+                        self._fill_in(owner, request.slot, outcome)
+                    else:
+                        step(owner, outcome)
                 elif status == ETIMEDOUT:
                     scheduler.timed_out(to_int(mad[12:16]), now)
                 else:
@@ -186,17 +192,17 @@ class SmpClient:
         finished = self._scheduler.finished
         while finished:
             request = finished.popleft()
-            self._deliver(request, _error(request))
+            owner = request.owner
+            if type(owner) is _Waiting:
+                self._fill_in(owner, request.slot, _error(request))
+            else:
+                self._step(owner, _error(request))
 
-    def _deliver(self, request: Request, outcome: Outcome) -> None:
-        owner = request.owner
-        if type(owner) is _Waiting:
-            owner.outcomes[request.slot] = outcome
-            owner.missing -= 1
-            if owner.missing == 0:
-                self._step(owner.task, owner.outcomes)
-        else:
-            self._step(owner, outcome)  # type: ignore[arg-type]
+    def _fill_in(self, waiting: _Waiting, slot: int, outcome: Outcome) -> None:
+        waiting.outcomes[slot] = outcome
+        waiting.missing -= 1
+        if not waiting.missing:
+            self._step(waiting.task, waiting.outcomes)
 
 
 class _Waiting:

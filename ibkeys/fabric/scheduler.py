@@ -233,8 +233,11 @@ class Scheduler:
     def received(self, tid: int, mad: bytes, now: float) -> Request | None:
         """Take a reply. Returns its request, which is finished, or None for a stray."""
         tid &= _TID_MASK
-        attempts = self._flying if tid in self._flying else self._overdue
+        attempts = self._flying
         request = attempts.get(tid)
+        if request is None:
+            attempts = self._overdue
+            request = attempts.get(tid)
         if request is None or not (mad[3] & 0x80 and mad[1] == request.mad[1] and mad[16:24] == request.mad[16:24]):
             # nothing asked with that ID, or not its answer: a request, another class, attribute or modifier
             self.statistics.strays += 1
@@ -242,7 +245,7 @@ class Scheduler:
         del attempts[tid]
         self.statistics.replies += 1
         rtt = now - request.sent
-        self._smoothed_rtt = rtt if not self._smoothed_rtt else 0.9 * self._smoothed_rtt + 0.1 * rtt
+        self._smoothed_rtt = 0.9 * self._smoothed_rtt + 0.1 * rtt if self._smoothed_rtt else rtt
         if self._window < self._limit:
             self._window += 1
         node = request.state

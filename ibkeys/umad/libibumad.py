@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 import time
 import weakref
 from array import array
@@ -37,6 +38,7 @@ SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE, SUBN_ADM = 0x01, 0x81, 0x03
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
 # half while these are looked at and the next ones are sent.
 _SLOTS = 32
+_SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 # With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
 # replies are not read never ends: ibsim with its preload library does so with some 500.
 _MUCH, _CHUNK = 256, 64
@@ -284,9 +286,10 @@ class LibibumadPort:
         if count > 0:
             self._on_the_way = max(0, self._on_the_way - count)
             rows = self._ffi.unpack(self._rows, count * 4)
-            data = self._mads_buffer[: count * MAD_SIZE]
-            starts = range(0, count * MAD_SIZE, MAD_SIZE)
-            mads = [data[start : start + length] for start, length in zip(starts, rows[0::4], strict=True)]
+            lengths = rows[0::4]
+            mads: Sequence[bytes] = _SLOT_BYTES[count](self._mads_buffer[: count * MAD_SIZE])
+            if min(lengths) < MAD_SIZE:
+                mads = [mad[:length] for mad, length in zip(mads, lengths, strict=True)]
             # Incoming(...) for each, without a call in Python for each
             return list(
                 map(tuple.__new__, repeat(Incoming), zip(mads, rows[1::4], rows[2::4], rows[3::4], strict=True))

@@ -9,28 +9,27 @@ from __future__ import annotations
 import sys
 import time
 
-from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import SmpClient, Task
+from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
-from ibkeys.mad.const import Method
 from ibkeys.umad.libibumad import open_port
 
 TASKS = 4
 
 
-def ask(client: SmpClient, route: DirectedAddress, count: int) -> Task:
+def ask(client: SmpClient, path: tuple[int, ...], count: int) -> Task:
     for _ in range(count):
-        yield client.request(Method.GET, NodeInfo, 0, route)
+        yield client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
 
 def main() -> None:
     count = int(sys.argv[1])
-    routes = [DirectedAddress(tuple(map(int, hops.split(",")))) for hops in sys.argv[2:]]
-    share = -(-count // (len(routes) * TASKS))
+    paths = [tuple(map(int, hops.split(","))) for hops in sys.argv[2:]]
+    share = -(-count // (len(paths) * TASKS))
     with open_port() as port:
         client = SmpClient(port)
         start = time.perf_counter()
-        client.run(ask(client, route, share) for route in routes for _ in range(TASKS))
+        client.run(ask(client, path, share) for path in paths for _ in range(TASKS))
         seconds = time.perf_counter() - start
     print(seconds * count / client.statistics.replies)
 
