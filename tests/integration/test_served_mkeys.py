@@ -1,0 +1,273 @@
+"""M_Keys on the served simulator: OpenSM sets them, smpquery, ibportstate and ibkeys read, set and lose them.
+
+Nothing here sleeps: OpenSM is heard through its log, and the simulator's time is moved on by steering.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT, parse_dump
+from tests.integration.served import Served
+
+KEY = 0x1122334455667788
+SHOWN = f"0x{KEY:016x}"
+LEASE = 60
+VICTIM = 2  # the LID of node02
+END_PORT_LIDS = {1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1, 7: 0, 8: 0}  # LID -> port number
+
+
+class Log:
+    """The lines that a program prints, as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.lines: list[str] = []
+        self._stream = process.stdout
+        self._news = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._stream or ():
+            with self._news:
+                self.lines.append(line)
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def wait(self, pattern: str, after: int = 0, timeout: float = RUN_TIMEOUT) -> str:
+        """Return the first line from number *after* on in which *pattern* is found."""
+        deadline, seen = time.monotonic() + timeout, after
+        with self._news:
+            while True:
+                for line in self.lines[seen:]:
+                    if re.search(pattern, line):
+                        return line
+                seen = len(self.lines)
+                left = deadline - time.monotonic()
+                waiting = not self._ended and left > 0
+                assert waiting, f"no {pattern!r} in:\n{''.join(self.lines[-25:])}"
+                self._news.wait(left)
+
+    def close(self) -> None:
+        self._reader.join(RUN_TIMEOUT)
+        if self._stream is not None:
+            self._stream.close()
+
+
+class Subnet(Served):
+    """The served subnet, and what each tool says of its M_Keys."""
+
+    def wait_until_no_sm(self) -> None:
+        """Return when the server has noticed that OpenSM died."""
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while " SM" in self.steer("clients"):
+            assert time.monotonic() < deadline, self.steer("clients")
+
+    def wait_for_event(self, what: str) -> None:
+        """Return when the server knows of an event."""
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while what not in self.steer("events 200"):
+            assert time.monotonic() < deadline, self.steer("events 50")
+
+    def portinfo(self, lid: int, *options: str) -> dict[str, str]:
+        """Return what smpquery shows of the port with *lid*."""
+        done = self.query(lid, *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return parse_dump(done.stdout)
+
+    def query(self, lid: int, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.run(["smpquery", "-K", *options, "portinfo", str(lid), str(END_PORT_LIDS[lid])])
+
+    def mkeys(self, *options: str | Path) -> dict[int, dict[str, Any]]:
+        """Return what ``ibkeys mkey-show --all`` says of the end ports, by LID."""
+        done = self.ibkeys("mkey-show", "--all", "-f", "json", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        ports = json.loads(done.stdout)["ports"]
+        return {port["lid"]: port for port in ports if port["port"] == END_PORT_LIDS[port["lid"]]}
+
+
+@contextmanager
+def opensm(served: Subnet, level: int) -> Iterator[Log]:
+    """Run OpenSM with M_Keys; it has brought the subnet up when this begins, and is killed when it ends."""
+    conf = f"m_key {KEY:#x}\nm_key_protection_level {level}\nm_key_lease_period {LEASE}\n"
+    with ExitStack() as stack:
+        process = subprocess.Popen(
+            served.arguments(served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))),
+            cwd=served.folder,
+            env={**served.environment, **served.opensm_environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        log = Log(process)
+        stack.callback(served.wait_until_no_sm)
+        stack.callback(log.close)
+        stack.callback(process.wait, RUN_TIMEOUT)
+        stack.callback(process.kill)
+        log.wait("SUBNET UP")
+        # The files of a sweep are written after that line: when a later sweep is done, they are there.
+        before = len(log.lines)
+        process.send_signal(signal.SIGHUP)
+        log.wait("SUBNET UP", before)
+        yield log
+
+
+@pytest.fixture
+def served() -> Iterator[Subnet]:
+    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
+        (fabric.folder / "key").write_text(f"{SHOWN}\n")
+        (fabric.folder / "key").chmod(0o600)
+        yield fabric
+
+
+@pytest.fixture
+def keyed(served: Subnet) -> Iterator[Callable[[int], Log]]:
+    with ExitStack() as stack:
+        yield lambda level: stack.enter_context(opensm(served, level))
+
+
+def test_level_2_is_refused_without_the_key_and_answered_with_it(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    keyed(2)
+    for lid in END_PORT_LIDS:
+        assert served.query(lid).returncode != 0
+        shown = served.portinfo(lid, "-y", SHOWN)
+        assert (int(shown["Mkey"], 16), shown["ProtectBits"], shown["MkeyLeasePeriod"]) == (KEY, "2", str(LEASE))
+    refused = served.ibkeys("mkey-show", "--all", "-f", "json")
+    assert refused.returncode == 3
+    assert f"{KEY:x}" not in refused.stdout + refused.stderr
+    ports = served.mkeys("-K", "--security-keys", served.folder)
+    assert set(ports) == set(END_PORT_LIDS)
+    for port in ports.values():
+        assert (port["m_key"], port["m_key_protect_bits"], port["m_key_lease_period"]) == (SHOWN, 2, LEASE)
+
+
+def test_level_1_hides_the_key_from_those_without_it(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    keyed(1)
+    for lid in END_PORT_LIDS:
+        blinded, shown = served.portinfo(lid), served.portinfo(lid, "-y", SHOWN)
+        assert (int(blinded["Mkey"], 16), blinded["ProtectBits"]) == (0, "1")
+        assert (int(shown["Mkey"], 16), shown["MkeyViolations"]) == (KEY, "0")
+    blind, seeing = served.mkeys("-K"), served.mkeys("-K", "--security-keys", served.folder)
+    assert set(blind) == set(seeing) == set(END_PORT_LIDS)
+    assert {port["m_key"] for port in seeing.values()} == {SHOWN}
+    assert SHOWN not in {port["m_key"] for port in blind.values()}
+    assert {port["m_key_state"] for port in blind.values()}.isdisjoint({"set", "none"})
+
+
+def test_the_files_that_opensm_writes_name_every_end_port_and_link(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    keyed(2)
+    keys = dict(re.findall(r"^(0x[0-9a-f]{16}) (0x[0-9a-f]{16})$", (served.folder / "guid2mkey").read_text(), re.M))
+    ports = served.mkeys("-K", "--security-keys", served.folder)
+    assert {port["port_guid"]: port["m_key"] for port in ports.values()} == keys
+    links = re.findall(r"^(\S+:\d+) (\S+:\d+)$", (served.folder / "neighbors").read_text(), re.M)
+    assert len(links) == 2 * 8
+    assert {(far, near) for near, far in links} == set(links)
+
+
+def test_ibportstate_and_ibkeys_read_what_the_other_set(served: Subnet) -> None:
+    with opensm(served, 1):
+        pass
+    served.run(
+        ["ibportstate", "-y", SHOWN, str(VICTIM), "1", "mkey", "0x77", "mkeylease", "77", "mkeyprot", "2"], check=True
+    )
+    (served.folder / "new").write_text("0x77\n")
+    (served.folder / "new").chmod(0o600)
+    done = served.ibkeys("mkey-show", VICTIM, "1", "-f", "json", "-K", "-y", f"@{served.folder / 'new'}")
+    (port,) = json.loads(done.stdout)["ports"]
+    assert (int(port["m_key"], 16), port["m_key_protect_bits"], port["m_key_lease_period"]) == (0x77, 2, 77)
+    done = served.ibkeys(
+        *("mkey-set", VICTIM, "1", "--yes", "-y", f"@{served.folder / 'new'}"),
+        *("--new-m-key", f"@{served.folder / 'key'}", "--protect", 1, "--lease", 33),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = served.portinfo(VICTIM, "-y", SHOWN)
+    assert (int(shown["Mkey"], 16), shown["ProtectBits"], shown["MkeyLeasePeriod"]) == (KEY, "1", "33")
+
+
+def test_leases_run_out_when_opensm_is_gone_and_keys_are_back_with_it(served: Subnet) -> None:
+    with opensm(served, 2):
+        pass
+    for lid in END_PORT_LIDS:
+        assert served.query(lid).returncode != 0  # refused; this starts the lease
+    served.steer(f"time +{LEASE - 30}")
+    assert served.query(VICTIM).returncode != 0
+    served.steer("time +30")
+    for lid in END_PORT_LIDS:
+        shown = served.portinfo(lid)
+        assert (int(shown["Mkey"], 16), shown["ProtectBits"]) == (KEY, "0"), lid
+    with opensm(served, 2):
+        for lid in END_PORT_LIDS:
+            assert served.query(lid).returncode != 0
+            assert served.portinfo(lid, "-y", SHOWN)["ProtectBits"] == "2"
+
+
+def test_a_lease_does_not_run_while_opensm_knows_the_key(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    log = keyed(2)
+    before = len(log.lines)
+    assert served.query(VICTIM, "-y", "0x99").returncode != 0
+    log.wait("num:256", before)
+    assert served.portinfo(VICTIM, "-y", SHOWN)["ProtectBits"] == "2"  # as OpenSM's TrapRepress, this stops the lease
+    served.steer(f"time +{10 * LEASE}")
+    assert served.query(VICTIM).returncode != 0
+
+
+def test_a_wrong_key_is_counted_and_trap_256_tells_opensm(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    log = keyed(2)
+    before = len(log.lines)
+    assert served.portinfo(VICTIM, "-y", SHOWN)["MkeyViolations"] == "0"
+    assert served.query(VICTIM, "-y", "0x99").returncode != 0
+    # libibmad asks three times; each of them is a violation, but traps are spaced by SubnetTimeOut
+    assert served.portinfo(VICTIM, "-y", SHOWN)["MkeyViolations"] == "3"
+    notice = log.wait("Reporting Security Notice", before)
+    for part in ("Bad M_Key", f"LID {VICTIM},", "Method 0x1,", "Attribute 0x15,", "AttrMod 0x1,"):
+        assert part in notice
+    served.wait_for_event("trap-repressed node02 mlx4_0 port 1 number=256")
+    assert served.steer("events 200").count("trap node02 mlx4_0 port 1 number=256") == 1
+
+
+def test_one_request_with_a_wrong_key_counts_one(served: Subnet) -> None:
+    with opensm(served, 1):
+        pass
+    set_lease = ["ibportstate", "-y", SHOWN, str(VICTIM), "1", "mkeyprot", "2"]
+    served.run(set_lease, check=True)
+    before = int(served.portinfo(VICTIM, "-y", SHOWN)["MkeyViolations"])
+    done = served.ibkeys("mkey-show", VICTIM, "1", "--retries", "0", "-t", "500", "-y", "0x99")
+    assert done.returncode == 3
+    assert int(served.portinfo(VICTIM, "-y", SHOWN)["MkeyViolations"]) == before + 1
+
+
+def test_other_traps_reach_opensm(served: Subnet, keyed: Callable[[int], Log]) -> None:
+    log = keyed(1)
+    for line, heard in (
+        ('packet "node02 mlx4_0" "node04 mlx4_0" pkey=0x8001', r"num:259 .* from LID:7"),
+        ('packet "node02 mlx4_0" "node04 mlx4_0" qkey=1 expects=2', r"num:258 .* from LID:4"),
+        ('describe "node03 mlx4_0" "a new name"', "Trap 144 Node description update"),
+        ('link "node05 mlx4_0"[1] down', r"num:128 .* from LID:8"),
+    ):
+        before = len(log.lines)
+        served.steer(line)
+        log.wait(heard, before)
+    log.wait("GID out of service.*:1051", before)
+    before = len(log.lines)
+    served.steer('link "node05 mlx4_0"[1] up')
+    log.wait("GID in service.*:1051", before)
+    assert int(served.portinfo(5, "-y", SHOWN)["Mkey"], 16) == KEY
+    counters = parse_dump(served.run(["perfquery", "7", "2"], check=True).stdout)
+    assert counters["PortRcvConstraintErrors"] == "1"
