@@ -58,7 +58,10 @@ counts                            packets, and what became of them
 
 
 class Seen(NamedTuple):
-    """A MAD that passed: from *client* into the subnet (``out``) or to it; ``note`` says why it got no answer."""
+    """A MAD that passed: from *client* into the subnet (``out``) or to it.
+
+    With a ``note`` it is the client's own, back because nothing answered it: the note says why.
+    """
 
     client: Client
     out: bool
@@ -66,7 +69,7 @@ class Seen(NamedTuple):
     slid: int
     dlid: int
     qpn: int
-    note: str
+    note: str = ""
 
 
 class Server:
@@ -93,7 +96,7 @@ class Server:
         self.name = protocol.check_name(name)
         self.home = home or subnet.nodes[0]
         self.clients = Clients(name, listen)
-        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._script = Script()
         self._script_start = 0.0
         self._watch = watch
@@ -108,6 +111,7 @@ class Server:
         self._steering: dict[int, Connection] = {}
         self._detach: dict[Port, Callable[[], None]] = {}
         self._leaving: list[Client] = []
+        self._packets = 0
         self._current: tuple[Client, bytes, bytes, bytes] | None = None
         self._forwarded = False
         extended_port_info.install()
@@ -167,7 +171,7 @@ class Server:
 
     def _bug(self, error: Exception) -> None:
         """Count what should not have happened and say where; the text of the error may quote a key."""
-        self.counts["internal errors"] += 1
+        self._counts["internal errors"] += 1
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -179,6 +183,10 @@ class Server:
         self._stopping = True
         if not self._closed:
             os.eventfd_write(self._wake, 1)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many packets there were, and what became of those that were not simply answered."""
+        return {"packets": self._packets, **self._counts}
 
     def close(self) -> None:
         """Close all sockets. Safe to call twice."""
@@ -253,12 +261,12 @@ class Server:
                 continue  # UDP: an earlier reply found nobody
             reply = self._control_reply(raw, address)
             if reply is None:
-                self.counts["malformed"] += 1
+                self._counts["malformed"] += 1
                 continue
             try:
                 self._control.sendto(reply, address)
             except OSError:
-                self.counts["lost"] += 1
+                self._counts["lost"] += 1
             if self._leaving:
                 self._let_go()
 
@@ -266,7 +274,7 @@ class Server:
         request = protocol.parse_control(raw)
         if request is None or not address:
             return None
-        self.counts["control requests"] += 1
+        self._counts["control requests"] += 1
         if request.kind == protocol.CONNECT:
             data = self._connect(protocol.parse_client_info(request.data), address)
         elif request.client >= attached.MAX_CLIENTS:
@@ -401,7 +409,7 @@ class Server:
             if len(raw) == PACKET_SIZE:
                 self._packet(client, raw)
             else:
-                self.counts["malformed"] += 1
+                self._counts["malformed"] += 1
             if client.gone or client.held:
                 return
 
@@ -410,15 +418,15 @@ class Server:
         if raw[24:32] != _LENGTH:
             length = int.from_bytes(raw[24:32])
             if not _LEAST_MAD <= length <= MAD_SIZE:
-                self.counts["malformed"] += 1
+                self._counts["malformed"] += 1
                 return
             mad = mad[:length].ljust(MAD_SIZE, b"\0")
         method = mad[3]
         # A directed route begins at HopPointer 0, and D says whether it goes back, as R does.
         if mad[0] != 1 or mad[2] > 2 or (mad[1] == _DIRECTED and (mad[6] or (mad[4] ^ method) & 0x80)):
-            self.counts["malformed"] += 1
+            self._counts["malformed"] += 1
             return
-        self.counts["packets"] += 1
+        self._packets += 1
         if method < 0x80:
             mad = mad[:8] + client.slot_bytes + mad[10:]
         slid = raw[4:8]
@@ -428,11 +436,10 @@ class Server:
         self._current = (client, raw, mad, slid)
         self._forwarded = False
         subnet = self.subnet
+        if self._watch is not None:
+            self._watch(Seen(client, True, mad, _lid(slid), dlid, int.from_bytes(raw[8:12])))
         arriving = subnet.send(mad, client.port, dlid)
         self._current = None
-        if self._watch is not None:
-            note = "" if arriving or self._forwarded else subnet.last_drop
-            self._watch(Seen(client, True, mad, _lid(slid), dlid, int.from_bytes(raw[8:12]), note))
         if arriving:
             for delay, answer, _ in arriving:
                 reply = b"".join((slid, raw[0:4], raw[12:16], raw[8:12], _ANSWERED, _LENGTH, answer))
@@ -442,10 +449,11 @@ class Server:
                     self._write(client, reply)
         elif not self._forwarded:
             if subnet.last_drop == "malformed":
-                self.counts["malformed"] += 1
+                self._counts["malformed"] += 1
             elif method < 0x80 and method != _TRAP_REPRESS:
-                self.counts["unanswered"] += 1
-                self._write(client, b"".join((raw[0:4], slid, raw[8:16], _SILENCE, raw[24:32], mad)))
+                self._counts["unanswered"] += 1
+                echo = b"".join((raw[0:4], slid, raw[8:16], _SILENCE, raw[24:32], mad))
+                self._write(client, echo, f"no answer: {subnet.last_drop or 'the program there is gone'}")
 
     def _arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for, unchanged."""
@@ -454,16 +462,16 @@ class Server:
         forwarding = current is not None and current[2][:128] == mad[:128]
         client = self._program_for(port, mad)
         if client is None:
-            self.counts["nobody there"] += 1
+            self._counts["nobody there"] += 1
         elif forwarding and current is not None:
             _, raw, _, slid = current
             packet = b"".join((raw[0:4], slid, raw[8:16], _ANSWERED, raw[24:32], mad))
             self._forwarded = self._write(client, packet)
-            self.counts["forwarded"] += self._forwarded
+            self._counts["forwarded"] += self._forwarded
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
             self._write(client, protocol.header(*lids, _QP0, _QP0) + mad)
-            self.counts["traps"] += 1
+            self._counts["traps"] += 1
 
     def _program_for(self, port: Port, mad: bytes) -> Client | None:
         """A response is for the program whose slot its TransactionID names, all else for the one that is an SM."""
@@ -472,13 +480,12 @@ class Server:
             return client if client is not None and client.port is port else None
         return next((client for client in self.clients.at(port) if client.is_sm), None)
 
-    def _write(self, client: Client, packet: bytes) -> bool:
+    def _write(self, client: Client, packet: bytes, note: str = "") -> bool:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
         if client.gone:
             return False
         if self._watch is not None:
             lids = _lid(packet[4:8]), _lid(packet[0:4])
-            note = "timeout" if packet[16:20] != _QP0 else ""
             self._watch(Seen(client, False, packet[HEADER_SIZE:], *lids, int.from_bytes(packet[12:16]), note))
         if client.waiting:
             return self._keep(client, packet)
@@ -490,13 +497,13 @@ class Server:
             if error.errno in _DEAD:
                 self._lost(client)
                 return False
-            self.counts["lost"] += 1
+            self._counts["lost"] += 1
         return True
 
     def _keep(self, client: Client, packet: bytes) -> bool:
         waiting = client.waiting
         if len(waiting) >= attached.MAX_WAITING:
-            self.counts["lost"] += 1
+            self._counts["lost"] += 1
             return True
         waiting.append(packet)
         client.held = len(waiting) >= attached.HOLD
@@ -526,7 +533,7 @@ class Server:
         if word == "clients":
             return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self.clients))
         if word == "counts":
-            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts.items())))
+            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))
         try:
             text = execute(self.subnet, line)
         except _WRITTEN_WRONG as error:

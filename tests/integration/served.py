@@ -1,0 +1,86 @@
+"""Real programs on our own simulated subnet: ``ibkeys sim serve`` with the interface of `tests.integration.ibsim`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ibkeys.sim.steer_socket import ask
+from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys_environment
+
+
+class Served(Ibsim):
+    """A running ``ibkeys sim serve`` with its own sockets and its own folder; the rest is as `Ibsim` has it.
+
+    *extra*: further options of ``sim serve``. By default as ibsim has it: its port GUIDs, links in Initialize.
+    """
+
+    def __init__(
+        self,
+        netfile: str | Path,
+        *,
+        sim_host: str | None = None,
+        port_guids: Literal["file", "ibsim"] = "ibsim",
+        links: Literal["initialize", "active"] = "initialize",
+        extra: Sequence[str] = (),
+    ) -> None:
+        super().__init__(netfile, sim_host=sim_host, limits=())
+        self.options = ["--port-guids", port_guids, "--links", links, *extra]
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "ibkeys", "sim", "serve", "--socket", self.socket_name, *self.options]
+        self._server = subprocess.Popen(
+            [*command, str(self.netfile)],
+            cwd=self.folder,
+            env=ibkeys_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self._server.stdout, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(START_TIMEOUT) or self._server.poll() is not None:
+            said = "".join(self.output[-20:])
+            self.close()
+            raise AssertionError(f"ibkeys sim serve did not start on {self.netfile}:\n{said}")
+        return self
+
+    def _read(self, stream: Any, ready: threading.Event) -> None:
+        for line in stream:
+            self.output.append(line)
+            if line == "ready\n":
+                ready.set()
+        ready.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server is there."""
+        return self._server is not None and self._server.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        assert self._server is not None
+        return self._server.pid
+
+    def command(self, line: str) -> None:
+        """Steer the server, such as ``link H-1[1] down``."""
+        self.steer(line)
+
+    def steer(self, line: str) -> str:
+        """Steer the server and return its answer; an AssertionError when it says no."""
+        answer = ask(self.socket_name, line, timeout=30.0)
+        assert answer.outcome == "ok", f"{line}: {answer}"
+        return answer.text
+
+    def counts(self) -> dict[str, int]:
+        """Return the server's counts."""
+        pairs = (line.partition(": ") for line in self.steer("counts").splitlines())
+        return {name: int(value) for name, _, value in pairs}
