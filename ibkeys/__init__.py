@@ -33,6 +33,7 @@ def open(
     port: int | None = None,
     at: str | None = None,
     m_key: MKey | int | None = None,
+    default_m_key: MKey | None = None,
     security_keys: str | Path | None = None,
     keystore: str | Path | None = None,
     journal: str | Path | None = None,
@@ -45,12 +46,15 @@ def open(
 ) -> OpenFabric:
     """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
 
-    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small demo
-    fabric); *subnet* is a simulated one that the caller made. *ca*, *port*: local CA and port, by default the first
-    active port, else the first with a link. *at*: the node the tool sits on in a simulated subnet.
-    *m_key* is sent to every node addressed. *security_keys*: directory with OpenSM's key files. *keystore*: key store
-    file, by default the user's own where it exists (with a simulated subnet, the one beside its state file). *journal*:
-    where changes put what they overwrite, by default beside the user's own key store.
+    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small
+    demo fabric); *subnet* is a simulated one that the caller made. *ca*, *port*: local CA and port, by default the
+    first active port, else the first with a link. *at*: the node the tool sits on in a simulated subnet.
+
+    *m_key* is sent to every node addressed, *default_m_key* to those for which no other key is known.
+    *security_keys*: directory with OpenSM's key files. *keystore*: key store file, by default the user's own where it
+    exists (with a simulated subnet, the one beside its state file). *journal*: where changes put what they overwrite,
+    by default beside the user's own key store.
+
     *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
     for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
 
@@ -64,7 +68,7 @@ def open(
     from ibkeys.store.paths import store_paths
 
     names = read_node_name_map(node_name_map) if node_name_map else {}
-    chosen = {"keystore": Path(keystore) if keystore else None, "journal": Path(journal) if journal else None}
+    own_keystore, own_journal = Path(keystore) if keystore else None, Path(journal) if journal else None
     umad: UmadPort
     if subnet is not None or backend.startswith("sim:"):
         from ibkeys.umad.simulated import open_simulated, parse_spec, port_on
@@ -74,12 +78,12 @@ def open(
         else:
             spec = parse_spec(backend)
             state, umad = spec.state, open_simulated(spec, ca, port, at)
-        paths = store_paths(simulated=True, state=state, **chosen)
+        paths = store_paths(simulated=True, state=state, keystore=own_keystore, journal=own_journal)
     elif backend == "umad":
         from ibkeys.umad.libibumad import open_port
 
         umad = open_port(ca, port)
-        paths = store_paths(**chosen)
+        paths = store_paths(keystore=own_keystore, journal=own_journal)
     else:
         from ibkeys.errors import UsageError
 
@@ -87,6 +91,7 @@ def open(
     try:
         sources = KeySources(
             MKey(m_key) if isinstance(m_key, int) else m_key,
+            default_m_key,
             Path(security_keys) if security_keys else None,
             paths.keystore,
             trust_topology,
@@ -99,4 +104,14 @@ def open(
     fabric.stores = paths
     fabric.is_simulated = subnet is not None or backend.startswith("sim:")
     fabric.warnings = warnings
+
+    opened_with = fabric.ring
+
+    def reload_keys() -> None:
+        if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
+            fresh = load_ring(sources)[0]
+            opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
+            opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+
+    fabric.reload_keys = reload_keys
     return fabric

@@ -10,7 +10,7 @@ IbkeysError
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
- +-- MKeyNeeded                         the port hides its M_Key and none is known for it: a Set would only count a violation
+ +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
  +-- NoRoom                             a P_Key table is full
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Refused                            a safety interlock said no; .interlock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ from ibkeys.errors import Refused, UsageError
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
     "mkey-under-sm": "changing an M_Key while a subnet manager is or may be master",
-    "default-pkey": "taking the last full default P_Key from the SM's port, or the last default P_Key from any end port",
+    "default-pkey": "taking the last full default P_Key from the SM's port, or the last default one from any end port",
     "index-0": "emptying or replacing the P_Key at index 0",
     "index-move": "moving a P_Key to another index",
     "enforce-blind": "enforcement on a port without the default partition in its table, or between switches",
@@ -50,6 +51,10 @@ class Objection:
         """The option that overrides this interlock."""
         return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
 
-    def refusal(self) -> Refused:
-        """Return the error to be raised."""
-        return Refused(f"refused by interlock {self.interlock}: {self.message}; to do it all the same: {self.way_round}", self.interlock)
+    def refusal(self, others: Sequence[Objection] = ()) -> Refused:
+        """Return the error to be raised; *others* are set off too and named with it."""
+        also = "; also set off: " + ", ".join(f"{o.interlock} ({o.way_round})" for o in others) if others else ""
+        return Refused(
+            f"refused by interlock {self.interlock}: {self.message}; to do it all the same: {self.way_round}{also}",
+            self.interlock,
+        )

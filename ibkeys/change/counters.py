@@ -9,50 +9,78 @@ from typing import Final
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo_write import write_port_info
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused
+from ibkeys.errors import IbkeysError, MadStatusError, MKeyNeeded, NoReply, NotStored, Refused, SendRefused
+from ibkeys.fabric.model import Trouble
 from ibkeys.fabric.session import PortHandle
 from ibkeys.mad.attributes import PortInfo
+
+Work = tuple[PortHandle, PortInfo, dict[str, int]]
+"""A port, its PortInfo as shown, and the counters to be cleared with what they had counted."""
 
 COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
 
 
 def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
-    """Plan to write 0 to every counter that is not 0. Ports that cannot be read raise when there is one, else are noted.
+    """Plan to write 0 to every counter that is not 0.
 
-    The own port and the SM's port come last, so that the tool can still back out while they work as before.
+    The own port and the SM's port come last, so that the tool can still back out while they work as before. Of several
+    ports one that cannot be read, or hides its M_Key, is left out and stands in ``Plan.troubles``; a single one raises.
     """
     plan = Plan(writer.command)
-    work: list[tuple[PortHandle, PortInfo, dict[str, int]]] = []
-    for port in _in_safe_order(writer, ports):
-        shown = port.read_port_info()
-        counts = {attr: getattr(shown, attr) for attr in COUNTERS if getattr(shown, attr)}
+    work: list[Work] = []
+    for port in ports:
+        try:
+            shown = port.read_port_info()
+            counts = {attr: getattr(shown, attr) for attr in COUNTERS if getattr(shown, attr)}
+            if counts:
+                writer.key_for_set(port, _end_port_info(port))
+        except (NoReply, MadStatusError, SendRefused, MKeyNeeded) as error:
+            if len(ports) == 1:
+                raise
+            plan.troubles.append(Trouble(port.port, str(error)))
+            continue
+        writer.witness(port)
         if counts:
             work.append((port, shown, counts))
-            plan.changes += [Change(port.port, attr, None, str(count), "0") for attr, count in counts.items()]
     if not work:
         return plan
+    work = _in_safe_order(writer, work)
+    plan.changes = [
+        Change(port.port, attr, None, str(count), "0") for port, _, counts in work for attr, count in counts.items()
+    ]
     plan.objections = writer.objection_to_active_sm("a Set(PortInfo) of its own may cross this one")
-    plan.perform = partial(_perform, writer, work)
+    plan.perform = partial(_perform, writer, plan, work)
     return plan
 
 
-def _in_safe_order(writer: Writer, ports: Sequence[PortHandle]) -> list[PortHandle]:
-    own = writer.fabric.local().port_guid
-    sm_lid = writer.subnet_manager.lid if len(ports) > 1 else 0
-    return sorted(ports, key=lambda port: (port.port.port_guid == own, bool(sm_lid) and port.port.lid == sm_lid))
+def _end_port_info(port: PortHandle) -> PortInfo:
+    info = port.port.end_port.port_info
+    assert info is not None
+    return info
 
 
-def _perform(writer: Writer, work: Sequence[tuple[PortHandle, PortInfo, dict[str, int]]]) -> None:
+def _in_safe_order(writer: Writer, work: list[Work]) -> list[Work]:
+    own, sm_lid = writer.fabric.local().port_guid, writer.subnet_manager.lid
+
+    def rank(item: Work) -> tuple[bool, bool]:
+        port = item[0]
+        info = _end_port_info(port)
+        return port.port.port_guid == own, bool(sm_lid) and info.lid <= sm_lid < info.lid + (1 << info.lmc)
+
+    return sorted(work, key=rank)
+
+
+def _perform(writer: Writer, plan: Plan, work: list[Work]) -> None:
     failed: list[IbkeysError] = []
     for port, shown, counts in work:
         try:
             _clear(writer, port, shown, counts)
-        except (NoReply, MadStatusError, NotStored, SendRefused) as error:
+        except (NoReply, MadStatusError, NotStored, SendRefused, MKeyNeeded, Refused) as error:
             failed.append(error)
-    if len(failed) == 1:
+            if len(work) > 1:
+                plan.troubles.append(Trouble(port.port, str(error)))
+    if len(work) == 1 and failed:
         raise failed[0]
-    if failed:
-        raise NotStored(f"{len(failed)} of {len(work)} ports were not cleared; the first: {failed[0]}")
 
 
 def _clear(writer: Writer, port: PortHandle, shown: PortInfo, counts: dict[str, int]) -> None:

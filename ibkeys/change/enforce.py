@@ -11,7 +11,6 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.session import PortHandle
-from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 
@@ -23,8 +22,11 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     a port that is no external port of a switch.
     """
     if not port.port.is_external:
-        raise UsageError(f"{port}: partition enforcement belongs to external ports of switches; name a switch and a port from 1")
+        raise UsageError(
+            f"{port}: partition enforcement belongs to external ports of switches; name a switch and a port from 1"
+        )
     shown = port.read_port_info()
+    writer.witness(port)
     switch = port.read_switch_info()
     assert switch is not None
     wanted = {
@@ -33,13 +35,17 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     }
     changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
     plan = Plan(writer.command)
-    plan.changes = [Change(port.port, attr, None, str(getattr(shown, attr)), str(value)) for attr, value in changes.items()]
+    plan.changes = [
+        Change(port.port, attr, None, str(getattr(shown, attr)), str(value)) for attr, value in changes.items()
+    ]
     if not changes:
         return plan
     plan.notes = _missing_capabilities(switch, changes)
     if any(changes.values()):
         plan.objections = _objections(port, shown, switch)
-    plan.objections += writer.objection_to_active_sm("OpenSM sets enforcement as its own configuration says at its next heavy sweep")
+    plan.objections += writer.objection_to_active_sm(
+        "OpenSM sets enforcement as its own configuration says at its next heavy sweep"
+    )
     info = port.port.end_port.port_info
     assert info is not None
     writer.key_for_set(port, info)
@@ -67,9 +73,20 @@ def _objections(port: PortHandle, shown: PortInfo, switch: SwitchInfo) -> list[O
     found = []
     table = port.read_p_keys() if switch.partition_enforcement_cap else ()
     if not any(key.is_valid for key in table):
-        found.append(Objection("enforce-blind", f"the P_Key table of {port} is empty: enforcement cuts the attached node off from everything but SMPs"))
+        found.append(
+            Objection(
+                "enforce-blind",
+                f"the P_Key table of {port} is empty: enforcement cuts the attached node off from everything but SMPs",
+            )
+        )
     elif not any(key.is_default for key in table):
-        found.append(Objection("enforce-blind", f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off from the SA"))
+        found.append(
+            Objection(
+                "enforce-blind",
+                f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off "
+                "from the SA",
+            )
+        )
     if shown.port_physical_state == PortPhysicalState.LINK_UP:
         found += _peer_objection(port)
     return found
@@ -77,25 +94,37 @@ def _objections(port: PortHandle, shown: PortInfo, switch: SwitchInfo) -> list[O
 
 def _peer_objection(port: PortHandle) -> list[Objection]:
     """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
-    if not isinstance(port.route, DirectedAddress):
-        peer = _peer_by_discovery(port)
+    ring = port.fabric.ring
+    if not isinstance(port.route, DirectedAddress) or ring.by_guid:
+        peer = _peer_by_discovery(port)  # a sweep proves the link, so that the far end is asked with its own key
     else:
         try:
-            key = port.fabric.ring.for_all or NO_MKEY
-            peer = NodeInfo(port.fabric.get(NodeInfo, 0, DirectedAddress((*port.route.path, port.port.num)), key)).node_type
+            peer = NodeInfo(
+                port.fabric.get(NodeInfo, 0, DirectedAddress((*port.route.path, port.port.num)), ring.for_strangers, 0)
+            ).node_type
         except IbkeysError:
             peer = None
     if peer is None:
-        return [Objection("enforce-blind", f"what {port} is linked to does not answer; if it is a switch, enforcement cuts off what lies behind it")]
+        return [
+            Objection(
+                "enforce-blind",
+                f"what {port} is linked to does not answer; if it is a switch, enforcement cuts off what lies "
+                "behind it",
+            )
+        ]
     if peer == NodeType.SWITCH:
-        return [Objection("enforce-blind", f"{port} is a link between switches: enforcement there drops packets of every partition that its table lacks")]
+        return [
+            Objection(
+                "enforce-blind",
+                f"{port} is a link between switches: enforcement there drops packets of every partition that "
+                "its table lacks",
+            )
+        ]
     return []
 
 
 def _peer_by_discovery(port: PortHandle) -> int | None:
-    fabric = port.fabric.discover()
-    for node in fabric.nodes:
-        if node.guid == port.port.node.guid and port.port.num in node.ports:
-            peer = node.ports[port.port.num].peer
-            return peer.node.type if peer is not None else None
-    return None
+    """Return the node type at the far end; None when it does not answer, or the switch's GUID is not its own."""
+    same = [node for node in port.fabric.discover().nodes if node.guid == port.port.node.guid]
+    far = same[0].ports[port.port.num].peer if len(same) == 1 and port.port.num in same[0].ports else None
+    return far.node.type if far is not None else None

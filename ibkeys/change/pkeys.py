@@ -25,11 +25,13 @@ def plan_set(writer: Writer, port: PortHandle, entries: dict[int, PKey]) -> Plan
 
     Raises UsageError for an index past the capacity or an invalid key other than 0.
     """
-    before = _read(port)
+    before = _read(writer, port)
     after = list(before)
     for index, key in entries.items():
         if not 0 <= index < len(before):
-            raise UsageError(f"{port}: index {index} is past the table, which has {len(before)} entries (0 to {len(before) - 1})")
+            raise UsageError(
+                f"{port}: index {index} is past the table, which has {len(before)} entries (0 to {len(before) - 1})"
+            )
         if key and not key.is_valid:
             raise UsageError(f"{key} is the invalid P_Key (partition 0); to clear entry {index} write '{index}='")
         after[index] = key
@@ -41,7 +43,7 @@ def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
 
     A key that is there already is left where it is. Raises NoRoom, UsageError.
     """
-    before = _read(port)
+    before = _read(writer, port)
     after, notes = list(before), []
     for key in keys:
         if not key.is_valid:
@@ -51,14 +53,17 @@ def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
             continue
         other = next((index for index, entry in enumerate(after) if entry.partition == key.partition), None)
         if other is not None:
-            notes.append(f"{after[other]} of the same partition stays at index {other}; to change it in place: pkey-set {other}={key}")
+            notes.append(
+                f"{after[other]} of the same partition stays at index {other}; to change it in place: pkey-set "
+                f"{other}={key}"
+            )
         after[_free_index(port, after, key)] = key
     return _plan(writer, port, before, tuple(after), notes)
 
 
 def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     """Plan to clear each key wherever it stands; the others keep their indexes. A key that is not there is noted."""
-    before = _read(port)
+    before = _read(writer, port)
     after, notes = list(before), []
     for key in keys:
         if not key.is_valid:
@@ -70,9 +75,10 @@ def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     return _plan(writer, port, before, tuple(after), notes)
 
 
-def _read(port: PortHandle) -> Table:
+def _read(writer: Writer, port: PortHandle) -> Table:
     """Read the table and what belongs to it: the end port's PortInfo (LID, M_Key) and the enforcement bits."""
     port.read_port_info()
+    writer.witness(port)
     table = port.read_p_keys()
     if not table:
         raise UsageError(f"{port}: this port has no P_Key table (capacity 0)")
@@ -103,7 +109,9 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
     key = writer.key_for_set(port, info)
     plan.objections = [
         *_objections(writer, model, before, after),
-        *writer.objection_to_active_sm("OpenSM rewrites P_Key tables at its next heavy sweep, so this change will not last"),
+        *writer.objection_to_active_sm(
+            "OpenSM rewrites P_Key tables at its next heavy sweep, so this change will not last"
+        ),
     ]
     plan.perform = partial(_perform, writer, port, before, after, key)
     return plan
@@ -116,11 +124,18 @@ def _objections(writer: Writer, port: Port, before: Table, after: Table) -> list
     found = []
     if before[0].is_valid and before[0] != after[0]:
         found.append(
-            Objection("index-0", f"{port}: index 0 changes from {before[0]} to {after[0] if after[0] else 'empty'}; IPoIB and many tools use index 0")
+            Objection(
+                "index-0",
+                f"{port}: index 0 changes from {before[0]} to {after[0] if after[0] else 'empty'}; IPoIB and "
+                "many tools use index 0",
+            )
         )
     for source, target, key in moves(before, after):
         found.append(
-            Objection("index-move", f"{port}: {key} moves from index {source} to {target}; running QPs hold the old index and break")
+            Objection(
+                "index-move",
+                f"{port}: {key} moves from index {source} to {target}; running QPs hold the old index and break",
+            )
         )
     if port.is_end_port:
         found += _default_pkey(writer, port, before, after)
@@ -144,11 +159,17 @@ def moves(before: Sequence[PKey], after: Sequence[PKey]) -> list[tuple[int, int,
 def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
     if any(key.is_default for key in before) and not any(key.is_default for key in after):
         return [
-            Objection("default-pkey", f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA")
+            Objection(
+                "default-pkey", f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA"
+            )
         ]
     if DEFAULT_FULL in before and DEFAULT_FULL not in after and _is_sm_port(writer, port):
         return [
-            Objection("default-pkey", f"{port} is the SM's port and loses its full default P_Key 0xffff: limited members can no longer reach the SA")
+            Objection(
+                "default-pkey",
+                f"{port} is the SM's port and loses its full default P_Key 0xffff: limited members can no "
+                "longer reach the SA",
+            )
         ]
     return []
 
@@ -164,7 +185,10 @@ def _enforced_default(port: Port, before: Table, after: Table) -> list[Objection
     enforces = info is not None and (info.partition_enforcement_inbound or info.partition_enforcement_outbound)
     if enforces and any(key.is_default for key in before) and not any(key.is_default for key in after):
         return [
-            Objection("enforce-blind", f"{port} enforces partitions and loses the default P_Key: the node behind it can no longer reach the SA")
+            Objection(
+                "enforce-blind",
+                f"{port} enforces partitions and loses the default P_Key: its node can no longer reach the SA",
+            )
         ]
     return []
 
@@ -185,8 +209,14 @@ def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
     One block is one Set, and so atomic. Only where a P_Key goes from one block to another, the block it goes to is
     written first, and one that both gains and loses such keys twice.
     """
-    blocks = [start for start in range(0, len(before), P_KEYS_PER_BLOCK) if _block(before, start) != _block(after, start)]
-    moved = {source // P_KEYS_PER_BLOCK for source, target, _ in moves(before, after) if source // P_KEYS_PER_BLOCK != target // P_KEYS_PER_BLOCK}
+    blocks = [
+        start for start in range(0, len(before), P_KEYS_PER_BLOCK) if _block(before, start) != _block(after, start)
+    ]
+    moved = {
+        source // P_KEYS_PER_BLOCK
+        for source, target, _ in moves(before, after)
+        if source // P_KEYS_PER_BLOCK != target // P_KEYS_PER_BLOCK
+    }
     steps: list[tuple[int, Table]] = []
     late: list[tuple[int, Table]] = []
     for start in blocks:
@@ -194,7 +224,9 @@ def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
             gains = any(new and not old for old, new in zip(_block(before, start), _block(after, start), strict=True))
             (steps if gains else late).append((start, _block(after, start)))
             continue
-        grown = tuple(old if old.is_valid else new for old, new in zip(_block(before, start), _block(after, start), strict=True))
+        grown = tuple(
+            old if old.is_valid else new for old, new in zip(_block(before, start), _block(after, start), strict=True)
+        )
         if grown != _block(before, start):
             steps.append((start, grown))
         late.append((start, _block(after, start)))
@@ -243,7 +275,9 @@ def _write_block(writer: Writer, port: PortHandle, start: int, shown: Table, tar
 def _refuse_stale(writer: Writer, port: PortHandle, index: int, shown: PKey, current: int) -> None:
     if not writer.consent.covers("stale"):
         raise Objection(
-            "stale", f"{port}: index {index} was {shown} when this change was worked out and is {PKey(current)} now; somebody else writes this table"
+            "stale",
+            f"{port}: index {index} was {shown} when this change was worked out and is {PKey(current)} now; "
+            "somebody else writes this table",
         ).refusal()
 
 
@@ -266,5 +300,3 @@ def _verify(port: PortHandle, before: Table, after: Table) -> None:
     ]
     if wrong:
         raise NotStored(f"{port}: the table read back differs: {'; '.join(wrong[:4])}")
-
-

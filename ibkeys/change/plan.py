@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.consent import Objection
-from ibkeys.fabric.model import Port
+from ibkeys.fabric.model import Port, Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,24 @@ class Change:
 
     def __str__(self) -> str:
         what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
-        return f"{what}: {self.before if self.before is not None else '-'} -> {self.after if self.after is not None else '-'}"
+        before, after = ("-" if value is None else value for value in (self.before, self.after))
+        return f"{what}: {before} -> {after}"
 
 
 @dataclass(slots=True)
 class Plan:
     """What a changing command would do.
 
-    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off. ``perform`` makes the
-    change: the writer calls it once, after all checks.
+    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off. ``troubles``:
+    ports of a change to many that were left out or failed, and why. ``perform`` makes the change: the writer calls it
+    once, after all checks.
     """
 
     command: str
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     objections: list[Objection] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
     perform: Callable[[], None] = lambda: None
 
     @property

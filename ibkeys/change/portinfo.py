@@ -30,7 +30,14 @@ _NO_CHANGE: Final = {
     "p_key_violations": KEEP_COUNTER,
     "q_key_violations": KEEP_COUNTER,
 }
-_VOLATILE: Final = (*_NO_CHANGE, "link_width_active", "link_speed_active", "link_speed_ext_active", "diag_code", "capability_mask")
+_VOLATILE: Final = (
+    *_NO_CHANGE,
+    "link_width_active",
+    "link_speed_active",
+    "link_speed_ext_active",
+    "diag_code",
+    "capability_mask",
+)
 
 
 def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
@@ -45,9 +52,12 @@ def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
 def with_valid_lids(image: PortInfo) -> PortInfo:
     """Return *image* with a stand-in for LID and MasterSMLID where they are no unicast LIDs.
 
-    A port that no SM has configured reads 0 there, and agents refuse a Set with it. ibportstate sends the same stand-in.
+    A port that no SM has configured reads 0 there, and agents refuse a Set with it. ibportstate sends the
+    same stand-in.
     """
-    fields = {attr: STAND_IN_LID for attr in ("lid", "master_sm_lid") if not 1 <= getattr(image, attr) <= MAX_UNICAST_LID}
+    fields = {
+        attr: STAND_IN_LID for attr in ("lid", "master_sm_lid") if not 1 <= getattr(image, attr) <= MAX_UNICAST_LID
+    }
     return image.replace(**fields)
 
 
@@ -58,4 +68,4 @@ def without_key(info: PortInfo) -> bytes:
 
 def settled(info: PortInfo) -> bytes:
     """Return the 64 bytes without what may change by itself from one read to the next (states, speeds, counters)."""
-    return info.replace(m_key=0, **dict.fromkeys(_VOLATILE, 0)).raw
+    return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

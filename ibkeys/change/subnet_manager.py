@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -16,11 +17,16 @@ from ibkeys.mad.const import MAX_UNICAST_LID, SM_STATE_NAMES, CapabilityMask, SM
 OPENSM_CONFIG: Final = Path("/etc/opensm/opensm.conf")
 
 
+OPENSM_SWEEP_INTERVAL: Final = 10
+"""Seconds; OpenSM's own value where its configuration file does not say."""
+_WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
+
+
 @dataclass(frozen=True, slots=True)
 class SubnetManager:
-    """What is known of the master SM. ``lid``: MasterSMLID of the own port, 0 when none was ever set.
+    """What is known of the master SM. ``lid``: the MasterSMLID that was asked, 0 when none was ever set.
 
-    ``presence``: ``active``, ``none``, or ``unknown``, which counts as active. ``evidence``: in words, what it rests on.
+    ``presence``: ``active``, ``none``, or ``unknown``, which counts as active. ``evidence``: what it rests on.
     """
 
     lid: int
@@ -33,22 +39,27 @@ class SubnetManager:
         return self.presence != "none"
 
 
-def find_subnet_manager(fabric: OpenFabric) -> SubnetManager:
-    """Ask SMInfo at the own port's MasterSMLID; without an answer let the IsSM bit of that port decide.
+def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = ()) -> SubnetManager:
+    """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
-    Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    *witnesses*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they differ,
+    the answer that speaks most for a master counts. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
-        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0))
+        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid
     except IbkeysError as error:
         return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
-    lid = own.master_sm_lid
-    if not 1 <= lid <= MAX_UNICAST_LID:
-        return SubnetManager(0, "none", "the own port has no MasterSMLID: no SM has configured this subnet")
+    lids = list(dict.fromkeys(lid for lid in (own, *witnesses) if 1 <= lid <= MAX_UNICAST_LID))
+    if not lids:
+        return SubnetManager(0, "none", "neither the own port nor the one to be changed has a MasterSMLID")
+    return max((_ask(fabric, lid) for lid in lids), key=lambda manager: _WEIGHT[manager.presence])
+
+
+def _ask(fabric: OpenFabric, lid: int) -> SubnetManager:
     try:
-        port = fabric.port(lid)
+        port = fabric.port(lid, retries=0)  # each further attempt would be a violation more at a port that is locked
     except IbkeysError as error:
-        return SubnetManager(lid, "unknown", f"LID {lid}, the own port's MasterSMLID, does not answer: {error}")
+        return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:
         info = SMInfo(port.get(SMInfo))
     except IbkeysError:
@@ -62,7 +73,9 @@ def find_subnet_manager(fabric: OpenFabric) -> SubnetManager:
 
 def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
     if info is None:
-        return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, and the port there does not tell whether it runs one")
+        return SubnetManager(
+            lid, "unknown", f"no SM answers at LID {lid}, and the port there does not tell whether it runs one"
+        )
     if info.capability_mask & CapabilityMask.IS_SM:
         return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, but its IsSM bit is set")
     return SubnetManager(lid, "none", f"no SM answers at LID {lid}, and its IsSM bit is clear")
@@ -70,7 +83,7 @@ def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
 
 def known_sweep_interval(fabric: OpenFabric, manager: SubnetManager, config: Path = OPENSM_CONFIG) -> int | None:
     """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
-    configuration file says. None otherwise."""
+    configuration file can be read. None otherwise."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
     try:
@@ -78,4 +91,4 @@ def known_sweep_interval(fabric: OpenFabric, manager: SubnetManager, config: Pat
     except OSError:
         return None
     match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
-    return int(match[1]) if match else None
+    return int(match[1]) if match else OPENSM_SWEEP_INTERVAL

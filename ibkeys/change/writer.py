@@ -1,7 +1,8 @@
 """The writer: the one way to change a port. Reads first, shows, checks, journals, sets, and proves by a fresh read.
 
 A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
-and knows the subnet manager. The kinds of change are in modules of their own, each a function (writer, port, what) → `Plan`.
+and knows the subnet manager. The kinds of change are in modules of their own, each a function that
+returns a `Plan`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded
 from ibkeys.fabric.session import OpenFabric, PortHandle
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Entry, Journal, Operation
@@ -36,6 +37,7 @@ class Writer:
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
+        self._witnesses: list[int] = []
         self._stack = ExitStack()
         self._operation: Operation | None = None
 
@@ -43,6 +45,7 @@ class Writer:
         stores = self.fabric.stores
         if not self.dry_run:
             self._stack.enter_context(exclusive(stores.journal, stores.keystore, command=self.command))
+            self.fabric.reload_keys()  # the command that held the lock may have changed some
         return self
 
     def __exit__(
@@ -52,8 +55,14 @@ class Writer:
 
     @cached_property
     def subnet_manager(self) -> SubnetManager:
-        """The master SM as seen at the beginning of the command."""
-        return find_subnet_manager(self.fabric)
+        """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
+        return find_subnet_manager(self.fabric, self._witnesses)
+
+    def witness(self, port: PortHandle) -> None:
+        """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
+        info = port.port.end_port.port_info
+        if info is not None:
+            self._witnesses.append(info.master_sm_lid)
 
     @cached_property
     def keystore(self) -> KeyStore:
@@ -81,7 +90,7 @@ class Writer:
         return plan_remove(self, port, keys)
 
     def enforce_set(self, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
-        """Plan to switch partition enforcement of a switch port; None leaves a direction. See `ibkeys.change.enforce`."""
+        """Plan to switch partition enforcement of a switch port; None leaves a direction. See `change.enforce`."""
         from ibkeys.change.enforce import plan_enforce
 
         return plan_enforce(self, port, inbound, outbound)
@@ -103,8 +112,9 @@ class Writer:
 
     def check(self, plan: Plan) -> None:
         """Raise Refused for the first interlock that *plan* sets off and the user has not overridden."""
-        for objection in self.uncovered(plan):
-            raise objection.refusal()
+        uncovered = self.uncovered(plan)
+        if uncovered:
+            raise uncovered[0].refusal(uncovered[1:])
 
     def uncovered(self, plan: Plan) -> list[Objection]:
         """Return the objections that the user has not overridden."""
@@ -122,6 +132,11 @@ class Writer:
             self._operation = operation
             try:
                 plan.perform()
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"in the middle of a change: what was set may have taken effect; operation {operation.id} of the "
+                    "journal is open, look at its ports before you go on"
+                ) from None
             finally:
                 self._operation = None
 
@@ -146,18 +161,21 @@ class Writer:
         )
 
     def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
-        """Return the M_Key that a Set on this port needs, judged by PortInfo of its end port.
+        """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
 
-        A key that the port itself shows is the key (OpenSM does the same), a zero too unless the port is at level 1,
-        where it shows zero to those who do not send its key. Raises MKeyNeeded when the port hides its key and none is
-        known: the Set would be dropped and count a violation.
+        The key that a port shows is its key (OpenSM goes by it too); so is a zero, except at level 1: there a port
+        shows zero to everybody who does not send its key. Only ``-y 0`` says that it has none.
+
+        Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
         """
         shown = MKey(end_port_info.m_key)
         if not shown.is_zero or end_port_info.m_key_protect_bits != 1:
             return shown
-        if port.m_key.is_zero:
-            raise MKeyNeeded(
-                f"{port}: the port is at protection level 1 and hides its M_Key, and none is known for it; a Set without it "
-                "would be dropped and counted as a violation: give the key with -y, --keystore or --security-keys"
-            )
-        return port.m_key
+        if self.fabric.ring.for_all == NO_MKEY:
+            return NO_MKEY
+        given = "none is known for it" if port.m_key.is_zero else "it is not the one that was sent"
+        raise MKeyNeeded(
+            f"{port}: the port is at protection level 1 and hides its M_Key, and {given}; a Set would be "
+            "dropped and counted "
+            "as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
+        )

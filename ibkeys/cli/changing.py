@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
@@ -18,8 +19,21 @@ if TYPE_CHECKING:
     from ibkeys.fabric.session import OpenFabric
 
 
+@dataclass(slots=True)
+class Missing:
+    """What a change to every port could not do: ``errors`` and ``unreached`` as showing commands have them."""
+
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    unreached: int = 0
+
+
 def change(
-    fabric: OpenFabric, command: str, consent: Changing, format: str, make_plan: Callable[[Writer], Plan]
+    fabric: OpenFabric,
+    command: str,
+    consent: Changing,
+    format: str,
+    make_plan: Callable[[Writer], Plan],
+    missing: Missing | None = None,
 ) -> int:
     """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
 
@@ -49,6 +63,9 @@ def change(
             _ask(consent, document, format)
             writer.apply(plan)
             applied = True
+    if missing is not None:
+        missing.errors += [{**trouble.port.identity(), "error": trouble.error} for trouble in plan.troubles]
+        document |= {"errors": missing.errors, "unreached": missing.unreached}
     _report(command, document, consent.dry_run, applied, format)
     return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
 
@@ -103,7 +120,9 @@ def _report(command: str, document: dict[str, Any], dry_run: bool, applied: bool
         columns = ("kind", "index", "before", "after")
         rows = [{**port, **each} for port in document["ports"] for each in port["changes"]]
         write_csv([*IDENTITY, *columns], rows)
-    elif applied:
+    elif applied and not document.get("errors"):
         write("done, verified by a fresh read")
+    elif applied:
+        write("done, verified by a fresh read, but for the ports named below")
     elif dry_run and document["ports"]:
         write("dry run: nothing was changed")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
 from ibkeys.cli.where import open_fabric, target_of
@@ -58,19 +58,19 @@ def counters_clear(
     Of one port, or with --all of every port that has counted any. The old values are kept in the journal.
     """
     target = target_of(words, kind, every_port)
-    errors: list[dict[str, Any]] = []
-    with open_fabric(where) as fabric:
+    missing = Missing()
+    with open_fabric(where, changing=True) as fabric:
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
                 return writer.counters_clear([target.open(fabric)])
             found = sweep(fabric, where)
-            errors.extend(errors_of(found))
+            missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.
             return writer.counters_clear([fabric.handle(port) for port in found.ports() if any(_counts(port))])
 
-        code = change(fabric, "counters-clear", consent, format, make_plan)
-    return finish(errors, format) or code
+        code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
+    return finish(missing.errors, format) or code
 
 
 def _counts(port: Port) -> list[int]:

@@ -76,7 +76,7 @@ def enforce_set(
     target = target_of(words, kind)
     if target.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
-    with open_fabric(where) as fabric:
+    with open_fabric(where, changing=True) as fabric:
         return change(
             fabric,
             "enforce-set",

@@ -69,7 +69,7 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "interrupted"
+        return f"interrupted {error}".rstrip()
     if isinstance(error, IbkeysError):
         return str(error)
     if isinstance(error, MemoryError):

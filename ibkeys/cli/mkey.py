@@ -83,7 +83,11 @@ def _key_in_words(row: dict[str, Any]) -> str:
 
 def _protection(row: dict[str, Any]) -> str | None:
     bits = row["m_key_protect_bits"]
-    return None if bits is None else f"{bits} ({PROTECTION_TEXT[bits]})"
+    if bits is None:
+        return None
+    if row["m_key_state"] == "zero":
+        return f"{bits} (no effect while M_Key is 0)"
+    return f"{bits} ({PROTECTION_TEXT[bits]})"
 
 
 def _lease(row: dict[str, Any]) -> str | None:
@@ -120,7 +124,7 @@ def mkey_set(
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
     target = target_of(words, kind)
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
-    with open_fabric(where) as fabric:
+    with open_fabric(where, changing=True) as fabric:
         from ibkeys.mkeys.set import plan_mkey_set
 
         return change(

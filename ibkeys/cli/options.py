@@ -122,7 +122,7 @@ fabric: Final = _group(
     _option(
         "--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"
     ),
-    _option("--trust-topology", is_flag=True, help="Send known M_Keys over links that could not be proven."),
+    _option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
     _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
     _option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),

@@ -105,7 +105,7 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     """
     target, rest = split_words(words, kind, lambda word: "=" in word)
     entries = parse_entries(rest)
-    with open_fabric(where) as fabric:
+    with open_fabric(where, changing=True) as fabric:
         return change(fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries))
 
 
@@ -121,7 +121,7 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     after -L. No other entry changes its index.
     """
     target, keys = _target_and_keys(words, kind)
-    with open_fabric(where) as fabric:
+    with open_fabric(where, changing=True) as fabric:
         return change(fabric, "pkey-add", consent, format, lambda writer: writer.pkey_add(target.open(fabric), keys))
 
 
@@ -137,7 +137,7 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     begins with 0x is a P_Key, so a LID is written in decimal, or after -L.
     """
     target, keys = _target_and_keys(words, kind)
-    with open_fabric(where) as fabric:
+    with open_fabric(where, changing=True) as fabric:
         return change(
             fabric, "pkey-remove", consent, format, lambda writer: writer.pkey_remove(target.open(fabric), keys)
         )

@@ -16,12 +16,16 @@ _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*
 _MAX_BYTES: Final = 4096
 
 
-def read_m_key(text: str, option: str, from_environment: bool = False, confirm: bool = False) -> MKey:
+def read_m_key(
+    text: str, option: str, from_environment: bool = False, confirm: bool = False, words_prompt: bool = False
+) -> MKey:
     """Return the key that the value of an option stands for.
 
-    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-`` or anything else: asked
-    for without echo on a terminal (twice with *confirm*), one line of standard input elsewhere. From the environment
-    only ``@FILE`` is taken. Raises UsageError, EncodeError; no message repeats a key.
+    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``, or with
+    *words_prompt* anything else (as infiniband-diags have it): asked for without echo on a terminal (twice with
+    *confirm*), one line of standard input elsewhere. From the environment only ``@FILE`` is taken.
+
+    Raises UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
         return _from_file(Path(text[1:]), option)
@@ -31,6 +35,10 @@ def read_m_key(text: str, option: str, from_environment: bool = False, confirm: 
         key = MKey.parse(text)
         warn(f"{option}: a key on the command line shows in the process list and the shell's history; use - or @FILE")
         return key
+    if text.startswith("-") and text != "-":
+        raise UsageError(f"{option} needs a value: @FILE, or - to be asked; what follows it is an option")
+    if text != "-" and not words_prompt:
+        raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo) nor a number")
     return _ask(option, confirm)
 
 
@@ -38,9 +46,11 @@ def _from_file(path: Path, option: str) -> MKey:
     try:
         with path.open("rb") as file:
             status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
-            data = file.read(_MAX_BYTES)
+            data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UsageError(f"{option}: {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{option}: {path}: more than {_MAX_BYTES} bytes: this is no key file")
     if status & 0o077:
         warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
     lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]

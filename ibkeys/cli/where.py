@@ -30,19 +30,25 @@ DEFAULT_TIMEOUT_MS: Final = 1000
 
 
 @contextmanager
-def open_fabric(where: Where) -> Iterator[OpenFabric]:
-    """Open the fabric that the options mean; say on standard error what its user should hear."""
+def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
+    """Open the fabric that the options mean; say on standard error what its user should hear.
+
+    A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
+    """
     if where.debug:
         exits.show_frames()
     _refuse_at_without_simulation(where)
+    if not changing:
+        _warn_of_missing_keystore(where)
     config = _config(where)
-    m_key = _m_key(where, config)
+    m_key = _m_key(where)
     with ibkeys.open(
         where.backend,
         ca=where.ca or config.ca,
         port=where.port or config.port,
         at=where.at,
         m_key=m_key,
+        default_m_key=config.m_key,
         security_keys=where.security_keys,
         keystore=where.keystore,
         journal=where.journal,
@@ -73,6 +79,12 @@ def _refuse_at_without_simulation(where: Where) -> None:
         raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
 
 
+def _warn_of_missing_keystore(where: Where) -> None:
+    source = click.get_current_context().get_parameter_source("keystore")
+    if where.keystore and source == ParameterSource.COMMANDLINE and not Path(where.keystore).exists():
+        exits.warn(f"--keystore: {where.keystore}: there is no such file, so nothing is asked with its keys")
+
+
 def _config(where: Where) -> Config:
     """The file that -z names; else the system's, for the real stack only, where it is there and can be read."""
     if where.config:
@@ -95,11 +107,11 @@ def _default_name_map(where: Where) -> Path | None:
     return DEFAULT_NAME_MAP
 
 
-def _m_key(where: Where, config: Config) -> MKey | None:
+def _m_key(where: Where) -> MKey | None:
     if where.m_key is None:
-        return config.m_key
+        return None
     source = click.get_current_context().get_parameter_source("m_key")
-    return read_m_key(where.m_key, "--m_key", from_environment=source == ParameterSource.ENVIRONMENT)
+    return read_m_key(where.m_key, "--m_key", from_environment=source == ParameterSource.ENVIRONMENT, words_prompt=True)
 
 
 def _tapped(port: UmadPort, where: Where) -> UmadPort:
@@ -111,7 +123,7 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
         observers.append(PcapFile(Path(where.pcap), port.attributes().base_lid, where.show_keys))
     if where.debug:
         observers.append(Trace(lambda line: click.echo(exits.clean(line), err=True)))
-    return Tap(port, observers)
+    return Tap(port, observers, exits.warn)
 
 
 def _say_statistics(fabric: OpenFabric) -> None:

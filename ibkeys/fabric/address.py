@@ -17,8 +17,13 @@ class LidAddress:
     lid: int
 
     def __post_init__(self) -> None:
+        if not 0 <= self.lid <= 0xFFFF:
+            # Not repeated: a number of this length may be a key that landed in the wrong place.
+            raise AddressError(f"LID: a number of more than 16 bits is no LID; unicast LIDs are 1 to {MAX_UNICAST_LID}")
         if not 1 <= self.lid <= MAX_UNICAST_LID:
-            raise AddressError(f"LID {self.lid} is no port's address: {_why_no_lid(self.lid)}; unicast LIDs are 1 to {MAX_UNICAST_LID}")
+            raise AddressError(
+                f"LID {self.lid} is no port's address: {_why_no_lid(self.lid)}; unicast LIDs are 1 to {MAX_UNICAST_LID}"
+            )
 
     def __str__(self) -> str:
         return f"LID {self.lid}"

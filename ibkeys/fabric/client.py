@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ibkeys.errors import EncodeError, IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress, LidAddress
-from ibkeys.fabric.scheduler import Failure, Request, Scheduler, Statistics
+from ibkeys.fabric.scheduler import NO_ROOM, Failure, Request, Scheduler, Statistics
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
@@ -168,7 +168,7 @@ class SmpClient:
             batch = scheduler.to_send(now)
             if batch:
                 for failure in port.send([outgoing for _, outgoing in batch]):
-                    scheduler.not_sent(batch[failure.index][0], failure.errno)
+                    scheduler.not_sent(batch[failure.index][0], failure.errno, now)
             came = port.recv(scheduler.next_deadline(now))
             now = port.now()
             for mad, status, _, _ in came:
@@ -244,6 +244,10 @@ def _status_error(request: Request, reply: bytes) -> MadStatusError:
 def _error(request: Request) -> IbkeysError:
     failure = request.failure or Failure(request.attempts)
     what = describe_request(request)
+    if failure.errno in NO_ROOM:
+        return SendRefused(
+            f"{what}: the device had no room for it (errno {failure.errno}) at any attempt", failure.errno
+        )
     if failure.errno:
         if request.mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request.mad[7] == 0:
             return SendRefused(

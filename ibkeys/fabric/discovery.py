@@ -30,7 +30,7 @@ from ibkeys.mad.attributes import (
     PortInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, NodeType, PortState
+from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +140,32 @@ class _Sweep:
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
-        Raises what the first attempt raised when none is answered.
+        Where there are several, each attempt counts: a port at level 2 or 3 counts a violation for each with a wrong
+        key. So they take turns, one attempt each, and what that may have counted is noted.
+        Raises what the last attempt raised when none is answered.
         """
-        try:
+        keys = [key, *self.ring.others_for(guid, key)]
+        if len(keys) == 1:
             return (yield self._get(NodeInfo, 0, path, None, key)), key
-        except (NoReply, SendRefused):
-            for number, other in enumerate(self.ring.others_for(guid, key)):
-                try:
-                    # a name of its own for each: the scheduler asks nobody again who was silent to the key before
-                    return (yield self._get(NodeInfo, 0, path, ("other key", number, path), other)), other
-                except (NoReply, SendRefused):
-                    continue
-            raise
+        last: IbkeysError = NoReply("")
+        for turn in range(len(keys) * (self.client.timing.retries + 1)):
+            candidate = keys[turn % len(keys)]
+            # A name of its own for each: the scheduler asks nobody again who was silent to the key before.
+            name = ("turn", turn, path)
+            route = DirectedAddress(path)
+            request = self.client.request(Method.GET, NodeInfo, 0, route, node=name, m_key=candidate, retries=0)
+            try:
+                info: bytes = yield request
+            except (NoReply, SendRefused) as error:
+                last = error
+                continue
+            if turn:
+                self.fabric.notes.append(
+                    f"port GUID 0x{guid:016x} answered to key {turn % len(keys) + 1} of {len(keys)} of the store: a "
+                    f"change of its M_Key was never confirmed; {turn} SMPs with another key may have counted violations"
+                )
+            return info, candidate
+        raise last
 
     def _probe(self, near: Port) -> Task:
         """Ask who is at the far end of *near*. A link that cannot be proven yet waits for the end of the sweep."""
@@ -184,7 +198,7 @@ class _Sweep:
             return ring.for_all
         expected = ring.expected_behind(link_end(near))
         if expected is None:
-            return NO_MKEY
+            return ring.fallback
         guid, key = expected
         if ring.trust_topology:
             return key

@@ -22,11 +22,13 @@ class KeyRing:
     ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
     its port 0. ``neighbors``: one end of a link → the other. ``lids``: port GUID → base LID, where known.
     ``spares``: port GUID → further keys that the port may have (a Set whose answer was lost).
+    ``fallback``: sent to a port for which there is no other (a default of the configuration file).
     ``trust_topology``: send the key of the expected port although the link could not be proven.
     ``learned``: keys that this run installed itself; they come before all others.
     """
 
     for_all: MKey | None = None
+    fallback: MKey = NO_MKEY
     by_guid: dict[int, MKey] = field(default_factory=dict)
     neighbors: dict[PortId, PortId] = field(default_factory=dict)
     lids: dict[int, int] = field(default_factory=dict)
@@ -37,7 +39,7 @@ class KeyRing:
     @property
     def is_empty(self) -> bool:
         """Whether there is no key at all: then every SMP goes out with M_Key 0."""
-        return self.for_all is None and not self.by_guid
+        return self.for_all is None and not self.by_guid and self.fallback.is_zero
 
     def key_of(self, port_guid: int, near: PortId | None = None) -> MKey:
         """Return the key of a port whose GUID was read from the port itself; the zero key when there is none.
@@ -49,11 +51,18 @@ class KeyRing:
             return self.learned[port_guid]
         if self.for_all is not None:
             return self.for_all
-        key = self.by_guid.get(port_guid, NO_MKEY)
+        if port_guid not in self.by_guid:
+            return self.fallback
+        key = self.by_guid[port_guid]
         if key.is_zero or near is None or self.trust_topology:
             return key
         expected = self.neighbors.get(near)
         return key if expected is None or expected[0] == port_guid else NO_MKEY
+
+    @property
+    def for_strangers(self) -> MKey:
+        """The key for a port of which nothing is known yet."""
+        return self.fallback if self.for_all is None else self.for_all
 
     def expected_behind(self, near: PortId) -> tuple[int, MKey] | None:
         """Return (port GUID, key) of the port that the known links place at the far end of *near*, if it has a key."""

@@ -22,6 +22,7 @@ The rules, each with its reason:
 
 from __future__ import annotations
 
+import errno as errno_codes
 import random
 import struct
 from collections import deque
@@ -40,6 +41,9 @@ FIRST_WINDOW: Final = 16
 LEAST_WINDOW: Final = 4
 GRACE: Final = 0.5
 """Seconds beyond an attempt's timeout that the kernel gets to report it, before the attempt is given up without it."""
+NO_ROOM: Final = frozenset({errno_codes.EAGAIN, errno_codes.ENOMEM, errno_codes.ENOBUFS})
+BREATH: Final = 0.01
+"""Seconds before a request is sent again that the device had no room for."""
 LEAST_PATIENCE: Final = 0.02
 """Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
 
@@ -164,6 +168,7 @@ class Scheduler:
         self._open = 0
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
+        self._not_before = float("-inf")
         self.finished: deque[Request] = deque()
         self.statistics = Statistics()
 
@@ -206,6 +211,8 @@ class Scheduler:
 
     def to_send(self, now: float) -> list[tuple[int, Outgoing]]:
         """Return what may go out at *now*, as (TransactionID, MAD). The caller sends all of it."""
+        if now < self._not_before:
+            return []
         self._let_go_of_old_ones(now)
         batch: list[tuple[int, Outgoing]] = []
         flying, ready, tid = self._flying, self._ready, self._tid
@@ -267,12 +274,20 @@ class Scheduler:
             return
         self._lost(request, now)
 
-    def not_sent(self, tid: int, errno: int) -> None:
-        """Take the kernel's refusal to send an attempt. It is not tried again: the answer would be the same."""
+    def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
+        """Take the kernel's refusal to send an attempt.
+
+        One for want of room (`NO_ROOM`) is tried again a little later, as an attempt of its own; any other is not: the
+        answer would be the same.
+        """
         request = self._land(tid & _TID_MASK)
         if request is None:
             raise KeyError(tid)
         self.statistics.refused += 1
+        if errno in NO_ROOM and request.attempts <= request.retries:
+            self._not_before = now + BREATH
+            self._ready.append(request)  # it keeps its place at the node
+            return
         request.state.taken -= 1
         self._serve(request.state)
         self._finish(request, Failure(request.attempts, errno=errno))
@@ -298,6 +313,8 @@ class Scheduler:
         waits = [request.sent + request.timeout + GRACE for request in oldest]
         if self._ready and self._flying:
             waits.append(next(iter(self._flying.values())).sent + self.patience)
+        if self._ready and now < self._not_before:
+            waits = [*waits, self._not_before] if self._flying or self._overdue else [self._not_before]
         return max(0.0, min(waits, default=now) - now)
 
     def _let_go_of_old_ones(self, now: float) -> None:

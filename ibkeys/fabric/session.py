@@ -6,7 +6,7 @@ the port says now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -59,10 +59,15 @@ class OpenFabric:
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
+    ``reload_keys``: reads the key store and key files again.
     """
 
     def __init__(
-        self, umad: UmadPort, ring: KeyRing | None = None, timing: Timing | None = None, node_names: dict[int, str] | None = None
+        self,
+        umad: UmadPort,
+        ring: KeyRing | None = None,
+        timing: Timing | None = None,
+        node_names: dict[int, str] | None = None,
     ) -> None:
         self.umad = umad
         self.ring = ring or KeyRing()
@@ -71,6 +76,7 @@ class OpenFabric:
         self.stores = StorePaths(None, None)
         self.warnings: list[str] = []
         self.is_simulated = False
+        self.reload_keys: Callable[[], None] = lambda: None
         self._known: Fabric | None = None
 
     def local(self) -> LocalPort:
@@ -87,7 +93,9 @@ class OpenFabric:
         self._known = fabric
         return fabric
 
-    def port(self, where: Address | str | int | None = None, portnum: int | None = None) -> PortHandle:
+    def port(
+        self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
+    ) -> PortHandle:
         """Return a handle on one port.
 
         *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
@@ -100,7 +108,7 @@ class OpenFabric:
         address = as_address(where)
         if isinstance(address, GuidAddress | NameAddress):
             return self._by_identity(address, portnum)
-        return self._by_route(address, portnum)
+        return self._by_route(address, portnum, retries)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""
@@ -109,11 +117,11 @@ class OpenFabric:
 
     # --- finding a port ------------------------------------------------------------------------------------------
 
-    def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None) -> PortHandle:
+    def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None, retries: int | None) -> PortHandle:
         if self._needs_proof(address):
             return self._pick(self._find_proven(address), portnum, str(address))
         key = self._key_without_proof(address)
-        info, key = self._ask(address, key)
+        info, key = self._ask(address, key, retries)
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
@@ -121,7 +129,11 @@ class OpenFabric:
         port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero else key
         self._describe(node, address, port.m_key)
         chosen = self._choose(node, port, portnum, address)
-        return chosen if chosen is not None else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
+        return (
+            chosen
+            if chosen is not None
+            else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
+        )
 
     def _needs_proof(self, address: LidAddress | DirectedAddress) -> bool:
         """Whether the port may hold a key of the ring that it must not be asked without, nor given without proof.
@@ -140,17 +152,17 @@ class OpenFabric:
         if isinstance(address, LidAddress):
             port = fabric.find_lid(address.lid)
             return [port] if port else []
-        return [port for port in _on_route(fabric, address.path)]
+        return list(_on_route(fabric, address.path))
 
     def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
         if address == LOCAL:
             return self.ring.key_of(self.local().port_guid)
-        return self.ring.for_all or NO_MKEY
+        return self.ring.for_strangers
 
-    def _ask(self, route: Route, key: MKey) -> tuple[bytes, MKey]:
+    def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
         try:
-            return self.get(NodeInfo, 0, route, key), key
+            return self.get(NodeInfo, 0, route, key, retries=retries), key
         except (NoReply, SendRefused):
             others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
             for other in others:
@@ -161,10 +173,10 @@ class OpenFabric:
             raise
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
-        """Return the handle for *portnum* when this route serves it, None when its own route must be found."""
+        """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""
         num = port.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
         if num > node.num_ports or num < 0:
-            raise UsageError(f"{port}: there is no port {num}, the node has {node.num_ports} port{'s' if node.num_ports != 1 else ''}")
+            raise _no_such_port(port, num)
         if num == port.num:
             port.path = node.path if isinstance(route, DirectedAddress) else None
             return PortHandle(self, port, route)
@@ -174,12 +186,11 @@ class OpenFabric:
 
     def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
         fabric = self._known or self.discover()
+        same = [other for other in fabric.nodes if other.guid == node.guid]
+        if len(same) > 1:
+            raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {_candidates(same)}")
         found = [
-            port
-            for other in fabric.nodes
-            if other.guid == node.guid
-            for port in other.ports.values()
-            if port.num == portnum and port.path is not None
+            port for other in same for port in other.ports.values() if port.num == portnum and port.path is not None
         ]
         if not found:
             raise Unreachable(self._why_not_reached(node, portnum, reached, address))
@@ -187,8 +198,10 @@ class OpenFabric:
 
     def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Address) -> str:
         what = (
-            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that leads to port "
-            f"{reached.num}, and a {node.type_name} answers only for the port an SMP comes in by; no route to port {portnum} was found"
+            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that "
+            "leads to port "
+            f"{reached.num}, and a {node.type_name} answers only for the port an SMP comes in by; no route to "
+            f"port {portnum} was found"
         )
         try:
             info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
@@ -197,7 +210,9 @@ class OpenFabric:
         if info.port_physical_state != PortPhysicalState.LINK_UP:
             return f"{what}: it has no link"
         if info.lid:
-            return f"{what}; it has LID {info.lid} in another subnet (or behind a silent node): ask LID {info.lid} from there"
+            return (
+                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: ask LID {info.lid} there"
+            )
         return f"{what}; it has no LID yet"
 
     def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
@@ -205,22 +220,31 @@ class OpenFabric:
         if isinstance(address, GuidAddress):
             ports = fabric.find_guid(address.guid)
         else:
-            ports = [port for node in fabric.find_name(address.name) for port in node.ports.values() if port.is_end_port]
+            ports = [
+                port for node in fabric.find_name(address.name) for port in node.ports.values() if port.is_end_port
+            ]
             ports = [port for port in ports if port.node.is_switch or port.path is not None]
         nodes = {id(port.node): port.node for port in ports}
         if len(nodes) > 1:
-            raise AddressError(f"{address} is the {'name' if isinstance(address, NameAddress) else 'GUID'} of {len(nodes)} nodes: {_candidates(nodes.values())}")
+            raise AddressError(
+                f"{address} is the {'name' if isinstance(address, NameAddress) else 'GUID'} of {len(nodes)} "
+                f"nodes: {_candidates(nodes.values())}"
+            )
         return self._pick(ports, portnum, str(address))
 
     def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
         if not ports:
-            hint = f" ({len(self._known.troubles)} ports could not be read: see discover)" if self._known and self._known.troubles else ""
+            hint = (
+                f" ({len(self._known.troubles)} ports could not be read: see discover)"
+                if self._known and self._known.troubles
+                else ""
+            )
             raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
         node = ports[0].node
         first = min(ports, key=lambda port: port.num)
         num = first.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
         if not 0 <= num <= node.num_ports:
-            raise UsageError(f"{first}: there is no port {num}, the node has {node.num_ports} port{'s' if node.num_ports != 1 else ''}")
+            raise _no_such_port(first, num)
         port = node.port(num)
         if not node.is_switch and port.path is None:
             raise Unreachable(
@@ -238,11 +262,16 @@ class OpenFabric:
 
     # --- single requests -----------------------------------------------------------------------------------------
 
-    def get(self, attribute: type[Attribute], modifier: int, route: Route, key: MKey = NO_MKEY, node: object = None) -> bytes:
-        """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused."""
+    def get(
+        self, attribute: type[Attribute], modifier: int, route: Route, key: MKey = NO_MKEY, retries: int | None = None
+    ) -> bytes:
+        """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused.
+
+        *retries*: attempts after the first, by default as the session has it.
+        """
 
         def task() -> Any:
-            return (yield self.client.request(Method.GET, attribute, modifier, route, node=node, m_key=key))
+            return (yield self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries))
 
         data: bytes = self.client.call(task())
         return data
@@ -325,7 +354,17 @@ class PortHandle:
         if own is not self.port:
             own.info = self.get(PortInfo, 0)
         self.port.info = self.get(PortInfo, self.port.num)
+        if own.m_key_state == "hidden":
+            self._uncover(own)
         return PortInfo(self.port.info)
+
+    def _uncover(self, own: Port) -> None:
+        """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
+        for other in self.fabric.ring.others_for(own.guid, own.m_key):
+            info = self.fabric.get(PortInfo, own.num, self.route, other)
+            if any(info[:8]):
+                own.info, own.m_key = info, other
+                return
 
     def port_info_or_none(self) -> PortInfo | None:
         """Get PortInfo, or return None when it cannot be read."""
@@ -364,8 +403,8 @@ class PortHandle:
         arrival = NodeInfo(self.get(NodeInfo))
         if arrival.node_guid != node.guid or arrival.local_port_num != self.port.num:
             raise Unreachable(
-                f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node 0x{arrival.node_guid:016x}; "
-                "cabling or routing changed meanwhile: run discover and try again"
+                f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
+                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
             )
 
     def __str__(self) -> str:
@@ -392,9 +431,12 @@ def _on_route(fabric: Fabric, path: tuple[int, ...]) -> Iterator[Port]:
         yield port.end_port
 
 
-def _candidates(nodes: Any) -> str:
+def _no_such_port(port: Port, num: int) -> UsageError:
+    count = port.node.num_ports
+    return UsageError(f"{port}: there is no port {num}, the node has {count} port{'s' if count != 1 else ''}")
+
+
+def _candidates(nodes: Iterable[Node]) -> str:
     listed = [f"0x{node.guid:016x} ({node.type_name}, route {','.join(map(str, (0, *node.path)))})" for node in nodes]
     more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""
     return ", ".join(listed[:8]) + more + "; name one by its GUID (-G) or route (-D)"
-
-

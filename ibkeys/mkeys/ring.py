@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.fabric.keyring import KeyRing
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
 
 
 @dataclass(frozen=True, slots=True)
 class KeySources:
-    """Where keys come from. ``m_key`` goes to every node addressed; ``security_keys`` is a directory with OpenSM's
-    ``guid2mkey``, ``neighbors``, ``guid2lid``; ``keystore`` a key store file, read when it exists."""
+    """Where keys come from. ``m_key`` goes to every node addressed, ``fallback`` to ports without another;
+    ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``; ``keystore`` a key store
+    file, read when it exists."""
 
     m_key: MKey | None = None
+    fallback: MKey | None = None
     security_keys: Path | None = None
     keystore: Path | None = None
     trust_topology: bool = False
@@ -27,7 +29,7 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
     The key store comes before the files: it is what this tool set itself. Raises StoreError, FileFormatError.
     """
-    ring = KeyRing(for_all=sources.m_key, trust_topology=sources.trust_topology)
+    ring = KeyRing(for_all=sources.m_key, fallback=sources.fallback or NO_MKEY, trust_topology=sources.trust_topology)
     warnings: list[str] = []
     if sources.security_keys is not None:
         files = read_key_files(sources.security_keys)

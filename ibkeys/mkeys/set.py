@@ -2,11 +2,12 @@
 
 The order is the point of this module:
 
-1. the new key goes into the key store, and the old one stays there; both are on disk;
-2. the journal gets what is overwritten, without keys;
-3. the links of the node go into the key store: a later run sends the key only over a link that it knows;
-4. one Set is sent, once, with the old key in its header;
-5. its effect is proven by a Get with the new key. Silence is followed by that Get, and then by one with the old key, so
+1. the links of the node go into the key store: a later run sends the key only over a link that it knows;
+2. PortInfo is read again, and must be what was shown;
+3. the new key goes into the key store, and the old one stays there; both are on disk;
+4. the journal gets what is overwritten, without keys;
+5. one Set is sent, once, with the old key in its header;
+6. its effect is proven by a Get with the new key. Silence is followed by that Get, and then by one with the old key, so
    that a lost reply never counts a violation at a port that has taken the new key.
 
 Wherever this stops, the store holds every key that the port can have.
@@ -21,15 +22,16 @@ from typing import Any
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo import set_image, without_key
-from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, wrong_fields
+from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle, wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
-from ibkeys.errors import NoReply, NotStored, SendRefused, UsageError
+from ibkeys.errors import MadStatusError, NoReply, NotStored, SendRefused, UsageError
 from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
+from ibkeys.store.journal import Entry
 from ibkeys.store.keystore import KeyStore
 
 OPENSM_PROCEDURE = (
@@ -58,13 +60,15 @@ def plan_mkey_set(
     """
     if port.port.is_external:
         raise UsageError(
-            f"{port}: external ports of a switch have no M_Key of their own; that of port 0 guards the whole switch: address port 0"
+            f"{port}: external ports of a switch have no M_Key of their own; that of port 0 guards the whole "
+            "switch: address port 0"
         )
     if protect is not None and not 0 <= protect <= 3:
         raise UsageError(f"ProtectBits {protect} is not in 0..3")
     if lease is not None and not 0 <= lease <= 0xFFFF:
         raise UsageError(f"lease {lease} s is not in 0..65535")
     shown = port.read_port_info()
+    writer.witness(port)
     old_key = writer.key_for_set(port, shown)
     wanted = _Wanted(
         old_key if new_key is None else new_key,
@@ -107,20 +111,33 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted
             found.append(
                 Objection(
                     "mkey-under-sm",
-                    f"{manager.evidence}; an SM that does not know the new M_Key drops {port} and all behind it, and OpenSM reads "
+                    f"{manager.evidence}; an SM that does not know the new M_Key drops {port} and all behind "
+                    "it, and OpenSM reads "
                     f"its key files only when it starts; {OPENSM_PROCEDURE}",
                 )
             )
     else:
-        found += writer.objection_to_active_sm("OpenSM sets ProtectBits and lease as its own configuration says at every sweep")
+        found += writer.objection_to_active_sm(
+            "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
+        )
+    if wanted.key.is_zero:
+        return found  # no level has an effect then, and no lease runs
     if wanted.protect >= 2 and wanted.lease == 0:
         found.append(
-            Objection("lease-0", f"{port} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only a reset helps")
+            Objection(
+                "lease-0",
+                f"{port} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
+                "a reset helps",
+            )
         )
     interval = known_sweep_interval(writer.fabric, manager)
     if wanted.lease and interval is not None and wanted.lease <= interval:
         found.append(
-            Objection("lease-0", f"lease {wanted.lease} s is not above the SM's sweep interval of {interval} s: the port can open between sweeps")
+            Objection(
+                "lease-0",
+                f"lease {wanted.lease} s is not above the SM's sweep interval of {interval} s: "
+                "the port can open between sweeps",
+            )
         )
     return found
 
@@ -130,28 +147,40 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted
 
 def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> None:
     store = writer.keystore
-    changes_key = wanted.key != old_key
     if not wanted.key.is_zero:
         _remember_links(store, port)
-    ref: int | None = None
-    if changes_key:
-        ref = store.put_pending(
-            port.port.node.guid,
-            port.port.port_guid,
-            port.port.num,
+    now = fresh_port_info(writer, port, shown)
+    ref = _keep(store, port, now, old_key, wanted)
+    try:
+        _set_and_prove(writer, port, now, old_key, wanted, store, ref)
+    except NotStored:
+        if ref is not None:
+            store.abandon(ref, "the port did not store it")
+        raise
+
+
+def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wanted: _Wanted) -> int | None:
+    """Put the keys on disk: the new one as pending, whose row is returned, and the one that the port has.
+
+    Also a key that stays is kept, for what was readable before may not be readable afterwards.
+    """
+    node, port_guid, number = port.port.node.guid, port.port.port_guid, port.port.num
+    before = now.m_key_protect_bits, now.m_key_lease_period
+    if wanted.key != old_key:
+        return store.put_pending(
+            node,
+            port_guid,
+            number,
             wanted.key,
             wanted.protect,
             wanted.lease,
             None if old_key.is_zero else old_key,
-            old_protect_bits=shown.m_key_protect_bits,
-            old_lease_period=shown.m_key_lease_period,
+            old_protect_bits=before[0],
+            old_lease_period=before[1],
         )
-    try:
-        _set_and_prove(writer, port, shown, old_key, wanted, store, ref)
-    except NotStored as error:
-        if ref is not None:
-            store.abandon(ref, "the port did not store it")
-        raise error
+    if not old_key.is_zero and store.current().get(port_guid) != old_key:
+        store.promote(store.put_pending(node, port_guid, number, old_key, *before, None))
+    return None
 
 
 def _remember_links(store: KeyStore, port: PortHandle) -> None:
@@ -164,19 +193,21 @@ def _remember_links(store: KeyStore, port: PortHandle) -> None:
 
 
 def _set_and_prove(
-    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted, store: KeyStore, ref: int | None
+    writer: Writer, port: PortHandle, now: PortInfo, old_key: MKey, wanted: _Wanted, store: KeyStore, ref: int | None
 ) -> None:
-    now = fresh_port_info(writer, port, shown)
     image = set_image(now, wanted.key, **wanted.fields())
-    entry = writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(image), ref)
+    entries: list[Entry] = []
+
+    def record(sent: PortInfo) -> None:
+        entries.append(writer.record(port, "PortInfo", port.port.num, without_key(now), without_key(sent), ref))
 
     def took_effect() -> bool:
         return _is_as_wanted(_who_answers(port, old_key, wanted.key, replied=False), wanted)
 
-    problem = send_port_info(port, image, old_key, took_effect)
+    problem = send_port_info(port, image, old_key, record, took_effect)
     found = _who_answers(port, old_key, wanted.key, replied=problem is None)
     if found is None:
-        entry.failed()
+        _fail(entries)
         raise NoReply(
             f"{port}: the port answers neither to the new nor to the old M_Key after the Set"
             f"{f' ({problem})' if problem else ''}; both are kept in the key store ({store.path or 'in memory'}): "
@@ -185,7 +216,7 @@ def _set_and_prove(
     info, key = found
     wrong = wrong_fields(info, wanted.fields())
     if key != wanted.key or wrong:
-        entry.failed()
+        _fail(entries)
         if problem is not None and not isinstance(problem, NoReply):
             raise NotStored(f"{problem}; the port still has its old M_Key") from problem
         if problem:
@@ -195,7 +226,12 @@ def _set_and_prove(
     if ref is not None:
         store.promote(ref)
     port.fabric.ring.learn(port.port.port_guid, wanted.key)
-    entry.done()
+    settle(entries)
+
+
+def _fail(entries: list[Entry]) -> None:
+    for entry in entries:
+        entry.failed()
 
 
 def _is_as_wanted(found: tuple[PortInfo, MKey] | None, wanted: _Wanted) -> bool:
@@ -234,5 +270,5 @@ def _get_once(port: PortHandle, key: MKey) -> PortInfo | None:
 
     try:
         return PortInfo(client.call(task()))
-    except (NoReply, SendRefused):
-        return None
+    except (NoReply, MadStatusError, SendRefused):
+        return None  # a busy agent has not answered the question either

@@ -46,8 +46,8 @@ def store_paths(
     """Return the files of a run.
 
     *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
-    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* and *journal* are the user's own choice,
-    if any.
+    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* and *journal* are the
+    user's own choice, if any.
     """
     if simulated:
         own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-from ibkeys.errors import MalformedMad
+from ibkeys.errors import MalformedMad, StoreError
 from ibkeys.mad.decode import attribute_of, masked, summary
 from ibkeys.mad.smp import parse
 from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, LocalPort, Outgoing, SendFailure, UmadPort
@@ -27,11 +28,18 @@ class Observer(Protocol):
 
 
 class Tap:
-    """A `UmadPort` around another one. Not thread-safe, as the port itself."""
+    """A `UmadPort` around another one. Not thread-safe, as the port itself.
 
-    def __init__(self, port: UmadPort, observers: Sequence[Observer]) -> None:
+    An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
+    between its Set and its proof.
+    """
+
+    def __init__(
+        self, port: UmadPort, observers: Sequence[Observer], complain: Callable[[str], None] = lambda _text: None
+    ) -> None:
         self._port = port
-        self._observers = tuple(observers)
+        self._observers = list(observers)
+        self._complain = complain
         self.ca_name = port.ca_name
         self.port = port.port
 
@@ -48,17 +56,23 @@ class Tap:
         failures = self._port.send(batch)
         refused = {failure.index: failure.errno for failure in failures}
         for index, mad in enumerate(batch):
-            for observer in self._observers:
-                observer.sent(mad, refused.get(index, 0))
+            self._show(partial(_show_sent, mad=mad, errno=refused.get(index, 0)))
         return failures
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Receive, and show what came to the observers."""
         came = self._port.recv(timeout)
         for mad in came:
-            for observer in self._observers:
-                observer.received(mad)
+            self._show(partial(_show_received, mad=mad))
         return came
+
+    def _show(self, show: Callable[[Observer], None]) -> None:
+        for observer in tuple(self._observers):
+            try:
+                show(observer)
+            except (OSError, ValueError, StoreError) as error:
+                self._observers.remove(observer)
+                self._complain(f"{type(observer).__name__.lower()} ended: {error}")
 
     def now(self) -> float:
         """Return the port's own clock in seconds."""
@@ -78,6 +92,14 @@ class Tap:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _show_sent(observer: Observer, mad: Outgoing, errno: int) -> None:
+    observer.sent(mad, errno)
+
+
+def _show_received(observer: Observer, mad: Incoming) -> None:
+    observer.received(mad)
 
 
 class Trace:

@@ -23,6 +23,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--force",
     "--override",
     "--all",
+    "--trust-topology",
     "--dry-run",
     "--Lid",
     "--Direct",

@@ -68,7 +68,7 @@ def test_mkey_show_table_of_one_port(cli: Cli) -> None:
     assert cli("mkey-show").out == (
         "node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
         "  M_Key:       not set (0): the port is not protected\n"
-        "  ProtectBits: 0 (Get answered and shows the key to everybody; Set needs the key)\n"
+        "  ProtectBits: 0 (no effect while M_Key is 0)\n"
         "  LeasePeriod: 0 (never expires)\n"
         "  Violations:  0\n"
     )

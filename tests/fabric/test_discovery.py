@@ -105,7 +105,9 @@ def test_thirty_percent_loss_gives_exact_tables_or_names_what_is_missing() -> No
             if port.p_keys is None:
                 assert (port.node.guid, port.num) in missing
             else:
-                assert [int(key) for key in port.p_keys] == [int(key) for key in net.port(net.node(port.node.guid), port.num).p_keys]
+                assert [int(key) for key in port.p_keys] == [
+                    int(key) for key in net.port(net.node(port.node.guid), port.num).p_keys
+                ]
 
 
 # --- M_Keys ------------------------------------------------------------------------------------------------------
@@ -148,7 +150,10 @@ def test_at_level_2_without_the_key_a_node_is_silent_and_named() -> None:
     with tool(net) as fabric:
         found = fabric.discover()
     assert len(found.nodes) == 4  # the far switch and what is behind it stay dark
-    assert {(trouble.port.node.guid, trouble.port.num) for trouble in found.troubles} == {(0x0002C90200401000, 7), (0x0002C90200401000, 8)}
+    assert {(trouble.port.node.guid, trouble.port.num) for trouble in found.troubles} == {
+        (0x0002C90200401000, 7),
+        (0x0002C90200401000, 8),
+    }
 
 
 def test_the_users_own_key_goes_to_every_node() -> None:
@@ -170,7 +175,10 @@ def ring_for(net: Subnet, *names: str) -> KeyRing:
         for port in node.all_ports:
             if port.peer is not None:
                 near = (node.guid if node.is_switch else port.guid, port.number)
-                ring.neighbors[near] = (port.peer.node.guid if port.peer.node.is_switch else port.peer.guid, port.peer.number)
+                ring.neighbors[near] = (
+                    port.peer.node.guid if port.peer.node.is_switch else port.peer.guid,
+                    port.peer.number,
+                )
         for port in node.end_ports:
             if port.lid:
                 ring.lids[port.guid] = port.lid

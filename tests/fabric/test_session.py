@@ -31,7 +31,9 @@ def test_what_a_script_may_write_as_an_address(where: str | int | None, address:
     assert as_address(where) == address
 
 
-@pytest.mark.parametrize("where", [0, 0xFFFF, 0xC000, 0x10000, -1, "010", "0,0", "0,255", "1,2", "0," + "1," * 63 + "1", "0x"])
+@pytest.mark.parametrize(
+    "where", [0, 0xFFFF, 0xC000, 0x10000, -1, "010", "0,0", "0,255", "1,2", "0," + "1," * 63 + "1", "0x"]
+)
 def test_what_no_port_can_have_is_refused(where: str | int) -> None:
     with pytest.raises(AddressError):
         as_address(where)

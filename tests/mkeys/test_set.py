@@ -22,7 +22,9 @@ OLD, NEW = MKey(0x0123456789ABCDEF), MKey(0xFEDCBA9876543210)
 NAME = "node02 mlx4_0"
 
 
-def apply(net: Any, new: MKey | None = None, protect: int | None = None, lease: int | None = None, **options: Any) -> Any:
+def apply(
+    net: Any, new: MKey | None = None, protect: int | None = None, lease: int | None = None, **options: Any
+) -> Any:
     """Set one port as the command does and return the key store's rows afterwards."""
     overrides = options.pop("overrides", ())
     with tool(net, **options) as fabric, writer(fabric, *overrides) as w:
@@ -166,8 +168,11 @@ def test_protection_alone_changes_no_key() -> None:
         plan = plan_mkey_set(w, fabric.port(2), None, 1, 60)
         assert [change.kind for change in plan.changes] == ["m_key_protect_bits", "m_key_lease_period"]
         w.apply(plan)
-        assert w.keystore.rows() == []
-    assert state(net) == (OLD.reveal(), 1, 60, 0)
+        # what was readable until now is not readable afterwards: it must be on disk
+        assert [(row.state, row.m_key) for row in w.keystore.rows()] == [("current", OLD)]
+        w.apply(plan_mkey_set(w, fabric.port(2), None, 0, 60))
+        assert len(w.keystore.rows()) == 1
+    assert state(net) == (OLD.reveal(), 0, 60, 0)
 
 
 def test_protection_with_key_0_is_set_and_said_to_have_no_effect() -> None:
@@ -253,7 +258,9 @@ def test_lease_0(level: int) -> None:
     assert state(net) == (NEW.reveal(), level, 0, 0)
 
 
-def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "opensm.conf"
     config.write_text("# comment\nsweep_interval 30\n")
     net = subnet("two-switch")
