@@ -62,15 +62,14 @@ def _read(handle: PortHandle) -> None:
 
 
 def _values(port: Port) -> dict[str, Any]:
-    keys = port.p_keys
+    keys = port.occupied
     return {
         "capacity": port.capacity,
         "pkeys": None
         if keys is None
         else [
             {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
-            for index, key in enumerate(keys)
-            if key.is_valid
+            for index, key in keys
         ],
     }
 

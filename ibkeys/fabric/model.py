@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.keys.pkey import PKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType, PortPhysicalState
 
@@ -166,6 +166,15 @@ class Port:
         if raw is None:
             return None
         return tuple(map(_p_keys.__getitem__, struct.unpack(f">{len(raw) // 2}H", raw)))
+
+    @property
+    def occupied(self) -> list[tuple[int, PKey]] | None:
+        """The valid entries of the P_Key table with their indexes; None when it could not be read."""
+        raw = self.p_key_raw
+        if raw is None:
+            return None
+        values = enumerate(struct.unpack(f">{len(raw) // 2}H", raw))
+        return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
 
     @property
     def m_key_state(self) -> MKeyState:

@@ -198,3 +198,13 @@ def test_a_port_whose_set_was_never_confirmed_is_opened_by_either_key(level: int
         found = {port.node.description: port for port in fabric.discover(p_keys=True).end_ports()}
         assert found[name].m_key_state == "set"
         assert found[name].p_keys is not None
+
+
+def test_the_occupied_entries_of_a_table_are_those_with_a_partition() -> None:
+    net = subnet("two-switch")
+    net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0, 0x8000, 0x8001]
+    with tool(net) as fabric:
+        handle = fabric.port(2)
+        assert handle.port.occupied is None
+        handle.read_p_keys()
+        assert handle.port.occupied == [(0, 0xFFFF), (3, 0x8001)]
