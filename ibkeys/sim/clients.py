@@ -67,6 +67,7 @@ class Clients:
         self.name = name
         self.listen = listen
         self._slots: list[Client | None] = [None] * MAX_CLIENTS
+        self._at: dict[Port, list[Client]] = {}
 
     def __iter__(self) -> Iterator[Client]:
         return iter([client for client in self._slots if client is not None])
@@ -79,8 +80,8 @@ class Clients:
         return self._slots[slot] if 0 <= slot < MAX_CLIENTS else None
 
     def at(self, port: Port) -> list[Client]:
-        """Return the clients attached at *port*, lowest slot first."""
-        return [client for client in self if client.port is port]
+        """Return the clients attached at *port* in the order in which they came."""
+        return self._at.get(port, [])
 
     def same(self, ident: int, address: Address) -> Client | None:
         """Return the client that a program with this number and control address was before."""
@@ -94,12 +95,14 @@ class Clients:
         peer = self._peer(ident, address)
         client = Client(slot, ident, port, address, peer, self._open(slot, peer))
         self._slots[slot] = client
+        self._at.setdefault(port, []).append(client)
         return client
 
     def remove(self, client: Client) -> None:
         """Free the client's slot and close its socket."""
         if self._slots[client.slot] is client:
             self._slots[client.slot] = None
+            self._at[client.port].remove(client)
             client.socket.close()
         client.gone = True
         client.waiting.clear()

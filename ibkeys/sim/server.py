@@ -35,6 +35,8 @@ BATCH: Final = 64
 """Most packets taken from one client before the others have their turn."""
 TICK: Final = 1.0
 """Seconds between two looks for clients that died and for changes to save."""
+SAVING_SHARE: Final = 20
+"""Saving takes at most one part in so many of the time: a large subnet is saved less often."""
 _IN: Final = select.EPOLLIN
 _OUT: Final = select.EPOLLOUT
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
@@ -101,6 +103,7 @@ class Server:
         self._script_start = 0.0
         self._watch = watch
         self._save = save
+        self._save_at = 0.0
         self._tell = tell or (lambda line: None)
         self._chat = chat or (lambda line: None)
         self._later: list[tuple[float, int, Callable[[], object]]] = []
@@ -152,8 +155,10 @@ class Server:
                     self._event(fd, events)
                 except Exception as error:
                     self._bug(error)
-            if self._leaving:
+            try:
                 self._let_go()
+            except Exception as error:
+                self._bug(error)
 
     def _event(self, fd: int, events: int) -> None:
         client = self._by_fd.get(fd)
@@ -243,8 +248,10 @@ class Server:
             for connection in list(self._steering.values()):
                 if now >= connection.deadline:
                     self._hang_up(connection)
-            if self._save is not None:
+            if self._save is not None and now >= self._save_at:
                 self._save()
+                done = time.monotonic()
+                self._save_at = done + SAVING_SHARE * (done - now)
         except Exception as error:
             self._bug(error)
 

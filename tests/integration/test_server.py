@@ -38,7 +38,7 @@ def without_date(text: str) -> list[str]:
 
 
 def without_router_rates(lines: list[str]) -> list[str]:
-    """Return *lines* without LID and rate where a router is at one end: ibsim does not read them from its port lines."""
+    """Return *lines* without LID and rate where a router is at one end: ibsim does not read them there."""
     kept, in_router = [], False
     for line in lines:
         if not line.startswith("["):
