@@ -125,6 +125,8 @@ def opensm(served: Subnet, level: int) -> Iterator[Log]:
         # The files of a sweep are written after that line: when a later sweep is done, they are there.
         before = len(log.lines)
         process.send_signal(signal.SIGHUP)
+        log.wait("INITIATING HEAVY SWEEP", before)
+        before = next(at for at in range(before, len(log.lines)) if "INITIATING HEAVY SWEEP" in log.lines[at])
         log.wait("SUBNET UP", before)
         yield log
 
