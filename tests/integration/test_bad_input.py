@@ -24,7 +24,7 @@ ON_A_FABRIC = [
     ("pkey-show 0", 2, "LID 0"),
     ("pkey-show 0xffff", 2, "permissive"),
     ("pkey-show 49152", 2, "multicast"),
-    ("pkey-show 65536", 2, "65536"),
+    ("pkey-show 65536", 2, "LID"),
     ("pkey-show 010", 2, "write 10"),
     ("pkey-show -1", 2, "-1"),
     ("pkey-show nonsense", 2, "-N"),
