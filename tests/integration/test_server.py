@@ -23,12 +23,15 @@ from tests.integration.test_policies import check_tables, recordings, stride, ta
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
+KNOWN = {"rocket-2014": [pytest.mark.xfail(strict=True, reason="FDR10 links of the net file are built as QDR")]}
 TWO_SWITCH = FABRICS["two-switch"]
 
 
 def fabrics() -> list[Any]:
     return [
-        pytest.param(FABRICS[name], id=name, marks=() if name in SAMPLES else pytest.mark.soak)
+        pytest.param(
+            FABRICS[name], id=name, marks=[*(() if name in SAMPLES else [pytest.mark.soak]), *KNOWN.get(name, ())]
+        )
         for name in sorted(FABRICS)
     ]
 
@@ -57,7 +60,11 @@ def test_ibnetdiscover_prints_what_it_prints_over_ibsim(netfile: Path) -> None:
             done = fabric.run(["ibnetdiscover"], check=True, timeout=300)
             complaints = [line for line in done.stderr.splitlines() if "sim_connect" not in line]
             printed.append((without_router_rates(without_date(done.stdout)), complaints))
-    assert printed[1] == printed[0]
+    (theirs, *their_rest), (ours, *our_rest) = printed
+    assert [
+        re.sub(r"x[NX]DR$", "xSDR", line) if line != their else line for line, their in zip(ours, theirs, strict=True)
+    ] == theirs, "ibsim takes the rates NDR and XDR for SDR"
+    assert our_rest == their_rest
 
 
 @pytest.mark.parametrize("file", recordings())
@@ -147,7 +154,7 @@ def test_a_node_that_nobody_has(tmp_path: Path) -> None:
 
 
 def test_over_udp() -> None:
-    port = 21_000 + Path(sys.executable).stat().st_ino % 1000 + time.monotonic_ns() % 20_000
+    port = 21_000 + time.monotonic_ns() % 10_000  # below those that the kernel hands out
     with Served(TWO_SWITCH, extra=("--listen", str(port))) as fabric:
         remote = {"IBSIM_SERVER_NAME": "127.0.0.1", "IBSIM_SERVER_PORT": str(port)}
         assert f"export IBSIM_SERVER_NAME=127.0.0.1 IBSIM_SERVER_PORT={port}" in "".join(fabric.output)

@@ -687,7 +687,7 @@ def test_remote_mode(run: Callable[..., Running]) -> None:
 
 def free_ports(count: int) -> int:
     """Return the first of *count* UDP ports that were free a moment ago."""
-    for base in range(20_000 + os.getpid() % 20_000, 60_000, count):
+    for base in range(10_000 + os.getpid() % 10_000, 32_000, count):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:
             try:
                 first.bind(("127.0.0.1", base))
