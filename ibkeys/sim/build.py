@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, PortState
+from ibkeys.sim import extended_port_info
 from ibkeys.sim.links import negotiate
 from ibkeys.sim.netmodel import FileNode, FilePort, NetFile
 from ibkeys.sim.nodes import Node, Port
@@ -128,6 +129,8 @@ def _node(subnet: Subnet, index: int, record: FileNode, port_guids: PortGuids) -
                 guid = line.guid
             info = _listed(template, line, shared, node.is_switch)
         node.ports.append(Port(node, number, guid, info))
+        if line is not None and line.speed == "FDR10":
+            extended_port_info.run_at_fdr10(node.ports[-1])
     if not node.is_switch:
         node.ports.insert(0, node.ports[0])
     return node

@@ -8,43 +8,48 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.sim import sma
-from ibkeys.sim.nodes import EMPTY_BLOCK, Port
+from ibkeys.sim.nodes import EMPTY_BLOCK, Node, Port
 
 ATTRIBUTE: Final = 0xFF90
 _STATE_CHANGE_ENABLE: Final = 3
+_SPEED_BYTES: Final = (7, 11, 15)  # LinkSpeedSupported, LinkSpeedEnabled, LinkSpeedActive; 1 is FDR10
 
 
-def get(request: sma.Request) -> sma.Answer:
-    """Answer a Get: the links here never run at FDR10, so nothing is supported."""
-    port = _named(request)
-    if port is None:
-        return sma.INVALID, EMPTY_BLOCK
-    return sma.OK, (port.node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)
-
-
-def set_(request: sma.Request) -> sma.Answer:
-    """Answer a Set: StateChangeEnable is kept; a speed cannot be enabled that is not supported."""
-    port = _named(request)
-    if port is None:
-        return sma.INVALID, EMPTY_BLOCK
+def run_at_fdr10(port: Port) -> None:
+    """Let *port* say that its link runs at FDR10."""
     info = bytearray(EMPTY_BLOCK)
-    info[_STATE_CHANGE_ENABLE] = request.data[_STATE_CHANGE_ENABLE]
-    if port.node.tables is None:
-        port.node.tables = {}
-    port.node.tables[ATTRIBUTE, port.number] = bytes(info)
-    port.node.subnet.touched_nodes.add(port.node)
-    return sma.OK, bytes(info)
+    for at in _SPEED_BYTES:
+        info[at] = 1
+    _tables(port.node)[ATTRIBUTE, port.number] = bytes(info)
 
 
-def _named(request: sma.Request) -> Port | None:
-    number, node = request.modifier & 0x7FFF_FFFF, request.node
+def read(node: Node, ingress: int, modifier: int) -> bytes | None:
+    """Return what a Get shows; None when the modifier names no port."""
+    port = _named(node, ingress, modifier)
+    return None if port is None else (node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)
+
+
+def write(node: Node, ingress: int, modifier: int, data: bytes) -> bytes | None:
+    """Apply a Set and return what is there now: StateChangeEnable is kept, the speeds stay as the link is."""
+    port = _named(node, ingress, modifier)
+    if port is None:
+        return None
+    tables = _tables(node)
+    info = bytearray(tables.get((ATTRIBUTE, port.number), EMPTY_BLOCK))
+    info[_STATE_CHANGE_ENABLE] = data[_STATE_CHANGE_ENABLE]
+    tables[ATTRIBUTE, port.number] = bytes(info)
+    node.subnet.touched_nodes.add(node)
+    return bytes(info)
+
+
+def _tables(node: Node) -> dict[tuple[int, int], bytes]:
+    if node.tables is None:
+        node.tables = {}
+    return node.tables
+
+
+def _named(node: Node, ingress: int, modifier: int) -> Port | None:
+    number = modifier & 0x7FFF_FFFF
     if number > node.num_ports:
         return None
-    return node.ports[number] if number or node.is_switch else node.ports[request.ingress]
-
-
-def install() -> None:
-    """Let every simulated SMA answer it."""
-    sma.GET[ATTRIBUTE] = get
-    sma.SET[ATTRIBUTE] = set_
+    return node.ports[number] if number or node.is_switch else node.ports[ingress]

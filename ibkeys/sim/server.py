@@ -22,8 +22,8 @@ from typing import Final, NamedTuple, Self
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
 from ibkeys.sim import clients as attached
-from ibkeys.sim import extended_port_info, steer_socket
 from ibkeys.sim import ibsim_protocol as protocol
+from ibkeys.sim import steer_socket
 from ibkeys.sim.clients import Address, Client, Clients
 from ibkeys.sim.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.nodes import KEY, Node, Port
@@ -117,7 +117,6 @@ class Server:
         self._packets = 0
         self._current: tuple[Client, bytes, bytes, bytes] | None = None
         self._forwarded = False
-        extended_port_info.install()
         self._control = attached.bind(name, listen)
         try:
             self._steer = steer_socket.bind(name)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
-from ibkeys.sim import guard, portinfo, routing
+from ibkeys.sim import extended_port_info, guard, portinfo, routing
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
 
 OK: Final = int(MadStatus.OK)
@@ -274,6 +274,16 @@ def _set_table(request: Request) -> Answer:
     return OK, request.data
 
 
+def _get_extended_port_info(request: Request) -> Answer:
+    info = extended_port_info.read(request.node, request.ingress, request.modifier)
+    return (INVALID, EMPTY_BLOCK) if info is None else (OK, info)
+
+
+def _set_extended_port_info(request: Request) -> Answer:
+    info = extended_port_info.write(request.node, request.ingress, request.modifier, request.data)
+    return (INVALID, EMPTY_BLOCK) if info is None else (OK, info)
+
+
 def _switch_only(handler: Handler) -> Handler:
     return lambda request: handler(request) if request.node.is_switch else (BAD_ATTRIBUTE, EMPTY_BLOCK)
 
@@ -290,6 +300,7 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
     AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_get_table),
     AttributeID.SM_INFO: _get_sm_info,
+    extended_port_info.ATTRIBUTE: _get_extended_port_info,
 }
 SET: Final[dict[int, Handler]] = {
     AttributeID.SWITCH_INFO: _set_switch_info,
@@ -301,6 +312,7 @@ SET: Final[dict[int, Handler]] = {
     AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
     AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_set_table),
     AttributeID.SM_INFO: _set_sm_info,
+    extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
 _NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})

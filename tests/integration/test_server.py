@@ -23,15 +23,12 @@ from tests.integration.test_policies import check_tables, recordings, stride, ta
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
-KNOWN = {"rocket-2014": [pytest.mark.xfail(strict=True, reason="FDR10 links of the net file are built as QDR")]}
 TWO_SWITCH = FABRICS["two-switch"]
 
 
 def fabrics() -> list[Any]:
     return [
-        pytest.param(
-            FABRICS[name], id=name, marks=[*(() if name in SAMPLES else [pytest.mark.soak]), *KNOWN.get(name, ())]
-        )
+        pytest.param(FABRICS[name], id=name, marks=[] if name in SAMPLES else [pytest.mark.soak])
         for name in sorted(FABRICS)
     ]
 
