@@ -318,10 +318,10 @@ class Scheduler:
         return max(0.0, min(waits, default=now) - now)
 
     def _let_go_of_old_ones(self, now: float) -> None:
-        limit = now - self.patience
+        patience = self.patience
         old = []
         for tid, request in self._flying.items():
-            if request.sent > limit:
+            if request.sent + patience > now:  # rounded as in next_deadline, or a virtual clock would stand still
                 break
             old.append(tid)
         for tid in old:
