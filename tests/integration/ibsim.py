@@ -82,8 +82,8 @@ def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.Completed
 class Ibsim:
     """A running ibsim with its own sockets and its own folder, `folder`. Use it as a context manager.
 
-    *sim_host*: node id or description that clients attach to, "" for the file's first node; by default what SIM_HOSTS
-    says, else the first node. *limits*: ibsim's own options, such as ``("-N", "4096")``, in place of those counted from
+    *sim_host*: node id or description that clients attach to; by default what SIM_HOSTS says, else the file's first
+    node. *limits*: ibsim's own options, such as ``("-N", "4096")``, in place of those counted from
     the file. *console*: keep ibsim's console open for `command`.
     """
 
@@ -96,7 +96,7 @@ class Ibsim:
         console: bool = False,
     ) -> None:
         self.netfile = Path(netfile).resolve()
-        self.sim_host = SIM_HOSTS.get(self.netfile.name) if sim_host is None else sim_host
+        self.sim_host = sim_host or SIM_HOSTS.get(self.netfile.name)
         self.limits = tuple(limits) if limits is not None else count_limits(self.netfile.read_text(errors="replace"))
         self.console = console
         self.socket_name = f"ibkeys-{os.getpid()}-{next(_serial)}"
