@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.fattree import fat_tree
+from tests.bench.served import bytes_per_node, medians, opensm_seconds, smp_rates
 from tests.integration.ibsim import Ibsim, parse_pkeys, tool
+from tests.integration.served import Served
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -156,6 +158,20 @@ def simulated(bench: Bench, shape: Sequence[int]) -> None:
         bench.add(f"{name}, memory for each port", f"{size / ports:,.0f} bytes", "", f"{size / 2**20:.0f} MiB")
 
 
+def served(bench: Bench, netfile: Path, routes: Sequence[str], count: int) -> None:
+    """``sim serve`` in the place of ibsim."""
+    loop = bench.sim.folder / "bare_loop"
+    with Served(netfile) as ours:
+        pairs = smp_rates(ours, bench.sim, loop, WINDOW, count, routes, bench.turns)
+    ratio, a, b = medians(pairs)
+    figures = f"{a:,.0f} against {b:,.0f} SMPs/s of a bare C loop, window {WINDOW}"
+    bench.add("sim serve / ibsim, SMP rate", f"{ratio:.2f}", "~ 0.33", figures)
+    ratio, a, b = medians([(opensm_seconds(netfile, Served), opensm_seconds(netfile, Ibsim)) for _ in range(3)])
+    bench.add("opensm -o to SUBNET UP, sim serve / ibsim", f"{ratio:.1f}", "<= 10", f"{a:.1f} s against {b:.1f} s")
+    size, nodes = bytes_per_node(netfile, ROOT / "tests" / "data" / "fabrics" / "two-switch.net")
+    bench.add("sim serve, memory for each node", f"{size / 1024:.1f} KiB", "", f"{nodes:,} nodes")
+
+
 def machine() -> str:
     model = platform.processor() or platform.machine()
     with open("/proc/cpuinfo") as file:
@@ -194,6 +210,7 @@ def main() -> None:
             whole_fabric(bench, lines, args.sample)
             start_up(bench)
             simulated(bench, LARGE)
+            served(bench, netfile, list(dict.fromkeys(far))[:WINDOW], args.smps // 2)
     print_table(bench, f"ibkeys, medians of {args.turns} turns ({about})")
 
 
