@@ -140,12 +140,18 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
     """Return the ``decode`` document (without ``schema``) of a whole MAD, or of a bare payload of *attribute*.
 
     256 bytes are a MAD; with *attribute* given its data is read as that attribute. Fewer bytes are the payload of
-    *attribute*, which must be given. Raises MalformedMad, and UsageError for an attribute of another name.
+    *attribute*, or, without it, an SA MAD that its sender cut where its data ends (56 bytes at least).
+    Raises MalformedMad, and UsageError for an attribute of another name.
     """
     layout = ATTRIBUTES_BY_NAME.get(attribute) if attribute else None
     if attribute and layout is None:
         raise UsageError(f"attribute {attribute!r} is not known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
-    if len(raw) == 256:
+    if layout is None and _is_short_sa_mad(raw):
+        known = SA_ATTRIBUTES.get(int.from_bytes(raw[16:18]))
+        layout = known if known and len(raw) >= SA_DATA_OFFSET + known.size else None
+        document = decode(raw.ljust(MAD_SIZE, b"\0"), None, show_keys)
+        return document if layout else {**document, "fields": None}
+    if len(raw) == MAD_SIZE:
         mad = parse(raw)
         offset = SA_DATA_OFFSET if mad.mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
         payload = layout(raw[offset : offset + layout.size]) if layout else attribute_of(mad)
@@ -156,13 +162,17 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
             "fields": payload.to_json(show_keys) if payload else None,
         }
     if layout is None:
-        known = ", ".join(sorted(ATTRIBUTES_BY_NAME))
+        names = ", ".join(sorted(ATTRIBUTES_BY_NAME))
         raise MalformedMad(
-            f"{len(raw)} bytes are no MAD (256 bytes); to decode a bare payload, name its attribute: {known}"
+            f"{len(raw)} bytes are no MAD (256 bytes); to decode a bare payload, name its attribute: {names}"
         )
     if len(raw) != layout.size:
         raise MalformedMad(f"{attribute} has {layout.size} bytes (a whole MAD 256), {len(raw)} given")
     return {"mad": None, "attribute": attribute, "fields": layout(raw).to_json(show_keys)}
+
+
+def _is_short_sa_mad(raw: bytes) -> bool:
+    return SA_DATA_OFFSET <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
 
 
 def masked(raw: bytes) -> bytes:
