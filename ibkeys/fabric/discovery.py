@@ -104,12 +104,6 @@ def p_key_modifier(port: Port, block: int) -> int:
     return (port.num << 16 | block) if port.node.is_switch else block
 
 
-def port_route(port: Port) -> DirectedAddress:
-    """Return the route on which an SMP reaches this port's agent."""
-    path = port.path if port.path is not None else port.node.path
-    return DirectedAddress(path)
-
-
 def link_end(port: Port) -> PortId:
     """Return a port as a link's end is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
     return (port.node.guid if port.node.is_switch else port.guid, port.num)

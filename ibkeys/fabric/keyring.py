@@ -6,7 +6,7 @@ was given: one key for every port (``-y``: the user's own choice), or keys by po
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -35,11 +35,6 @@ class KeyRing:
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
     trust_topology: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no key at all: then every SMP goes out with M_Key 0."""
-        return self.for_all is None and not self.by_guid and self.fallback.is_zero
 
     def key_of(self, port_guid: int, near: PortId | None = None) -> MKey:
         """Return the key of a port whose GUID was read from the port itself; the zero key when there is none.
@@ -79,8 +74,3 @@ class KeyRing:
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there."""
         self.learned[port_guid] = key
-
-    @classmethod
-    def of(cls, keys: Mapping[int, MKey]) -> KeyRing:
-        """Return a ring of keys by port GUID."""
-        return cls(by_guid=dict(keys))

@@ -29,7 +29,7 @@ from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SMInfo, SwitchInfo
+from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import LocalPort, UmadPort
@@ -287,10 +287,6 @@ class OpenFabric:
 
         answer: bytes = self.client.call(task())
         return answer
-
-    def sm_info(self, lid: int, key: MKey = NO_MKEY) -> SMInfo:
-        """Return SMInfo of the subnet manager at *lid*. Raises NoReply, MadStatusError."""
-        return SMInfo(self.get(SMInfo, 0, LidAddress(lid), key))
 
     def close(self) -> None:
         """Close the local port. Safe to call twice."""
