@@ -98,6 +98,7 @@ def run(command: Callable[[], int]) -> int:
         try:
             flush_stdout()  # what was found before the failure comes before the line about it
         except StdoutFailed as late:
+            _abandon_stdout()
             if exit_code(failure) == DONE:
                 failure = late
     if isinstance(failure, StdoutFailed):

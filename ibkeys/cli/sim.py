@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibkeys.sim.steering import Script
 
 _LOOPBACK: Final = "127.0.0.1"
-_BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\])?$", re.DOTALL)
+_BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
 
 _socket: Final = click.option(
     "--socket",
@@ -127,7 +127,7 @@ def serve(
                 name,
                 listen=where,
                 home=home,
-                watch=(lambda seen: _ending(server, failures, lambda: _all(watchers, seen))) if watchers else None,
+                watch=(lambda seen: _all(watchers, seen)) if watchers else None,
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
                 tell=_say,
                 chat=_say if verbose else None,
@@ -227,8 +227,14 @@ def _ending(server: Server, failures: list[Exception], work: Callable[[], object
 
 
 def _all(watchers: list[Callable[[Seen], None]], seen: Seen) -> None:
-    for watcher in watchers:
-        watcher(seen)
+    """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
+    server goes, so it serves on."""
+    for watcher in tuple(watchers):
+        try:
+            watcher(seen)
+        except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
+            watchers.remove(watcher)
+            _say(f"what was shown or captured ends here: {error}")
 
 
 def _print_mad(seen: Seen) -> None:
@@ -269,7 +275,7 @@ def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> list[s
         f"Serving {what}: {len(subnet.nodes)} nodes, {ports} end ports.",
         f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
         f"  {settings}{place}",
-        "  ibsim-run opensm -s 5 -f /dev/stdout -c /dev/null",
+        "  ibsim-run opensm -s 5 -f stdout",
         "  ibsim-run smpquery nodeinfo -D 0",
         "  ibsim-run ibkeys mkey-show --all",
         f"  ibkeys sim ctl --socket {name} help",

@@ -246,7 +246,7 @@ def _error(request: Request) -> IbkeysError:
     what = describe_request(request)
     if failure.errno in NO_ROOM:
         return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) at any attempt", failure.errno
+            f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
         )
     if failure.errno:
         if request.mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request.mad[7] == 0:

@@ -267,7 +267,9 @@ class _Sweep:
 
     def _key_after_answer(self, port: Port, near: Port | None, sent: MKey) -> MKey:
         """The key for a port that told its GUID. One that was proven with the question stays."""
-        return self.ring.key_of(port.guid, link_end(near) if near else None) if sent.is_zero else sent
+        if sent.is_zero or sent == self.ring.fallback:
+            return self.ring.key_of(port.guid, link_end(near) if near else None)
+        return sent
 
     def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
         """Return the node that *info* belongs to, if it was seen before.

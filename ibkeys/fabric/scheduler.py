@@ -277,15 +277,17 @@ class Scheduler:
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
         """Take the kernel's refusal to send an attempt.
 
-        One for want of room (`NO_ROOM`) is tried again a little later, as an attempt of its own; any other is not: the
-        answer would be the same.
+        One for want of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
+        attempt may take. Any other is not tried again: the answer would be the same.
         """
         request = self._land(tid & _TID_MASK)
         if request is None:
             raise KeyError(tid)
         self.statistics.refused += 1
-        if errno in NO_ROOM and request.attempts <= request.retries:
+        if errno in NO_ROOM and now - request.first_sent <= request.timeout:
             self._not_before = now + BREATH
+            self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
+            request.attempts = max(1, request.attempts - 1)
             self._ready.append(request)  # it keeps its place at the node
             return
         request.state.taken -= 1

@@ -126,7 +126,7 @@ class OpenFabric:
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
         port.guid = arrival.port_guid
-        port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero else key
+        port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero or key == self.ring.fallback else key
         self._describe(node, address, port.m_key)
         chosen = self._choose(node, port, portnum, address)
         return (
@@ -161,16 +161,16 @@ class OpenFabric:
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
-        try:
+        others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
+        if not others:
             return self.get(NodeInfo, 0, route, key, retries=retries), key
-        except (NoReply, SendRefused):
-            others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
-            for other in others:
-                try:
-                    return self.get(NodeInfo, 0, route, other), other
-                except (NoReply, SendRefused):
-                    continue
-            raise
+        last: IbkeysError = NoReply("")
+        for candidate in [key, *others] * (self.client.timing.retries + 1):  # turns, as in a sweep
+            try:
+                return self.get(NodeInfo, 0, route, candidate, retries=0), candidate
+            except (NoReply, SendRefused) as error:
+                last = error
+        raise last
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
         """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""

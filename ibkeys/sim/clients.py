@@ -88,12 +88,23 @@ class Clients:
         return next((client for client in self if client.ident == ident and client.address == address), None)
 
     def add(self, ident: int, port: Port, address: Address) -> Client | None:
-        """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError."""
-        slot = next((slot for slot, client in enumerate(self._slots) if client is None), None)
-        if slot is None:
-            return None
+        """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError.
+
+        A slot whose name or UDP port somebody else has is passed over.
+        """
         peer = self._peer(ident, address)
-        client = Client(slot, ident, port, address, peer, self._open(slot, peer))
+        for slot, taken in enumerate(self._slots):
+            if taken is None:
+                try:
+                    opened = self._open(slot, peer)
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+                    continue
+                break
+        else:
+            return None
+        client = Client(slot, ident, port, address, peer, opened)
         self._slots[slot] = client
         self._at.setdefault(port, []).append(client)
         return client

@@ -21,6 +21,7 @@ ACCEPTED_KEY_HIDDEN: Final = 2
 
 _NO_KEY: Final = bytes(8)
 _GET: Final = int(Method.GET)
+_SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
 def check(subnet: Subnet, port: Port, mad: bytes) -> int:
@@ -44,7 +45,8 @@ def check(subnet: Subnet, port: Port, mad: bytes) -> int:
         int.from_bytes(info[LEASE_PERIOD]),
     )
     if verdict.accepted:
-        hidden = attribute == AttributeID.PORT_INFO and mad[3] == _GET and verdict.m_key_shown == 0
+        # At level 1 SM_Key is masked as M_Key is.
+        hidden = attribute in _SHOW_KEYS and mad[3] == _GET and info[PROTECT_BYTE] >> 6 == 1 and key != mad[24:32]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
         _violation(subnet, port, mad, verdict.start_lease)

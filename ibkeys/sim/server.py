@@ -296,8 +296,8 @@ class Server:
     def _connect(self, info: protocol.ClientInfo, address: Address) -> bytes | None:
         try:
             node = self.subnet.node(info.node) if info.node else self.home
-        except AddressError:
-            self._tell(f"refused {info.ident}: no node is called {info.node!r}")
+        except AddressError as error:
+            self._tell(f"refused {info.ident}: SIM_HOST: {error}")
             return None
         former = self.clients.same(info.ident, address)
         if former is not None:

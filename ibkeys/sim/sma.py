@@ -243,7 +243,7 @@ def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
         in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
         if not node.is_switch:
             return (attribute, request.ingress), _SL_TO_VL
-        return ((attribute, modifier), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
+        return ((attribute, modifier & 0xFFFF), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
     if attribute == AttributeID.VL_ARBITRATION_TABLE:
         part, port = modifier >> 16, modifier & 0xFFFF
         if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
@@ -253,7 +253,9 @@ def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
         return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
     if node.switch_info is None or (modifier & 0x1FF) * 32 >= int.from_bytes(node.switch_info[4:6]):
         return None
-    return ((attribute, modifier), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
+    # The bits between position and block are reserved: they name no table of their own.
+    place = modifier & 0xF000_01FF
+    return ((attribute, place), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
 
 
 def _get_table(request: Request) -> Answer:

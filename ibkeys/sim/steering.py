@@ -388,6 +388,7 @@ def _summary(port: Port) -> str:
 
 
 def _port_lines(port: Port) -> list[str]:
+    guard.expire(port.node.subnet, port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
     if port.is_end_port:

@@ -458,11 +458,11 @@ class Subnet:
 
         `run_timers` sends it again until a TrapRepress comes.
         """
-        if port.state != PortState.ACTIVE:
+        if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
             return
         self._trap_number += 1
         self.record("trap", port, number=notice.trap_number, to=port.sm_lid)
-        if port.sm_lid and self._receivers:
+        if self._receivers:
             mad = traps.as_mad(notice, self._trap_number)
             self._repeats.add(port, notice.trap_number, mad, self.now)
             self._carry_trap(port, mad)

@@ -215,10 +215,11 @@ class Repeats:
                 continue
             if waiting.due > now:
                 self._set_timer(waiting, port, number)
-            elif waiting.left == 0 or now >= waiting.until or port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
+            elif waiting.is_over(now) or port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
                 del self._waiting[port, number]
             else:
                 waiting.left -= 1
+                waiting.repeated = True  # once at least, however far the clock has jumped
                 waiting.due = now + max(spacing(port), self.SHORTEST)
                 self._set_timer(waiting, port, number)
                 again.append((port, waiting.mad))
@@ -232,3 +233,8 @@ class _Waiting:
     until: float
     left: int
     timer: int = 0
+    repeated: bool = False
+
+    def is_over(self, now: float) -> bool:
+        """Whether it was sent often or long enough."""
+        return self.left == 0 or (now >= self.until and self.repeated)

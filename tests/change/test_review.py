@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.errors import AddressError, MKeyNeeded, Refused, UsageError
+from ibkeys.errors import AddressError, MKeyNeeded, Refused, SendRefused, UsageError
 from ibkeys.fabric.address import LidAddress
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -244,3 +244,40 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
         plan = w.pkey_remove(fabric.port(2), [PKey(0xFFFF)])
         with pytest.raises(Refused, match=r"index-0.*also set off: default-pkey .*active-sm \(--force\)"):
             w.check(plan)
+
+
+def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
+    net = at_level(1, KEY)
+    with tool(net, default_m_key=WRONG) as fabric, writer(fabric) as w:
+        fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
+        found = {port.node.description: port for port in fabric.discover().end_ports()}
+        assert found[NAME].m_key_state == "set"
+        w.apply(w.pkey_add(fabric.port(2), [PKey(0x8010)]))
+    assert net.port(NAME, 1).p_keys[1] == 0x8010
+    assert violations(net) == 0
+
+
+def test_the_own_port_is_asked_by_turns_too() -> None:
+    net = at_level(2, KEY)
+    with tool(net, at=NAME) as fabric:
+        guid = net.port(NAME, 1).guid
+        fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
+        assert fabric.port().pkeys[0] == 0xFFFF
+    assert violations(net) == 1
+
+
+def test_a_device_that_stays_full_for_a_while_loses_nothing() -> None:
+    net = subnet("two-switch")
+    with tool(net) as fabric:
+        send, until = fabric.umad.send, net.now + 0.5
+
+        def crowded(batch: Any) -> Any:
+            if net.now < until:
+                return [SendFailure(index, errno.ENOBUFS) for index in range(len(batch))]
+            return send(batch)
+
+        fabric.umad.send = crowded  # type: ignore[method-assign]
+        assert len(fabric.discover().nodes) == 8
+        until = net.now + 1000
+        with pytest.raises(SendRefused, match="no room"):
+            fabric.port(2)

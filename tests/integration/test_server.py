@@ -304,3 +304,13 @@ def test_a_reader_that_leaves_ends_a_verbose_server() -> None:
             asked.kill()
             asked.wait(10)
             server.kill()
+
+
+def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> None:
+    with Served(TWO_SWITCH) as served:
+        [line] = [line.split() for line in served.output if "opensm" in line]
+        assert line[0] == "ibsim-run"
+        done = served.run([*line[1:], "-o"], timeout=60, env=served.opensm_environment)
+        assert "SUBNET UP" in done.stdout
+        served.steer('link "node03 mlx4_0:1" down'.replace(':1"', '":1'))
+        assert "Down" in served.steer('show "node03 mlx4_0":1')

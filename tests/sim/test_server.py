@@ -513,7 +513,8 @@ def test_fuzzed_datagrams(running: Running) -> None:
             assert answer.status == 0
     counts = running.server.counts()
     assert "internal errors" not in counts, running.said
-    assert counts["packets"] + counts["malformed"] + counts["control requests"] >= count - refused
+    # What waits in the socket of a program that is being disconnected goes with it.
+    assert counts["packets"] + counts["malformed"] + counts["control requests"] >= 0.99 * count - refused
 
 
 def fuzzed(chance: random.Random, good: bytes) -> bytes:
