@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ibkeys
-from ibkeys.fabric.discovery import port_route
 
 
 def main() -> None:
     with ibkeys.open() as fabric:
         for port in fabric.discover().ports():
-            print(",".join(map(str, (0, *port_route(port).path))), port.num)
+            path = port.node.path if port.path is None else port.path
+            print(",".join(map(str, (0, *path))), port.num)
 
 
 if __name__ == "__main__":
