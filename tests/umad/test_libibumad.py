@@ -13,6 +13,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from ibkeys import errors
+from ibkeys.errors import LibraryMissing
 from ibkeys.umad import devices, libibumad
 from ibkeys.umad.libibumad import LibibumadPort, open_port
 from ibkeys.umad.port import ETIMEDOUT, Outgoing, SendFailure
@@ -359,13 +360,13 @@ def test_pair_is_what_libibumad_says(lib: Any) -> None:
 
 def test_extension_not_built(mocker: MockerFixture) -> None:
     mocker.patch.dict(sys.modules, {"ibkeys.umad._libibumad": None})
-    with pytest.raises(errors.LibraryMissing, match="apt-get install libibumad-dev gcc pkg-config python3-dev"):
+    with pytest.raises(LibraryMissing, match="apt-get install libibumad-dev gcc pkg-config python3-dev"):
         devices.binding.__wrapped__()
 
 
 def test_library_not_installed(mocker: MockerFixture) -> None:
     mocker.patch.object(devices, "import_extension", side_effect=ImportError("libibumad.so.3: cannot open"))
-    with pytest.raises(errors.LibraryMissing, match=r"libibumad\.so\.3.*apt-get install libibumad3"):
+    with pytest.raises(LibraryMissing, match=r"libibumad\.so\.3.*apt-get install libibumad3"):
         devices.binding.__wrapped__()
 
 
