@@ -19,8 +19,8 @@ TID_MASK: Final = 0xFFFF_FFFF
 """The part of a TransactionID that belongs to the program; the kernel owns the upper half."""
 
 
-class MadHeader(Layout):
-    """The common MAD header (IBA 13.4.3): 24 bytes."""
+class CommonHeader(Layout):
+    """What every MAD header has (IBA 13.4.3). Status and what follows it belong to the class of the MAD."""
 
     __slots__ = ()
     size = HEADER_SIZE
@@ -29,8 +29,6 @@ class MadHeader(Layout):
     mgmt_class = field("MgmtClass", 1, 8)
     class_version = field("ClassVersion", 2, 8)
     method = field("Method", 3, 8)
-    status = field("Status", 4, 16)
-    class_specific = field("ClassSpecific", 6, 16)
     transaction_id = field("TransactionID", 8, 64, hex=True)
     attribute_id = field("AttributeID", 16, 16)
     attribute_modifier = field("AttributeModifier", 20, 32)
@@ -41,24 +39,19 @@ class MadHeader(Layout):
         return bool(self.raw[3] & 0x80)
 
 
-class Mad(Layout):
+class MadHeader(CommonHeader):
+    """The 24 bytes of a MAD header alone, as the kernel gives them back with a timeout."""
+
+    __slots__ = ()
+    status = field("Status", 4, 16)
+    class_specific = field("ClassSpecific", 6, 16)
+
+
+class Mad(CommonHeader):
     """A whole MAD of any class: the common header and 232 bytes that its class explains."""
 
     __slots__ = ()
     size = MAD_SIZE
-    #                             name            byte width
-    base_version = field("BaseVersion", 0, 8)
-    mgmt_class = field("MgmtClass", 1, 8)
-    class_version = field("ClassVersion", 2, 8)
-    method = field("Method", 3, 8)
-    transaction_id = field("TransactionID", 8, 64, hex=True)
-    attribute_id = field("AttributeID", 16, 16)
-    attribute_modifier = field("AttributeModifier", 20, 32)
-
-    @property
-    def is_response(self) -> bool:
-        """Whether the R bit is set."""
-        return bool(self.raw[3] & 0x80)
 
     @property
     def status(self) -> int:
