@@ -18,7 +18,7 @@ import pytest
 from tests import corpus
 from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys, parse_dump, parse_pkeys
 from tests.integration.served import Served
-from tests.integration.test_policies import check_tables, recordings, stride, table_of
+from tests.integration.test_policies import check_tables, first_node, recordings, stride, table_of
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
@@ -73,7 +73,7 @@ def test_opensm_makes_the_tables_that_it_made_on_ibsim(file: Path) -> None:
     meta = expected["meta"]
     netfile = next(path for path in corpus.files("fabrics/*.net") if path.name == meta["fabric"])
     conf = "".join(f"{name} {value}\n" for name, value in meta["opensm_conf"].items())
-    with Served(netfile, sim_host=meta["sim_host"] or "") as fabric:
+    with Served(netfile, sim_host=meta["sim_host"] or first_node(netfile)) as fabric:
         for step in expected.get("steps") or [{**expected, "policy": meta["policy"]}]:
             policy = file.parents[1] / step["policy"] if step["policy"] else fabric.folder / "missing.conf"
             fabric.opensm(conf, policy)
