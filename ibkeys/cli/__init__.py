@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "counters-show": Entry("counters", "Show M_Key, P_Key and Q_Key violation counters."),
     "counters-clear": Entry("counters", "Clear the violation counters."),
     "discover": Entry("discover", "Show nodes, ports and links of the whole subnet."),
+    "snapshot": Entry("snapshot", "Read the whole fabric's keys into one file."),
     "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
     "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
     "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),

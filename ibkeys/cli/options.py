@@ -36,6 +36,7 @@ class Where:
     verbose: int
     debug: bool
     pcap: str | None
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
-            own = kind(**{each: values.pop(each) for each in names})
+            own = kind(**{each: values.pop(each) for each in names if each in values})
             return command(**{name: own}, **values)
 
         wrapped: Any = wrapper
@@ -98,9 +99,7 @@ version: Final = click.option(
 
 show_keys: Final = _option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
-fabric: Final = _group(
-    "where",
-    Where,
+_fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
     _option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
     _option(
@@ -131,6 +130,17 @@ fabric: Final = _group(
     _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
 )
+
+fabric: Final = _group("where", Where, *_fabric_options)
+"""For commands that talk to a fabric."""
+
+reading: Final = _group(
+    "where",
+    Where,
+    _option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
+    *_fabric_options,
+)
+"""For commands that only read: a fabric, or a snapshot of one."""
 
 _kind: Final = _group(
     "kind",
