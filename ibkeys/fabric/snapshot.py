@@ -87,12 +87,17 @@ class Snapshot:
         info = port.end_port.info
         if info is None or not any(info[:8]) or (self.about.has_keys and self.fingerprints is None):
             return None
-        return fingerprint_text(self._fingerprint(int.from_bytes(info[:8])))
+        return fingerprint_text(self.fingerprint_number(info))
 
-    def _fingerprint(self, shown: int) -> int:
+    def fingerprint_number(self, port_info: bytes) -> int:
+        """Return the fingerprint of the M_Key in *port_info*, as a number; 0 for the key 0.
+
+        A snapshot that holds keys needs its ``fingerprints`` for it.
+        """
+        shown = int.from_bytes(port_info[:8])
         if not self.about.has_keys:
             return shown
-        assert self.fingerprints is not None
+        assert self.fingerprints is not None, "fingerprints of a secret that is not at hand"
         return self.fingerprints.of(MKey(shown))
 
 
