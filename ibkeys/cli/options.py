@@ -58,6 +58,15 @@ class Changing:
     override: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None
+    smkey: str | None
+    pkey_idx: int | None
+
+
 def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
     names = [field.name for field in fields(kind)]
@@ -130,6 +139,22 @@ fabric: Final = _group(
     _option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
+)
+
+sa: Final = _group(
+    "sa",
+    AskSa,
+    _option(
+        "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
+    ),
+    _option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
+    _option(
+        "-Y",
+        "--pkey-idx",
+        type=Number(0, 0xFFFF),
+        metavar="N",
+        help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+    ),
 )
 
 _kind: Final = _group(
