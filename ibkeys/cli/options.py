@@ -59,6 +59,15 @@ class Changing:
     override: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None
+    smkey: str | None
+    pkey_idx: int | None
+
+
 def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
     names = [field.name for field in fields(kind)]
@@ -139,6 +148,20 @@ reading: Final = _group(
     *_fabric_options,
 )
 """For commands that only read: a fabric, or a snapshot of one."""
+
+sa: Final = _group(
+    "sa",
+    AskSa,
+    option("-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"),
+    option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
+    option(
+        "-Y",
+        "--pkey-idx",
+        type=Number(0, 0xFFFF),
+        metavar="N",
+        help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+    ),
+)
 
 kind: Final = _group(
     "kind",
