@@ -157,6 +157,11 @@ class Database:
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _refuse_other_version(self, schema: Schema) -> None:
+        if self.query("PRAGMA application_id") != [(schema.application_id,)]:
+            raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
+        problems = self.query("PRAGMA quick_check(1)")
+        if problems != [("ok",)]:
+            raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
         version = self._version()
         if version != schema.version:
             raise StoreError(
@@ -188,6 +193,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+        except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
+            raise StoreError(f"{self.path or 'memory'}: the {self._what} is damaged (text that is no UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
