@@ -11,6 +11,8 @@ from ibkeys.audit.rule import Rule, Verdict
 from ibkeys.audit.se import enforces
 from ibkeys.mad.attributes import PortInfo
 
+SATURATED: Final = 0xFF
+"""Where the constraint error counters of PortCounters stop."""
 _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
 
 
@@ -46,7 +48,9 @@ def constraint_errors(data: AuditInput) -> Verdict:
         listed = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
         if before is None or before.received is None or before.transmitted is None:
             verdict.unknown(leaf, f"{listed}, and there is no baseline that has them", evidence)
-        elif (errors.received, errors.transmitted) == (before.received, before.transmitted):
+        elif SATURATED in (errors.received, errors.transmitted) and errors == before:
+            verdict.unknown(leaf, f"{listed}: saturated at {SATURATED}, in the baseline too", evidence)
+        elif errors == before:
             verdict.passed += 1
         else:
             was = f"{before.received} and {before.transmitted} in the baseline"

@@ -7,16 +7,11 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Evidence, Rule, Verdict
 from ibkeys.fabric.model import Port
+from ibkeys.fabric.probes import BULK, WITH_DEFAULT_KEY, WITHOUT_KEY
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.mkeys.opensm_host import OpensmConfig
 
-WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
-"""The question: Get(PortInfoRecord) with SM_Key 1, OpenSM's default."""
-WITHOUT_KEY: Final = "port-info-sm-key-0"
-"""The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
-BULK: Final = "node-records-sm-key-0"
-"""The question: GetTable(NodeRecord) with SM_Key 0."""
 _NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
 
 
