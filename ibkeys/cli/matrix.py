@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -172,17 +171,14 @@ def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
 
 
 def _pairs(reach: Reach, chosen: set[int]) -> Iterator[tuple[Port, Port, list[Match]]]:
-    for one, other in combinations_with_replacement(reach.groups, 2):
-        if not reach.can_talk(one.profile, other.profile):
-            continue
-        for a, b in combinations(one.ports, 2) if one is other else product(one.ports, other.ports):
-            matches = [
-                match
-                for match in reach.why(a, b).matches
-                if not match.stops and (not chosen or match.a_pkey.partition in chosen)
-            ]
-            if matches:
-                yield a, b, matches
+    for a, b in reach.talking_pairs():
+        matches = [
+            match
+            for match in reach.why(a, b).matches
+            if not match.stops and (not chosen or match.a_pkey.partition in chosen)
+        ]
+        if matches:
+            yield a, b, matches
 
 
 def _by(matches: Sequence[Match]) -> list[dict[str, str]]:

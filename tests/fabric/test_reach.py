@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ibkeys.fabric.compare_reach import compare_reach
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.reach import Reach
+from ibkeys.fabric.reach import Reach, profiles_can_talk
 from ibkeys.keys.pkey import PKey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.sim.traps import Packet
@@ -156,12 +156,13 @@ def test_packets_get_through_as_it_is_said(data: st.DataObject) -> None:
         mine, others = reach.profile(one), reach.profile(other)
         assert mine is not None
         assert others is not None
-        assert reach.can_talk(mine, others) is verdict.can_talk
+        assert profiles_can_talk(mine, others) is verdict.can_talk
         talking += bool(verdict.can_talk)
     ends = [port for port in fabric.end_ports() if port.node.is_switch]
     talking += sum(bool(reach.why(a, b).can_talk) for a in ends for b in fabric.end_ports() if a is not b and b.num)
     talking += sum(bool(reach.why(a, b).can_talk) for a, b in combinations(ends, 2))
-    assert reach.pairs() == talking
+    assert reach.pairs() == talking == sum(1 for _ in reach.talking_pairs())
+    assert all(reach.why(a, b).can_talk for a, b in reach.talking_pairs())
 
 
 def arrives(net: Subnet, source: str, destination: str, p_key: PKey) -> bool:
