@@ -1,9 +1,10 @@
 """Who can talk to whom: from the P_Key tables that were read, and from what the switches enforce (IBA 10.9).
 
 A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
-them, a switch port with PartitionEnforcementInbound checks what its cable brings, one with PartitionEnforcementOutbound
-what it is about to send, each against its own table. Here the switch ports that face the two end ports count; a port
-between switches that enforces is on some routes and not on others, so it is named, not reckoned with.
+them, a switch port with PartitionEnforcementInbound checks what its cable brings (`taken_in`), one with
+PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
+two end ports count; a port between switches that enforces is on some routes and not on others, so it is named, not
+reckoned with.
 
 Two ports can talk when some P_Key of one and some P_Key of the other match and packets with either get through in both
 directions. Nothing here looks at pairs of ports one by one: ports that no partition tells apart form one `Group`, and
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey, match_in_table, may_talk
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey, match_in_table, may_talk, taken_in
 
 Direction = Literal["inbound", "outbound"]
 _INBOUND: Final = 0x08
@@ -168,10 +169,11 @@ class Reach:
                 continue
             own = [key for key in _keys(port) if key.partition == membership.partition]
             taken = [key for key in sorted(sent) if match_in_table(key, own) is not None]
-            for direction, bit, keys in (("inbound", _INBOUND, own), ("outbound", _OUTBOUND, taken)):
-                for key in keys:
-                    if bits & bit and match_in_table(key, leaf.p_keys) is None:
-                        yield Stop(leaf, direction, key)  # type: ignore[arg-type]
+            table = leaf.p_keys
+            if bits & _INBOUND:
+                yield from (Stop(leaf, "inbound", key) for key in own if not taken_in(key, table))
+            if bits & _OUTBOUND:
+                yield from (Stop(leaf, "outbound", key) for key in taken if match_in_table(key, table) is None)
 
     def enforcing_between_switches(self) -> list[Port]:
         """Return the switch ports that enforce towards another switch: what they stop depends on the route."""
@@ -220,8 +222,9 @@ def _standings_talk(a: Standing, b: Standing) -> bool:
     )
 
 
-def _lets(key: int, *tables: frozenset[int] | None) -> bool:
-    return all(table is None or match_in_table(key, table) is not None for table in tables)
+def _lets(key: int, takes: frozenset[int] | None, sends: frozenset[int] | None) -> bool:
+    """Return whether packets with *key* pass the switch port behind the sender and the one before the receiver."""
+    return (takes is None or taken_in(key, takes)) and (sends is None or match_in_table(key, sends) is not None)
 
 
 def _members(groups: list[Group], place: Callable[[Port], int | None]) -> dict[int, dict[Standing, int]]:
@@ -294,8 +297,9 @@ def _keys(port: Port) -> list[PKey]:
 def _stops(a: Port, b: Port, a_pkey: PKey, b_pkey: PKey) -> tuple[Stop, ...]:
     found = []
     for source, destination, key in ((a, b, a_pkey), (b, a, b_pkey)):
-        for end, direction, bit in ((source, "inbound", _INBOUND), (destination, "outbound", _OUTBOUND)):
-            leaf = leaf_of(end)
-            if leaf is not None and _enforcement(leaf) & bit and match_in_table(key, leaf.p_keys or ()) is None:
-                found.append(Stop(leaf, direction, key))  # type: ignore[arg-type]
+        behind, before = leaf_of(source), leaf_of(destination)
+        if behind is not None and _enforcement(behind) & _INBOUND and not taken_in(key, behind.p_keys or ()):
+            found.append(Stop(behind, "inbound", key))
+        if before is not None and _enforcement(before) & _OUTBOUND and match_in_table(key, before.p_keys or ()) is None:
+            found.append(Stop(before, "outbound", key))
     return tuple(dict.fromkeys(found))
