@@ -11,10 +11,9 @@ from ibkeys.audit.pictures.matrix import (
     STYLE,
     Column,
     Partition,
-    columns_of,
+    lay_out,
     partition_matrix_svg,
     port_name,
-    shown_columns,
 )
 from ibkeys.audit.pictures.svg import listed
 
@@ -29,15 +28,16 @@ def render_matrix(
 
     *names*: port GUID → what to call it; *source*: what was read. Raises UsageError where jinja2 is not installed.
     """
-    columns = columns_of(partitions)
+    matrix = lay_out(partitions)
     return render_page(
         "matrix.html.j2",
         extra_style=STYLE,
         source=source,
         version=version,
-        heading=f"{count(len(partitions), 'partition')}, {count(sum(len(each.ports) for each in columns), 'port')}",
+        heading=f"{count(len(partitions), 'partition')}, {count(matrix.ports, 'port')}",
+        left_out=matrix.left_out,
         picture=markup(partition_matrix_svg(partitions, names, standalone=False)),
-        kinds=[_kind(column, names or {}) for column in shown_columns(columns)],
+        kinds=[_kind(column, names or {}) for column in matrix.columns],
         count=count,
     )
 
@@ -45,6 +45,6 @@ def render_matrix(
 def _kind(column: Column, names: Mapping[int, str]) -> dict[str, str]:
     return {
         "count": count(len(column.ports), "port"),
-        "keys": listed([f"0x{partition:04x} {kind}" for partition, kind in column.keys], _NAMED),
+        "held": listed([f"0x{partition:04x} {kind}" for partition, kind in column.keys], _NAMED),
         "ports": listed([port_name(guid, names) for guid in column.ports], _NAMED),
     }

@@ -159,7 +159,7 @@ def _of_subject(subject: Subject, result: RuleResult, index: int, counts: dict[s
         "ruleIndex": index,
         "kind": kind,
         "level": LEVELS[severity] if kind == "fail" else "none",
-        "message": {"text": clean(f"{words.place(subject.identity)}: {subject.message}")},
+        "message": {"text": _message(subject)},
         **_locations(subject.identity),
         "partialFingerprints": {FINGERPRINT: _digest(result.rule, name, str(counts[name]))},
         **({"suppressions": [_suppression(subject)]} if subject.result == "waived" else {}),
@@ -170,6 +170,12 @@ def _of_subject(subject: Subject, result: RuleResult, index: int, counts: dict[s
             "m_key_used": subject.m_key_used,
         },
     }
+
+
+def _message(subject: Subject) -> str:
+    """Return what was found, then where: viewers put together what begins with the same words."""
+    at = words.place(subject.identity)
+    return clean(subject.message if at == words.FABRIC_OR_HOST else f"{subject.message} ({at})")
 
 
 def _suppression(subject: Subject) -> dict[str, str]:

@@ -18,6 +18,8 @@ REST: Final = "#d9d9d9"
 _SHAPES: Final = {"switch": "box", "ca": "ellipse", "router": "diamond"}
 _LISTED: Final = 6
 _MOST_NAME: Final = 40
+_MOST_SETS: Final = 60
+"""Sets of P_Keys that the legend explains."""
 
 Keys = tuple[int, ...]
 """The P_Keys of a node's end ports, each once, by number."""
@@ -93,10 +95,17 @@ def _legend(
 ) -> Iterator[str]:
     yield "  subgraph cluster_legend {"
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
-    for index, keys in enumerate(order):
+    for index, keys in enumerate(order[:_MOST_SETS]):
         nodes = f"{usage[keys]} node{'s' if usage[keys] != 1 else ''}"
         said = listed([_key_text(key, names) for key in keys], _LISTED)
         yield f"    l{index} [label={_quoted(f'{letters[keys]}: {said} ({nodes})')}, shape=box, {looks[keys]}];"
+    if len(order) > _MOST_SETS:
+        yield f'    more [label="and {len(order) - _MOST_SETS:,} more sets", shape=plaintext];'
+    # one below the other, in this order
+    chain = [f"l{index}" for index in range(min(len(order), _MOST_SETS))]
+    chain += ["more"] * (len(order) > _MOST_SETS) + ["unread"] * unread
+    if len(chain) > 1:
+        yield f"    {' -- '.join(chain)} [style=invis];"
     if unread:
         yield '    unread [label="?: not read", shape=box, style="filled,dotted", fillcolor="#ffffff"];'
     if not order and not unread:

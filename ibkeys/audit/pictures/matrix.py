@@ -6,19 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeVar
 
 from ibkeys.audit.pictures.svg import element, listed, shortened, text
 
 Partition = tuple[int, str | None, Sequence[int], Sequence[int]]
 """A partition, its name or None, the GUIDs of its full members, those of its limited members."""
 
-MOST_COLUMNS: Final = 120
-MOST_ROWS: Final = 400
+T = TypeVar("T")
+
+MOST: Final = 400
+"""Rows and columns that a picture shows; each still has the size of a letter."""
 _CELL: Final = 16
-_LEFT: Final = 250
+_LETTER: Final = 7.2
+"""Width of a letter, at most, in the fonts that are asked for."""
 _RIGHT: Final = 130
-_TOP: Final = 96
+_TOP: Final = 110
 _NAME: Final = 22
 _NAMED: Final = 8
 """Ports of a column that its tooltip names."""
@@ -65,12 +68,43 @@ def columns_of(partitions: Sequence[Partition]) -> list[Column]:
     return [Column(held, tuple(guids)) for held, guids in sorted(groups.items())]
 
 
-def shown_columns(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns that a picture has room for: those with the most ports, in their order."""
-    if len(columns) <= MOST_COLUMNS:
-        return list(columns)
-    largest = set(sorted(range(len(columns)), key=lambda index: (-len(columns[index].ports), index))[:MOST_COLUMNS])
-    return [column for index, column in enumerate(columns) if index in largest]
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What a picture shows: its columns, its rows, and in words what it has no room for."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Partition]
+    ports: int
+    left_out: str
+
+
+def lay_out(partitions: Sequence[Partition]) -> Matrix:
+    """Return what a picture of *partitions* shows: all of it, or of very many the kinds with the most ports, in their
+    order, and the partitions that these are in."""
+    every = columns_of(partitions)
+    columns = _largest(every, [len(column.ports) for column in every])
+    if len(columns) < len(every):
+        held = {partition for column in columns for partition, _ in column.keys}
+        rows = [each for each in partitions if each[0] in held]
+    else:
+        rows = list(partitions)
+    rows = _largest(rows, [len(full) + len(limited) for _, _, full, limited in rows])
+    ports = sum(len(column.ports) for column in every)
+    said = []
+    if len(columns) < len(every):
+        missing = ports - sum(len(column.ports) for column in columns)
+        said.append(f"{len(every) - len(columns):,} kinds of ports ({missing:,} ports)")
+    if len(rows) < len(partitions):
+        said.append(f"{len(partitions) - len(rows):,} partitions")
+    return Matrix(columns, rows, ports, f"Left out for want of room: {' and '.join(said)}." if said else "")
+
+
+def _largest(things: Sequence[T], sizes: Sequence[int]) -> list[T]:
+    """Return the `MOST` things of the largest sizes, in their order."""
+    if len(things) <= MOST:
+        return list(things)
+    chosen = sorted(range(len(things)), key=lambda index: (-sizes[index], index))[:MOST]
+    return [things[index] for index in sorted(chosen)]
 
 
 def partition_matrix_svg(
@@ -81,32 +115,27 @@ def partition_matrix_svg(
     *names*: port GUID → what to call the port. A cell is dark for full members, light with an edge for limited ones,
     dark with a light dot for ports with both P_Keys.
     """
-    every = columns_of(partitions)
-    columns = shown_columns(every)
-    rows = list(partitions[:MOST_ROWS])
-    width = _LEFT + max(len(columns), 1) * _CELL + _RIGHT
+    matrix = lay_out(partitions)
+    columns, rows = matrix.columns, matrix.rows
+    left = 24 + round(_LETTER * max([len(_label(each)) for each in rows], default=12))
+    width = left + max(len(columns), 1) * _CELL + _RIGHT
     foot = _TOP + max(len(rows), 1) * _CELL
-    height = foot + 40
-    left_out = _left_out(every, columns, partitions, rows)
-    if left_out:
-        height += 20
+    height = foot + (60 if matrix.left_out else 40)
     width = max(width, 640)
     parts = [
         *([element("style", STYLE)] if standalone else []),
         element("rect", class_="page", width=width, height=height),
-        *_heads(columns, names or {}),
-        *_lines(len(columns), len(rows)),
-        *_cells(columns, rows),
-        *_labels(rows, len(columns)),
+        *_heads(columns, names or {}, left),
+        *_lines(len(columns), len(rows), left),
+        *_cells(columns, rows, left),
+        *_labels(rows, left + len(columns) * _CELL),
         *_legend(foot + 14),
     ]
     if not rows:
         parts.append(element("text", text("no partition"), x=8, y=_TOP + 12))
-    if left_out:
-        parts.append(element("text", text(left_out), class_="muted", x=8, y=foot + 48))
-    label = (
-        f"{len(partitions)} partitions and {sum(len(column.ports) for column in every)} ports with their memberships"
-    )
+    if matrix.left_out:
+        parts.append(element("text", text(matrix.left_out), class_="muted", x=8, y=foot + 48))
+    label = f"{len(partitions)} partitions and {matrix.ports} ports with their memberships"
     svg = element(
         "svg",
         *parts,
@@ -121,29 +150,29 @@ def partition_matrix_svg(
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + svg + "\n" if standalone else svg
 
 
-def _heads(columns: Sequence[Column], names: Mapping[int, str]) -> Iterator[str]:
+def _heads(columns: Sequence[Column], names: Mapping[int, str], left: int) -> Iterator[str]:
     """Yield what stands above each column: how many ports it is, and in a tooltip which."""
-    yield element("text", text("ports with the same P_Keys"), class_="muted", x=_LEFT - 10, y=14, text_anchor="end")
+    yield element("text", text("ports with the same P_Keys"), class_="muted", x=8, y=_TOP - 8)
     for index, column in enumerate(columns):
-        x = _LEFT + index * _CELL + _CELL // 2 + 4
+        x = left + index * _CELL + _CELL // 2 + 4
         ports = [port_name(guid, names) for guid in column.ports]
-        head = ports[0] if len(ports) == 1 else f"{len(ports):,} ports"
+        head = f"{len(ports):,} ports" if len(ports) > 1 else _short_name(column.ports[0], names)
         yield element(
             "text",
             element("title", text(listed(ports, _NAMED))),
-            text(shortened(head, 13)),
+            text(f"{index + 1}: {head}"),
             transform=f"translate({x} {_TOP - 6}) rotate(-90)",
         )
 
 
-def _lines(columns: int, rows: int) -> Iterator[str]:
-    right, foot = _LEFT + columns * _CELL, _TOP + rows * _CELL
-    down = "".join(f"M{_LEFT + index * _CELL} {_TOP}V{foot}" for index in range(columns + 1))
-    across = "".join(f"M{_LEFT} {_TOP + index * _CELL}H{right}" for index in range(rows + 1))
+def _lines(columns: int, rows: int, left: int) -> Iterator[str]:
+    right, foot = left + columns * _CELL, _TOP + rows * _CELL
+    down = "".join(f"M{left + index * _CELL} {_TOP}V{foot}" for index in range(columns + 1))
+    across = "".join(f"M{left} {_TOP + index * _CELL}H{right}" for index in range(rows + 1))
     yield element("path", class_="line", d=down + across, fill="none")
 
 
-def _cells(columns: Sequence[Column], rows: Sequence[Partition]) -> Iterator[str]:
+def _cells(columns: Sequence[Column], rows: Sequence[Partition], left: int) -> Iterator[str]:
     place = {partition: index for index, (partition, *_) in enumerate(rows)}
     by_row: dict[int, list[tuple[int, str]]] = {}
     for index, column in enumerate(columns):
@@ -155,21 +184,26 @@ def _cells(columns: Sequence[Column], rows: Sequence[Partition]) -> Iterator[str
         # a run of neighbours of one kind has the same difference between column and position
         for (_, kind), run in groupby(enumerate(cells), key=lambda item: (item[1][0] - item[0], item[1][1])):
             indexes = [index for _, (index, _) in run]
-            x, width = _LEFT + indexes[0] * _CELL, len(indexes) * _CELL
+            x, width = left + indexes[0] * _CELL, len(indexes) * _CELL
             shape = "limited" if kind == "limited" else "full"
-            yield element("rect", class_=shape, x=x + 1.5, y=y + 1.5, width=width - 3, height=_CELL - 3, rx=2)
+            title = element("title", text(f"{_label(rows[row])}: {kind}"))
+            yield element("rect", title, class_=shape, x=x + 1.5, y=y + 1.5, width=width - 3, height=_CELL - 3, rx=2)
             if kind == "both":
                 for index in indexes:
-                    yield element("circle", class_="dot", cx=_LEFT + index * _CELL + _CELL / 2, cy=y + _CELL / 2, r=3)
+                    yield element("circle", class_="dot", cx=left + index * _CELL + _CELL / 2, cy=y + _CELL / 2, r=3)
 
 
-def _labels(rows: Sequence[Partition], columns: int) -> Iterator[str]:
-    right = _LEFT + columns * _CELL + 10
-    for index, (partition, name, full, limited) in enumerate(rows):
+def _labels(rows: Sequence[Partition], right: int) -> Iterator[str]:
+    for index, (_, name, full, limited) in enumerate(rows):
         y = _TOP + index * _CELL + 12
-        label = f"0x{partition:04x}" + (f" {shortened(name, _NAME)}" if name else "")
-        yield element("text", *([element("title", text(name))] if name else []), text(label), x=8, y=y)
-        yield element("text", text(f"{len(full):,} full, {len(limited):,} lim."), class_="muted", x=right, y=y)
+        title = [element("title", text(name))] if name else []
+        yield element("text", *title, text(_label(rows[index])), x=8, y=y)
+        yield element("text", text(f"{len(full):,} full, {len(limited):,} lim."), class_="muted", x=right + 10, y=y)
+
+
+def _label(partition: Partition) -> str:
+    number, name = partition[:2]
+    return f"0x{number:04x}" + (f" {shortened(name, _NAME)}" if name else "")
 
 
 def _legend(y: int) -> Iterator[str]:
@@ -182,16 +216,9 @@ def _legend(y: int) -> Iterator[str]:
         yield element("text", text(words), x=x + 18, y=y + 11)
 
 
-def _left_out(
-    every: Sequence[Column], columns: Sequence[Column], partitions: Sequence[Partition], rows: Sequence[Partition]
-) -> str:
-    said = []
-    if len(columns) < len(every):
-        ports = sum(len(column.ports) for column in every) - sum(len(column.ports) for column in columns)
-        said.append(f"{len(every) - len(columns):,} kinds of ports ({ports:,} ports)")
-    if len(rows) < len(partitions):
-        said.append(f"{len(partitions) - len(rows):,} partitions")
-    return f"Left out for want of room: {' and '.join(said)}" if said else ""
+def _short_name(guid: int, names: Mapping[int, str]) -> str:
+    name = names.get(guid)
+    return shortened(name, 11) if name else f"…{guid & 0xFFFFFFFF:08x}"
 
 
 def port_name(guid: int, names: Mapping[int, str]) -> str:

@@ -34,13 +34,19 @@ def _row(partition: Counted, y: int, scale: int) -> Iterator[str]:
     yield element("text", text(_counts(full, limited)), class_="count", x="100%", y=y + 14, text_anchor="end")
     yield element("rect", class_="track", x=0, y=y + 19, width="100%", height=_BAR, rx=2)
     x = 0.0
-    for kind, members in (("full", full), ("limited", limited)):
-        if members:
-            width = min(max(100 * members / scale, _LEAST), 100 - x)
-            yield element(
-                "rect", class_=kind, x=f"{x:.2f}%", y=y + 19, width=f"{width:.2f}%", height=_BAR, rx=2 if not x else 0
-            )
+    for kind, width in zip(("full", "limited"), _widths(full, limited, scale), strict=True):
+        if width:
+            place = {"x": f"{x:.2f}%", "y": y + 19, "width": f"{width:.2f}%", "height": _BAR}
+            yield element("rect", class_=kind, **place)
             x += width
+
+
+def _widths(full: int, limited: int, scale: int) -> list[float]:
+    """Return how wide the two bars are, in percent; the larger makes room where the smaller would not be seen."""
+    widths = [max(100 * members / scale, _LEAST) if members else 0.0 for members in (full, limited)]
+    larger = widths.index(max(widths))
+    widths[larger] = min(widths[larger], 100 - widths[1 - larger])
+    return widths
 
 
 def _counts(full: int, limited: int) -> str:
