@@ -111,6 +111,11 @@ class Database:
         with self._plain_errors():
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM")
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it."""
@@ -292,6 +297,7 @@ def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 
