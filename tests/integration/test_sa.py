@@ -231,6 +231,58 @@ def fields_of(text: str) -> dict[str, str]:
     return {name: str(int(value, 16)) if re.fullmatch(r"0x[0-9A-Fa-f]{1,4}", value) else value for name, value in found}
 
 
+def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(served: Callable[[Path], Served]) -> None:
+    """Where no OpenSM runs and the script said ``sm NODE on``. libumad2sim would damage longer answers."""
+    fabric = served(DATA / "fabrics" / "dual-home.net")
+    fabric.opensm()
+    fabric.steer("sm H-248a070300b10200 on")
+    result = ask(
+        fabric,
+        """
+sa = fabric.sa()
+lid = fabric.local().base_lid
+result = {
+    "sm lid": fabric.local().sm_lid,
+    "alive": sa.class_port_info().class_version,
+    "node": sa.get(NodeRecord, lid=lid).to_json(),
+    "one": rows(sa.get_table(NodeRecord, lid=lid)),
+    "none": rows(sa.get_table(NodeRecord, lid=999)),
+    "all": failed(lambda: sa.get_table(NodeRecord)),
+    "wrong": failed(fabric.sa(0x666).class_port_info),
+}
+""",
+    )
+    told = fields_of(fabric.run(["saquery", "NodeRecord", str(result["node"]["lid"])], check=True).stdout)
+    assert result["alive"] == 2
+    assert result["one"] == [result["node"]]
+    assert result["none"] == []
+    assert "status 0x0100 (no resources)" in result["all"][1]
+    assert result["wrong"][0] == "NoReply"
+    assert told["node_guid"] == result["node"]["node_guid"]
+    assert told["NodeDescription"] == result["node"]["node_description"]
+
+
+def test_port_counters_are_those_of_perfquery(served: Callable[[Path], Served]) -> None:
+    fabric = served(DATA / "fabrics" / "dual-home.net")
+    fabric.opensm()
+    for _ in range(3):
+        fabric.steer("packet H-248a070300b10200 H-248a070300b10100")
+    result = ask(
+        fabric,
+        """
+ports = list(fabric.discover().ports())
+readings = [(p, c) for p, c in fabric.read_port_counters(ports) if p.lid]
+result = [[p.end_port.lid, p.num, c.port_xmit_pkts, c.port_rcv_constraint_errors] for p, c in readings]
+""",
+    )
+    assert len(result) > 30
+    busy = [row for row in result if row[2]]
+    assert {packets for _, _, packets, _ in busy} == {3}
+    for lid, port, packets, errors in [*busy[:2], result[0], result[-1]]:
+        told = fields_of(fabric.run(["perfquery", str(lid), str(port)], check=True).stdout)
+        assert (told["PortXmitPkts"], told["PortRcvConstraintErrors"]) == (str(packets), str(errors))
+
+
 def test_a_table_of_2048_hosts_arrives_whole(
     served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
