@@ -28,6 +28,7 @@ class Where:
     m_key: str | None
     security_keys: str | None
     keystore: str | None
+    keystore_passphrase: str | None
     journal: str | None
     trust_topology: bool
     show_keys: bool
@@ -36,6 +37,15 @@ class Where:
     verbose: int
     debug: bool
     pcap: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Which key store, for a command that needs no fabric."""
+
+    backend: str
+    keystore: str | None
+    keystore_passphrase: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +108,20 @@ version: Final = click.option(
 
 show_keys: Final = _option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
+_backend: Final = _option(
+    "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+)
+_keystore: Final = _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
+_passphrase: Final = _option(
+    "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+)
+
 fabric: Final = _group(
     "where",
     Where,
     _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
     _option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
-    _option(
-        "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
-    ),
+    _backend,
     _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
     _option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
     _option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
@@ -118,7 +134,8 @@ fabric: Final = _group(
     ),
     _option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
     _option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
-    _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
+    _keystore,
+    _passphrase,
     _option(
         "--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"
     ),
@@ -131,6 +148,8 @@ fabric: Final = _group(
     _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
 )
+
+store: Final = _group("store", Store, _backend, _keystore, _passphrase, version)
 
 _kind: Final = _group(
     "kind",

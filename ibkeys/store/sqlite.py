@@ -12,8 +12,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -238,6 +239,24 @@ def create_private_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    _sync_directory(path.parent)
+
+
+def replace_private_file(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError."""
+    _make_directory(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
     _sync_directory(path.parent)
 
 

@@ -38,6 +38,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--new-passphrase",
+    "--decrypt",
+    "--opensm-conf",
+    "--guid2lid",
 }
 
 
