@@ -42,6 +42,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--decrypt",
     "--opensm-conf",
     "--guid2lid",
+    "--reach",
+    "--pairs",
+    "--partition",
+    "--policy",
 }
 
 
