@@ -8,7 +8,7 @@ scheduler's window, so a single Get and the sweep of a whole fabric go the same 
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,12 +114,17 @@ class SmpClient:
         template = self._templates[path] = (mad[:7], mad[7], mad[32:])
         return template
 
-    def run(self, tasks: Iterable[Task]) -> None:
-        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape."""
+    def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None) -> None:
+        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
+
+        *between* is called each time when everything that has arrived was handed to its task, before anything is sent
+        and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
+        tasks.
+        """
         try:
             for task in tasks:
                 self.start(task)
-            self._drive()
+            self._drive(between)
         except BaseException:
             # An error or Ctrl-C must not leave half a run to be finished by the next one.
             self._scheduler = _with_statistics(self._scheduler, self.timing)
@@ -157,11 +162,12 @@ class SmpClient:
         else:
             self._step(task, [])
 
-    def _drive(self) -> None:
+    def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
         received, step, to_int = scheduler.received, self._step, int.from_bytes
         while True:
             self._settle_failures()
+            between()
             if scheduler.idle:
                 return
             now = port.now()
