@@ -4,7 +4,7 @@ One task asks one node or one port; tasks start others as answers arrive, so the
 sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
 and nodes that need an M_Key. What it could not read it names; it never stops for one node.
 
-How an M_Key is chosen for a node that has not been read yet is explained in `_Sweep._proven_key` and `ask_unproven`.
+How an M_Key is chosen for a node that has not been read yet is explained in `Sweep._proven_key` and `ask_unproven`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def discover(
     port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
     answers when it cannot be read at all; every other failure is in ``Fabric.troubles``.
     """
-    sweep = _Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
+    sweep = Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
     with _few_collections():
         client.run([sweep.root()])
         sweep.ask_unproven()
@@ -121,9 +121,22 @@ def link_end(port: Port) -> PortId:
     return (port.node.guid if port.node.is_switch else port.guid, port.num)
 
 
-class _Sweep:
+class Sweep:
+    """One pass over the subnet, and what it found so far. `discover` runs it to its end.
+
+    Who finds nodes in another way (`ibkeys.mkeys.recover`) hands their NodeInfo to `arrive`, and the sweep reads on
+    from there. ``probe_retries``: attempts after the first for the question who is at the far end of a link, by default
+    as the client has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
+    """
+
     def __init__(
-        self, client: SmpClient, ring: KeyRing, wanted: Wanted, progress: Progress | None, node_names: dict[int, str]
+        self,
+        client: SmpClient,
+        ring: KeyRing,
+        wanted: Wanted,
+        progress: Progress | None,
+        node_names: dict[int, str],
+        probe_retries: int | None = None,
     ) -> None:
         self.client = client
         self.ring = ring
@@ -131,6 +144,8 @@ class _Sweep:
         self.progress = progress
         self.node_names = node_names
         self.fabric = Fabric()
+        self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
+        self.unanswered: dict[tuple[int, ...], Port] = {}
         self._by_guid: dict[int, list[Node]] = {}
         self._ports_read = 0
         self._unproven: list[Port] = []
@@ -138,10 +153,30 @@ class _Sweep:
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def root(self) -> Task:
+        """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer."""
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
         info, key = yield from self._ask((), local.port_guid, key)
         self._arrive(info, (), None, key)
+
+    def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
+        """Take a NodeInfo that came by the route *path* in answer to *key*, and read on from there.
+
+        *near* is the port at the other end of the last link, None when the route leads through a node that does not
+        answer. What is known already is not read again. Call it from a task.
+        """
+        arrival = NodeInfo(info)
+        if near is None:
+            for node in self._by_guid.get(arrival.node_guid, ()):
+                known = node.is_switch or node.port(arrival.local_port_num).path is not None
+                if known and _same_node(node.info, info):
+                    return
+        if near is None or near.peer is None:
+            self._arrive(info, path, near, key)
+
+    def read_again(self, port: Port) -> Task:
+        """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
+        yield from self._read_port(port.node, port)
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
@@ -152,9 +187,11 @@ class _Sweep:
         """
         keys = [key, *self.ring.others_for(guid, key)]
         if len(keys) == 1:
-            return (yield self._get(NodeInfo, 0, path, None, key)), key
+            only = self._get(NodeInfo, 0, path, None, key)
+            only.retries = self.probe_retries
+            return (yield only), key
         last: IbkeysError = NoReply("")
-        for turn in range(len(keys) * (self.client.timing.retries + 1)):
+        for turn in range(len(keys) * (self.probe_retries + 1)):
             candidate = keys[turn % len(keys)]
             # A name of its own for each: the scheduler asks nobody again who was silent to the key before.
             name = ("turn", turn, path)
@@ -245,6 +282,7 @@ class _Sweep:
         return NO_MKEY
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+        self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
         if key.is_zero and self.ring.expected_behind(link_end(near)):
             text += (
@@ -310,7 +348,8 @@ class _Sweep:
                 f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
             )
         twins.append(node)
-        self.fabric.nodes.append(node)
+        # The own node comes first, also when it answers last.
+        self.fabric.nodes.insert(len(self.fabric.nodes) if path else 0, node)
         return node
 
     # --- what is read of a node and its ports --------------------------------------------------------------------

@@ -119,9 +119,16 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it."""
+        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it.
+
+        One inside another joins it, and is on disk when the outer one ends.
+        """
         with self._plain_errors():
             connection = self._open_connection()
+            joins = connection.in_transaction
+            if joins:
+                yield connection
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -218,6 +225,12 @@ class Store:
     def path(self) -> Path | None:
         """The file, or None for a store in memory."""
         return self._database.path
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all that is written inside come on disk together, with one sync, when the block ends; or none of it."""
+        with self._database.transaction():
+            yield
 
     def close(self) -> None:
         """Close the file. May be called twice."""
