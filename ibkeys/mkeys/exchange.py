@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused
-from ibkeys.fabric.discovery import link_end
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.hostfiles import read_file_fact
