@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.run_tables import RUN_TABLES
 from ibkeys.store.sqlite import Schema, Store, guid_number, guid_text, timestamp
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ _SCHEMA: Final = Schema(
             ) WITHOUT ROWID""",
             "CREATE INDEX links_of_peer ON links (peer_guid, peer_port)",
         ),
+        RUN_TABLES,
     ),
 )
 
@@ -169,6 +171,13 @@ class KeyStore(Store):
         rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?", (guid_text(port_guid),))
         keys = sorted(map(_stored, rows), key=lambda stored: (TRY_ORDER.index(stored.state), -stored.ref))
         return list(dict.fromkeys(stored.m_key for stored in keys))
+
+    def current_of(self, port_guid: int) -> StoredKey | None:
+        """Return the current key of one port, or None when it has none."""
+        rows = self._database.query(
+            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'", (guid_text(port_guid),)
+        )
+        return _stored(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
