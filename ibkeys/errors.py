@@ -16,6 +16,7 @@ IbkeysError
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
+ |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
  +-- TransportError     (OSError)       libibumad or the kernel said no; .errno
  |    +-- LibraryMissing                ibkeys was built without libibumad
  |    +-- ModuleMissing                 the kernel module ib_umad is not loaded
@@ -122,6 +123,10 @@ class StoreError(IbkeysError):
 
 class StoreLocked(StoreError):
     """Another changing command is running."""
+
+
+class StoreSealed(StoreError):
+    """The key store is encrypted, and there is no passphrase, a wrong one, or no library to decrypt with."""
 
 
 class TransportError(IbkeysError, OSError):

@@ -45,7 +45,7 @@ def procedure(managers: Sequence[Port], protect: int | None, lease: int | None, 
     steps += [
         "put into opensm.conf (mode 0600) of every SM, standby ones too, or a handover locks the subnet: "
         f"m_key <the key in {file}>, m_key_protection_level {_or(protect, '2')}, m_key_lease_period {_or(lease, '60')}",
-        "let the SM read it: kill -HUP its process, the master first; stock OpenSM then sets this one key on every port",
+        "let the SM read it: kill -HUP its process, the master first; stock OpenSM then sets this one key everywhere",
         f"verify: ibkeys mkey-show --all -y @{file}",
     ]
     listed = [f"runs an SM: {port}, LID {port.lid}" for port in managers]

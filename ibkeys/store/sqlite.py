@@ -100,6 +100,11 @@ class Database:
         with self._plain_errors():
             return self._open_connection().execute(sql, parameters).fetchall()
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM")
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it.
@@ -275,6 +280,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 
