@@ -7,7 +7,7 @@ returns a `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
@@ -64,6 +64,11 @@ class Writer:
         info = port.port.end_port.port_info
         if info is not None:
             self._witnesses.append(info.master_sm_lid)
+
+    def witness_ports(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
+        """As `witness`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked themselves."""
+        self._witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
+        self._witnesses += [port.lid for port in managers if port.lid]
 
     @cached_property
     def keystore(self) -> KeyStore:

@@ -27,11 +27,12 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, Sto
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Task
 from ibkeys.fabric.model import Port
-from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.settle import Answer, Wanted, shown_key, who_answers
 from ibkeys.store.journal import Entry, Image
+from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import PortState, RunOptions, Runs
 
 FRESH: Final = 1.0
@@ -40,10 +41,10 @@ FRESH: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PortResult:
-    """What became of one port. ``reason`` is None for one that is done as planned. ``unread``: it was skipped because
-    it could not be asked, or its key is not known."""
+    """What became of one port. ``port`` is its identity, as every document has it; ``reason`` is None for one that is
+    done as planned. ``unread``: it was skipped because it could not be asked, or its key is not known."""
 
-    port: Port
+    port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
     reason: str | None = None
     unread: bool = False
@@ -59,7 +60,7 @@ class Account:
     ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
     not begun. ``unread``: skipped ones that could not be asked. ``unresolved``: failed ones that answer to no key any
     more. ``replies_lost``: Sets that took effect although no reply came; ``sets_lost``: Sets that never arrived.
-    ``wrong_keys``: SMPs with a key that the port did not have, at level 2 and 3 a violation each if they arrived.
+    ``violations``: those that asking after a lost reply has counted at most, at ports of level 2 and 3.
     ``stopped``: why ports were left waiting, "" when none were.
     """
 
@@ -72,7 +73,7 @@ class Account:
     unresolved: int = 0
     replies_lost: int = 0
     sets_lost: int = 0
-    wrong_keys: int = 0
+    violations: int = 0
     stopped: str = ""
 
     def add(self, result: PortResult) -> None:
@@ -97,7 +98,7 @@ class Account:
             "unresolved": self.unresolved,
             "replies_lost": self.replies_lost,
             "sets_lost": self.sets_lost,
-            "wrong_keys": self.wrong_keys,
+            "violations": self.violations,
             "stopped": self.stopped or None,
         }
 
@@ -122,7 +123,10 @@ class Job:
     read_at: float = 0.0
     image: PortInfo = field(default_factory=lambda: PortInfo(bytes(64)))
     entries: list[Entry] = field(default_factory=list)
-    asked_again: bool = False
+    asked: list[MKey] = field(default_factory=list)
+    read_twice: bool = False
+    asked_twice: bool = False
+    counted: bool = False
 
     @property
     def goes_back(self) -> bool:
@@ -152,9 +156,9 @@ class _Outcome:
 
 
 class Rollout:
-    """Carries out the jobs of one run; use it inside `Writer.apply`. ``account`` is complete when it returns."""
+    """Carries out the jobs of one run; use it inside `Writer.apply`. What it does is counted in *account*."""
 
-    def __init__(self, writer: Writer, run: int, options: RunOptions, report: Report) -> None:
+    def __init__(self, writer: Writer, run: int, options: RunOptions, report: Report, account: Account) -> None:
         self._writer = writer
         self._client = writer.fabric.client
         self._store = writer.keystore
@@ -166,10 +170,12 @@ class Rollout:
         self._in_change = 0
         self._ready: list[Job] = []
         self._ended: list[_Outcome] = []
+        self._unread: list[Job] = []
         self._silent: list[Job] = []
         self._failures = 0
         self._error: Exception | None = None
-        self.account = Account(run)
+        self.account = account
+        account.run = run
 
     def carry_out(self, stages: Iterable[Sequence[Job]], settled: Sequence[Job] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are done with.
@@ -184,8 +190,11 @@ class Rollout:
                 break
             self._queue.extend(stage)
             self._client.run((), self._between)
-            again, self._silent = self._silent, []
-            self._client.run(map(self._ask_again, again), self._between)
+            # What was lost for the others may be over: who fell silent is asked once more.
+            silent, self._silent = self._silent, []
+            self._queue.extend(self._unread)
+            self._unread.clear()
+            self._client.run(map(self._ask_again, silent), self._between)
         self._commit()
         if self._error is not None:
             raise self._error
@@ -223,45 +232,19 @@ class Rollout:
         for outcome in ended:
             if outcome.has == "wanted":
                 self._writer.fabric.ring.learn(outcome.job.port.port_guid, outcome.job.wanted.key)
-            self._tell(PortResult(outcome.job.port, outcome.result, outcome.reason or None))
+            self._tell(PortResult(outcome.job.port.identity(), outcome.result, outcome.reason or None))
         for job in ready:
             self._client.start(self._change(job))
 
     def _keep(self, job: Job) -> None:
-        """Store the key that is about to be set, and the one that the port has."""
-        store, port, old, wanted = self._store, job.port, job.old, job.wanted
-        where = port.node.guid, port.port_guid, port.num
-        if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
-            store.promote(job.returns_from)  # a Get with it was answered
-        if job.ref is not None and job.keeps_key:
-            store.promote(job.ref)
-        elif job.keeps_key:
-            current = store.current_of(port.port_guid)
-            if current is None or current.m_key != old.key:
-                job.ref = store.put_pending(*where, old.key, old.protect, old.lease, None)
-                store.promote(job.ref)
-            else:
-                job.ref = current.ref
-            self._runs.note_key(self._run, job.sequence, job.ref, job.ref, old.protect, old.lease)
-        elif job.ref is None or (store.get(job.ref).state != "pending" and not job.goes_back):
-            job.ref = store.put_pending(
-                *where,
-                wanted.key,
-                wanted.protect,
-                wanted.lease,
-                None if old.key.is_zero else old.key,
-                old_protect_bits=old.protect,
-                old_lease_period=old.lease,
-            )
-            if not job.goes_back:
-                old_ref = None if old.key.is_zero else store.get(job.ref).replaces
-                self._runs.note_key(self._run, job.sequence, job.ref, old_ref, old.protect, old.lease)
+        keep_key(self._store, self._runs, self._run, job)
         self._runs.mark(self._run, job.sequence, "sent")
 
     def _note(self, outcome: _Outcome) -> None:
         job, store = outcome.job, self._store
-        if outcome.has == "wanted" and job.ref is not None:
-            store.promote(job.ref)
+        if outcome.has == "wanted":
+            if job.ref is not None:
+                store.promote(job.ref)
             if job.returns_from is not None and store.get(job.returns_from).state == "pending":
                 store.abandon(job.returns_from, "the run went back")
         elif outcome.has == "old" and job.ref is not None and store.get(job.ref).state == "pending":
@@ -275,6 +258,8 @@ class Rollout:
             entries = outcome.job.entries
             failed += entries[:-1]
             (done if outcome.result == "done" else failed).extend(entries[-1:])
+        if not (ready or done or failed):
+            return
         recorded = self._writer.record_all([_image(job) for job in ready], done, failed)
         for job, entry in zip(ready, recorded, strict=True):
             job.entries.append(entry)
@@ -284,6 +269,12 @@ class Rollout:
     def _read(self, job: Job) -> Task:
         """Task: read PortInfo right before the Set, and make the Set of it."""
         problem = yield from self._read_again(job, job.shown)
+        if isinstance(problem, NoReply) and not job.read_twice:
+            job.read_twice = True
+            self._unread.append(job)
+            self._in_change -= 1
+            self._count_failure(job)
+            return
         if problem:
             self._end(job, "failed", "failed", f"nothing was sent to it: {problem}")
             return
@@ -298,7 +289,7 @@ class Rollout:
         self._ready.append(job)
 
     def _read_again(self, job: Job, before: PortInfo) -> Task:
-        """Task: get PortInfo; return in words why there must be no Set, "" when nothing speaks against it."""
+        """Task: get PortInfo; return why there must be no Set: an error or words, "" when nothing speaks against it."""
         client, port = self._client, job.port
         request = client.request(
             Method.GET, PortInfo, port.num, job.route, node=("read", port.port_guid), m_key=job.old.key
@@ -306,7 +297,7 @@ class Rollout:
         try:
             job.now = PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused) as error:
-            return str(error)
+            return error
         job.read_at = client.port.now()
         changed = what_changed(before, job.now)
         if changed and not self._writer.consent.covers("stale"):
@@ -347,16 +338,16 @@ class Rollout:
         return None
 
     def _who_answers(self, job: Job, replied: bool) -> Task:
-        return (
-            yield from who_answers(self._client, job.route, job.port.num, job.old.key, job.wanted.key, replied=replied)
-        )
+        old, new = job.old.key, job.wanted.key
+        return (yield from who_answers(self._client, job.route, job.port.num, old, new, replied, job.asked))
 
     def _is_settled(self, job: Job, error: IbkeysError | None, answer: Answer | None) -> bool:
         """Judge what a port answered after a Set. False: the Set never arrived, and may be sent again."""
         if answer is None:
             self._look_again_later(job)
             return True
-        self.account.wrong_keys += answer.wrong
+        self.account.violations += answer.violations(job.asked)
+        job.asked.clear()
         wrong = wrong_fields(answer.info, job.wanted.fields())
         if answer.key == job.wanted.key and not wrong:
             self.account.replies_lost += isinstance(error, NoReply)
@@ -386,11 +377,11 @@ class Rollout:
         return True
 
     def _look_again_later(self, job: Job) -> None:
-        if not job.asked_again:
-            job.asked_again = True
+        if not job.asked_twice:
+            job.asked_twice = True
             self._silent.append(job)
             self._in_change -= 1
-            self._count_failure()
+            self._count_failure(job)
             return
         self.account.unresolved += 1
         self._end(
@@ -402,7 +393,7 @@ class Rollout:
         )
 
     def _ask_again(self, job: Job) -> Task:
-        """Task: ask a port once more that fell silent after its Set: what was lost for the others may be over."""
+        """Task: ask a port once more that fell silent after its Set."""
         self._in_change += 1
         answer = yield from self._who_answers(job, replied=False)
         lost = NoReply("Set(PortInfo): no reply")
@@ -430,10 +421,12 @@ class Rollout:
         has: Literal["wanted", "old"] | None = None,
     ) -> None:
         self._ended.append(_Outcome(job, result, state, reason, has))
-        if not job.asked_again:
-            self._count_failure()
+        self._count_failure(job)
 
-    def _count_failure(self) -> None:
+    def _count_failure(self, job: Job) -> None:
+        if job.counted:
+            return
+        job.counted = True
         self._failures += 1
         if self._failures == self._options.max_failures:
             self._stop(f"{self._failures} ports have failed (--max-failures)")
@@ -448,6 +441,37 @@ class Rollout:
             self._report(result)
         except Exception as error:  # whoever listens may be gone; the ports in change are still to be proven
             self._stop("the results could not be reported", error)
+
+
+def keep_key(store: KeyStore, runs: Runs, run: int, job: Job) -> None:
+    """Store the key that is about to be set, and the one that the port has."""
+    port, old, wanted = job.port, job.old, job.wanted
+    where = port.node.guid, port.port_guid, port.num
+    if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
+        store.promote(job.returns_from)  # a Get with it was answered
+    if job.keeps_key and job.ref is not None:
+        store.promote(job.ref)
+    elif job.keeps_key:
+        current = store.current_of(port.port_guid)
+        if current is None or current.m_key != old.key:
+            job.ref = store.put_pending(*where, old.key, old.protect, old.lease, None)
+            store.promote(job.ref)
+        else:
+            job.ref = current.ref
+        runs.note_key(run, job.sequence, job.ref, job.ref, old.protect, old.lease)
+    elif job.ref is None or (store.get(job.ref).state != "pending" and not job.goes_back):
+        job.ref = store.put_pending(
+            *where,
+            wanted.key,
+            wanted.protect,
+            wanted.lease,
+            None if old.key.is_zero else old.key,
+            old_protect_bits=old.protect,
+            old_lease_period=old.lease,
+        )
+        if not job.goes_back:
+            old_ref = None if old.key.is_zero else store.get(job.ref).replaces
+            runs.note_key(run, job.sequence, job.ref, old_ref, old.protect, old.lease)
 
 
 def _image(job: Job) -> Image:

@@ -177,7 +177,7 @@ class Runs:
             )
 
     def finish(self, run: int, state: RunState) -> None:
-        """Note that a run ended, or went back."""
+        """Note that a run ended or went back."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, timestamp(self._store._clock), run)
