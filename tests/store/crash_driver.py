@@ -71,8 +71,8 @@ def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     global steps_left
     connect = sqlite._connect
 
-    def traced(path: Path | None) -> object:
-        connection = connect(path)
+    def traced(path: Path | None, read_only: bool) -> object:
+        connection = connect(path, read_only)
         connection.set_trace_callback(step)
         return connection
 
