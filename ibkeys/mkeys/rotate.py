@@ -42,7 +42,7 @@ class PlannedRun:
     ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run that are not its turn yet (``--first``). ``procedure``: under a subnet manager,
-    what to do instead.
+    what to do instead. ``account``: what became of the ports, while it is carried out and afterwards.
     """
 
     plan: Plan
@@ -54,6 +54,7 @@ class PlannedRun:
     later: int = 0
     procedure: list[str] = field(default_factory=list)
     goes_back: bool = False
+    account: Account = field(default_factory=Account)
     begin: Callable[[], int] = lambda: 0
 
     @property
@@ -383,13 +384,13 @@ _ANY_KEY: Final = MKey(1)
 # --- carrying it out --------------------------------------------------------------------------------------------------
 
 
-def carry_out(writer: Writer, run: PlannedRun, report: Report) -> Account:
+def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
     answers), what *report* raised, and KeyboardInterrupt. After any of these the run can be resumed or go back.
     """
-    account = Account()
+    account = run.account
 
     def tell(result: PortResult) -> None:
         account.add(result)
@@ -416,7 +417,6 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> Account:
         writer.apply(run.plan)
     else:
         perform()  # nothing is sent: only the store is told
-    return account
 
 
 def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRun) -> int:
