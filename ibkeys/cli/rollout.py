@@ -215,8 +215,11 @@ class _Output:
     def write_plan(self, put: Callable[[str], None]) -> None:
         """Write what would change: how many ports, what of them, and which are left alone."""
         run = self._run
-        if not run.pending:
-            put("nothing to change")
+        if not run.jobs and not run.settled:
+            put(
+                "nothing to change"
+                + ("; only the key store is to be told that the run has ended" if run.pending else "")
+            )
         for job in run.settled:
             put(f"{heading_of(job.port.identity())}: has it already, only the key store is to be told")
         if run.jobs:

@@ -42,7 +42,8 @@ class PlannedRun:
     ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run that are not its turn yet (``--first``). ``procedure``: under a subnet manager,
-    what to do instead. ``account``: what became of the ports, while it is carried out and afterwards.
+    what to do instead. ``is_open``: the store does not know yet that the
+    run has ended. ``account``: what became of the ports, while it is carried out and afterwards.
     """
 
     plan: Plan
@@ -54,6 +55,7 @@ class PlannedRun:
     later: int = 0
     procedure: list[str] = field(default_factory=list)
     goes_back: bool = False
+    is_open: bool = False
     account: Account = field(default_factory=Account)
     begin: Callable[[], int] = lambda: 0
 
@@ -65,7 +67,7 @@ class PlannedRun:
     @property
     def pending(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.settled) or any(self.stages)
+        return bool(self.settled) or any(self.stages) or (self.is_open and not self.later)
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def plan_rest(
                 )
             options = replace(options, first=None)
         found = writer.fabric.discover(progress=progress)
-        run = PlannedRun(Plan(last.command), options, found)
+        run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
         _collect(writer, run, store, last, ports)
     run.begin = lambda: _go_on(writer, last, run)
     _describe(writer, run, "")
@@ -160,7 +162,7 @@ def plan_return(
         last, ports = _last(store)
         options = replace(_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.discover(progress=progress)
-        run = PlannedRun(Plan(last.command), options, found, goes_back=True)
+        run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
         reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
         jobs: list[Job] = []
         for kept in ports:
