@@ -170,7 +170,7 @@ class Rollout:
         self._in_change = 0
         self._ready: list[Job] = []
         self._ended: list[_Outcome] = []
-        self._unread: list[Job] = []
+        self._unread: list[tuple[Job, NoReply]] = []
         self._silent: list[Job] = []
         self._failures = 0
         self._error: Exception | None = None
@@ -190,14 +190,22 @@ class Rollout:
                 break
             self._queue.extend(stage)
             self._client.run((), self._between)
-            # What was lost for the others may be over: who fell silent is asked once more.
-            silent, self._silent = self._silent, []
-            self._queue.extend(self._unread)
-            self._unread.clear()
-            self._client.run(map(self._ask_again, silent), self._between)
+            self._look_again()
         self._commit()
         if self._error is not None:
             raise self._error
+
+    def _look_again(self) -> None:
+        """Ask those once more who fell silent: what was lost for the others may be over."""
+        silent, self._silent = self._silent, []
+        unread, self._unread = self._unread, []
+        for job, error in unread:
+            if self.account.stopped:
+                self._in_change += 1
+                self._end(job, "failed", "failed", f"nothing was sent to it: {error}")
+            else:
+                self._queue.append(job)
+        self._client.run(map(self._ask_again, silent), self._between)
 
     # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
 
@@ -271,7 +279,7 @@ class Rollout:
         problem = yield from self._read_again(job, job.shown)
         if isinstance(problem, NoReply) and not job.read_twice:
             job.read_twice = True
-            self._unread.append(job)
+            self._unread.append((job, problem))
             self._in_change -= 1
             self._count_failure(job)
             return
