@@ -61,8 +61,10 @@ def why(where: Where, kind: Kind, a: str, b: str, format: str) -> int:
 def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
     from ibkeys.fabric.session import as_address
 
-    text, slash, num = text.rpartition("/") if text.rpartition("/")[2].isdigit() else (text, "", "")
-    portnum = parse_portnum(num) if slash else None
+    node, slash, num = text.rpartition("/")
+    portnum = None
+    if slash and num.isdigit():
+        text, portnum = node, parse_portnum(num)
     if any((kind.lid, kind.direct, kind.guid, kind.name)):
         address = parse_address(text, kind)
         assert address is not None

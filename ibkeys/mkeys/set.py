@@ -2,7 +2,7 @@
 
 The order is the point of this module:
 
-1. the links of the node go into the key store: a later run sends the key only over a link that it knows;
+1. the links go into the key store: a later run sends the key only over a link that it knows;
 2. PortInfo is read again, and must be what was shown;
 3. the new key goes into the key store, and the old one stays there; both are on disk;
 4. the journal gets what is overwritten, without keys;
@@ -24,12 +24,12 @@ from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoReply, NotStored, UsageError
-from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.settle import Answer, Wanted, who_answers
+from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.journal import Entry
 from ibkeys.store.keystore import KeyStore
 
@@ -182,12 +182,15 @@ def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wante
 
 
 def _remember_links(store: KeyStore, port: PortHandle) -> None:
-    """Store the links of the port's node as a sweep finds them, unless they are known. The own port needs none."""
+    """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
+
+    A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
+    port needs none.
+    """
     guid = port.port.port_guid
-    if guid == port.fabric.local().port_guid or any(near[0] == guid for near in store.links()):
-        return
-    found = (other for other in port.fabric.discover().ports() if other.port_guid == guid and other.peer is not None)
-    store.put_links((*link_end(other), *link_end(other.peer)) for other in found if other.peer is not None)
+    is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
+    if guid != port.fabric.local().port_guid and not is_known:
+        remember_topology(store, port.fabric.discover())
 
 
 def _set_and_prove(

@@ -302,7 +302,9 @@ class KeyStore(TopologyStore):
             if same is None:
                 self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
             return "older"
-        self._restate(connection, port_guid, "current", "former", "another key was imported")
+        replaced: tuple[KeyState, ...] = ("current", "imported")
+        for state in replaced:
+            self._restate(connection, port_guid, state, "former", "another key was imported")
         if same is None:
             self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
         else:

@@ -42,7 +42,6 @@ def test_real_subnet_uses_the_default_directory(monkeypatch: pytest.MonkeyPatch)
 def test_simulated_subnet_never_touches_the_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "default_directory", lambda: pytest.fail("asked for the user's own store"))
     assert store_paths(simulated=True) == StorePaths(None, None)
-    names = ("keys", "journal", "fingerprint")
-    beside = StorePaths(*(Path(f"/lab/one.state.{name}") for name in names))
+    beside = StorePaths(*(Path(f"/lab/one.state.{name}") for name in ("keys", "journal", "fingerprint")))
     assert store_paths(simulated=True, state=Path("/lab/one.state")) == beside
     assert store_paths(simulated=True, keystore=Path("/k")) == StorePaths(Path("/k"), None)
