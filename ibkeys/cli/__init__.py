@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "qkey-explain": Entry("explain", "Say what a Q_Key may be used for."),
     "mkey-show": Entry("mkey", "Show M_Key state, ProtectBits, lease and violations."),
     "mkey-set": Entry("mkey", "Set M_Key, ProtectBits or lease of one port."),
+    "mkey-deploy": Entry("rollout", "Give every port of the subnet its first M_Key."),
+    "mkey-rotate": Entry("rollout", "Give every port of the subnet that has an M_Key a new one."),
     "mkey-gen": Entry("mkey", "Generate M_Keys from the system's random source."),
     "mkey-list": Entry("keystore", "List the keys of the key store: of which port, in which state, since when."),
     "mkey-import": Entry("keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."),
