@@ -27,7 +27,7 @@ _LISTED: Final = 6
 @click.command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, and by which P_Keys.")
-@click.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
 @options.option(
     "-f",
     "--format",

@@ -53,7 +53,6 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
-    "--policy",
 }
 
 
