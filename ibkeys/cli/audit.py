@@ -63,9 +63,7 @@ class Choice:
 _compare: Final = options.group(
     "compare",
     Compare,
-    options.option(
-        "--policy", env=False, metavar="FILE", help="The partitions.conf that P_Key tables are held against."
-    ),
+    options.option("--policy", metavar="FILE", help="The partitions.conf that P_Key tables are held against."),
     options.option("--allow-both-pkeys", is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
     options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
