@@ -146,6 +146,11 @@ class Report:
         failed = {each.severity for each in self.results if each.result == "fail"}
         return next((severity for severity in SEVERITIES if severity in failed), None)
 
+    def fails_at(self, severity: Severity) -> bool:
+        """Return whether some rule fails with *severity* or worse."""
+        worst = self.worst_failure()
+        return worst is not None and SEVERITIES.index(worst) <= SEVERITIES.index(severity)
+
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
         """Return the report as the contract has it, without its schema."""
         return {

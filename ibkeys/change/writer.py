@@ -67,7 +67,8 @@ class Writer:
     @cached_property
     def keystore(self) -> KeyStore:
         """The key store, made when it is first needed."""
-        return self._stack.enter_context(KeyStore(self.fabric.stores.keystore))
+        stores = self.fabric.stores
+        return self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
 
     # --- kinds of change -----------------------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ from ibkeys.errors import MalformedMad, UsageError
 from ibkeys.mad.attributes import (
     ClassPortInfo,
     GUIDInfo,
-    MCMemberRecord,
     NodeDescription,
     NodeInfo,
-    PathRecord,
     PKeyTable,
     PortInfo,
     SMInfo,
@@ -20,6 +18,7 @@ from ibkeys.mad.attributes import (
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.notice import Notice
+from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 
 M_KEY_OFFSET: Final = 24
@@ -34,12 +33,11 @@ SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
 SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     0x0001: ClassPortInfo,
     0x0002: Notice,
-    0x0035: PathRecord,
-    0x0038: MCMemberRecord,
+    **{cls.attribute_id: cls for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord)},
 }
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]
-    for cls in (*SMP_ATTRIBUTES.values(), ClassPortInfo, MCMemberRecord, PathRecord)
+    for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values())
 }
 
 # First byte and size of the key in a record (IBA 15.2.5). PortInfoRecord and SMInfoRecord carry the attribute behind a

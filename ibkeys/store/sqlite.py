@@ -111,6 +111,11 @@ class Database:
         with self._plain_errors():
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM")
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it."""
@@ -152,6 +157,11 @@ class Database:
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _refuse_other_version(self, schema: Schema) -> None:
+        if self.query("PRAGMA application_id") != [(schema.application_id,)]:
+            raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
+        problems = self.query("PRAGMA quick_check(1)")
+        if problems != [("ok",)]:
+            raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
         version = self._version()
         if version != schema.version:
             raise StoreError(
@@ -183,6 +193,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+        except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
+            raise StoreError(f"{self.path or 'memory'}: the {self._what} is damaged (text that is no UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -285,6 +297,7 @@ def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 
