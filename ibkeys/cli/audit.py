@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
@@ -136,9 +137,9 @@ def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, f
     rules = select(_words(choice.check), _words(choice.group), _words(choice.skip))
     given = _read_given(compare)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
-        data, source = _from_snapshot(where, given), where.snapshot
-        if compare.probe_sa:
+        if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
             raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
+        data, source = _from_snapshot(where, given), where.snapshot
     else:
         data, source = _from_fabric(where, given, compare.probe_sa)
     return _report(data, source, rules, choice, format)

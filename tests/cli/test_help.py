@@ -38,6 +38,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--explain",
     "--reach",
     "--pairs",
     "--partition",
