@@ -116,7 +116,8 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
 
 def _invocation(report: Report, exit_code: int) -> dict[str, Any]:
     return {
-        "executionSuccessful": report.coverage.is_complete,
+        # 0 and 1 are answers; anything else, and an audit of half a fabric, is not
+        "executionSuccessful": report.coverage.is_complete and exit_code in (0, 1),
         "exitCode": exit_code,
         # when the fabric was read: an audit of a snapshot is made of what was true then
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ibkeys.audit.findings import SEVERITIES, Report, Result, RuleResult, Severity, Subject
+from ibkeys.audit.findings import Result, RuleResult, Severity, Subject
 from ibkeys.printable import clean
 
 Texts = Mapping[str, Mapping[str, Any]]
@@ -83,17 +83,6 @@ def summary(result: RuleResult) -> str:
 def severity_of(subject: Subject, result: RuleResult) -> Severity:
     """Return a subject's severity: its own, else the rule's."""
     return subject.severity or result.severity
-
-
-def reached(severity: Severity, least: Severity | None) -> bool:
-    """Return whether *severity* is at or above *least*; None: none is."""
-    return least is not None and SEVERITIES.index(severity) <= SEVERITIES.index(least)
-
-
-def is_failed(report: Report, fail_on: Severity | None) -> bool:
-    """Return whether some rule fails at or above *fail_on*."""
-    worst = report.worst_failure()
-    return worst is not None and reached(worst, fail_on)
 
 
 def trouble_text(trouble: Mapping[str, Any]) -> str:
