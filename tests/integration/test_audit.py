@@ -98,7 +98,7 @@ def test_what_opensm_made_of_a_policy_is_what_the_policy_says(file: Path) -> Non
         for step in expected.get("steps") or [{**expected, "policy": meta["policy"]}]:
             if not step["policy"]:
                 continue
-            policy = file.parents[1] / step["policy"]
+            policy = file.resolve().parents[1] / step["policy"]
             log = fabric.opensm(conf, policy)
             options = ("audit", "-f", "json", "--policy", policy, *both, "--check", ",".join(POLICY_RULES))
             done = fabric.ibkeys(*options)
