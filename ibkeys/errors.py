@@ -13,10 +13,12 @@ IbkeysError
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
  +-- NoRoom                             a P_Key table is full
+ +-- NotRecorded                        a snapshot does not hold it: it could not be read then
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
+ |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
  +-- TransportError     (OSError)       libibumad or the kernel said no; .errno
  |    +-- LibraryMissing                ibkeys was built without libibumad
  |    +-- ModuleMissing                 the kernel module ib_umad is not loaded
@@ -116,6 +118,10 @@ class NoRoom(IbkeysError):
     """A P_Key table has no free entry left."""
 
 
+class NotRecorded(IbkeysError):
+    """A snapshot does not hold what was asked: it could not be read when the snapshot was taken."""
+
+
 class NotStored(IbkeysError):
     """The agent accepted a Set (status 0), but a fresh Get does not show the value."""
 
@@ -134,6 +140,10 @@ class StoreError(IbkeysError):
 
 class StoreLocked(StoreError):
     """Another changing command is running."""
+
+
+class StoreSealed(StoreError):
+    """The key store is encrypted, and there is no passphrase, a wrong one, or no library to decrypt with."""
 
 
 class TransportError(IbkeysError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,20 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.options import AskSa, Kind, Where
-from ibkeys.cli.secrets import read_m_key, read_sm_key
+from ibkeys.cli.options import AskSa, Kind, Store, Where
+from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
+    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.sa import SaClient
     from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
+    from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -54,6 +57,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         security_keys=where.security_keys,
         keystore=where.keystore,
         journal=where.journal,
+        passphrase=passphrase_of(where.keystore_passphrase),
         trust_topology=where.trust_topology,
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,
@@ -68,6 +72,85 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+@contextmanager
+def open_keystore(options: Store, command: str, changing: bool = False) -> Iterator[KeyStore]:
+    """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
+
+    Raises UsageError for one that would be in memory: nothing in it would last.
+    """
+    from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.lock import exclusive
+    from ibkeys.store.sealing import Passphrase
+
+    path = keystore_path(options)
+    if path is None:
+        raise UsageError("this simulated subnet has its key store in memory: name one, or keep it with state=PATH")
+    passphrase = Passphrase(passphrase_of(options.keystore_passphrase))
+    with exclusive(path if changing else None, command=command):
+        if not changing and not path.exists():
+            exits.warn(f"{path}: there is no such file: the key store is empty")
+        with KeyStore(path, create=changing, passphrase=passphrase) as store:
+            yield store
+
+
+def keystore_path(options: Store | Where) -> Path | None:
+    """Return the key store's file; None when it is in memory."""
+    from ibkeys.store.paths import store_paths
+
+    own = Path(options.keystore) if options.keystore else None
+    if options.backend == "umad":
+        return store_paths(keystore=own).keystore
+    from ibkeys.umad.simulated import parse_spec
+
+    return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
+
+
+def passphrase_of(text: str | None) -> Callable[[], str]:
+    """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
+    option = "--keystore-passphrase"
+    source = click.get_current_context().get_parameter_source("keystore_passphrase")
+    check_passphrase_option(text, option, from_environment=source == ParameterSource.ENVIRONMENT)
+    return lambda: read_passphrase(text, option)
+
+
+@contextmanager
+def open_source(where: Where) -> Iterator[OpenFabric | RecordedFabric]:
+    """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
+    if where.snapshot is None:
+        with open_fabric(where) as fabric:
+            yield fabric
+        return
+    yield open_recorded(where)
+
+
+def open_recorded(where: Where) -> RecordedFabric:
+    """Return the snapshot of ``--from``; say on standard error what its user should hear."""
+    from ibkeys.fabric.names import read_node_name_map
+    from ibkeys.fabric.recorded import RecordedFabric
+
+    assert where.snapshot is not None
+    if where.debug:
+        exits.show_frames()
+    context = click.get_current_context()
+    for name, option in (("backend", "--backend"), ("at", "--at"), ("pcap", "--pcap"), ("m_key", "-y")):
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise UsageError(f"--from reads a file and asks nobody: {option} does not go with it")
+    snapshot = load(Path(where.snapshot))
+    if where.show_keys and not snapshot.about.has_keys:
+        exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
+    names = where.node_name_map or _default_name_map(where)
+    return RecordedFabric(snapshot, read_node_name_map(names) if names else None)
+
+
+def load(path: Path) -> Snapshot:
+    """Return the snapshot in *path*, with the user's own fingerprints where it was made with them."""
+    from ibkeys.fabric.snapshot_file import load_snapshot
+    from ibkeys.store.fingerprint import load_fingerprints
+    from ibkeys.store.paths import store_paths
+
+    return load_snapshot(path, lambda: load_fingerprints(store_paths().fingerprints, create=False))
 
 
 def open_sa(fabric: OpenFabric, where: Where, sa: AskSa) -> SaClient:
@@ -148,6 +231,8 @@ def _say_statistics(fabric: OpenFabric) -> None:
         f"at most {counts.widest} in flight",
         err=True,
     )
+    if fabric.last_sweep is not None:
+        click.echo(f"ibkeys: the sweep: {fabric.last_sweep}", err=True)
 
 
 # --- what the words mean ----------------------------------------------------------------------------------------------
@@ -163,6 +248,10 @@ class Target:
     def open(self, fabric: OpenFabric) -> PortHandle:
         """Return the handle. Raises as `OpenFabric.port`."""
         return fabric.port(self.address, self.portnum)
+
+    def read_from(self, source: OpenFabric | RecordedFabric) -> PortHandle | RecordedPort:
+        """Return what can be read of the port. Raises as `OpenFabric.port`."""
+        return source.port(self.address, self.portnum)
 
 
 def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:
