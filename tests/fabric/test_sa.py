@@ -102,6 +102,17 @@ def test_a_status_of_the_sa_is_told_in_words(ask: object, status: int, words: st
     assert caught.value.status == status
 
 
+def test_the_next_question_after_silence_finds_the_new_master() -> None:
+    net, fabric = with_sm()
+    client = fabric.sa()
+    assert client.class_port_info().class_version == 2
+    net.set_sm(net.nodes[0], None)
+    net.set_sm(net.nodes[1])
+    with pytest.raises(NoReply):
+        client.class_port_info()
+    assert client.class_port_info().class_version == 2
+
+
 def test_a_trusted_asker_sees_keys_and_tables() -> None:
     net, fabric = with_sm()
     port = net.port("db02 mlx5_0", 1)
