@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.reach import Profile, partition_of_each
+from ibkeys.fabric.reach import Profile, profiles_can_talk
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, may_talk
 
 _NOTHING: Final[frozenset[int]] = frozenset()
@@ -71,7 +71,7 @@ def forbidden_pairs(data: AuditInput) -> list[ForbiddenPair]:
             if pair in seen:
                 continue
             seen.add(pair)
-            if _allowed(one.wanted, other.wanted) or not data.reach.can_talk(one.profile, other.profile):
+            if _allowed(one.wanted, other.wanted) or not profiles_can_talk(one.profile, other.profile):
                 continue
             together = ForbiddenPair(one, other, tuple(sorted(_meeting(one.profile, other.profile))))
             if together.size:
@@ -104,7 +104,9 @@ def _same_base(a: frozenset[int], b: frozenset[int]) -> Iterator[tuple[int, int]
 
 
 def _meeting(a: Profile, b: Profile) -> set[int]:
-    mine, theirs = partition_of_each(a), partition_of_each(b)
+    theirs = {base: standing[0] for base, standing in b}
     return {
-        base for base, keys in mine.items() if any(may_talk(one, two) for one in keys for two in theirs.get(base, ()))
+        base
+        for base, (keys, _, _) in a
+        if any(may_talk(one, two) for one in keys for two in theirs.get(base, _NOTHING))
     }

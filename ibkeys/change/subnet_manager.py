@@ -39,14 +39,15 @@ class SubnetManager:
         return self.presence != "none"
 
 
-def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = ()) -> SubnetManager:
+def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = (), own_answers: bool = True) -> SubnetManager:
     """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
     *witnesses*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they differ,
-    the answer that speaks most for a master counts. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent, and the
+    host's driver tells its MasterSMLID. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
-        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid
+        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
     except IbkeysError as error:
         return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
     lids = list(dict.fromkeys(lid for lid in (own, *witnesses) if 1 <= lid <= MAX_UNICAST_LID))
@@ -57,7 +58,10 @@ def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = ()) -> Su
 
 def _ask(fabric: OpenFabric, lid: int) -> SubnetManager:
     try:
-        port = fabric.port(lid, retries=0)  # each further attempt would be a violation more at a port that is locked
+        # One that a sweep proved is asked as any other.
+        port = fabric.swept_port(lid) or fabric.port(
+            lid, retries=0
+        )  # each further attempt would be a violation more at a port that is locked
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:

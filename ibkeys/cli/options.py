@@ -28,6 +28,7 @@ class Where:
     m_key: str | None
     security_keys: str | None
     keystore: str | None
+    keystore_passphrase: str | None
     journal: str | None
     trust_topology: bool
     show_keys: bool
@@ -37,6 +38,15 @@ class Where:
     debug: bool
     pcap: str | None
     snapshot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Which key store, for a command that needs no fabric."""
+
+    backend: str
+    keystore: str | None
+    keystore_passphrase: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +118,18 @@ version: Final = click.option(
 
 show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
+_backend: Final = option(
+    "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+)
+_keystore: Final = option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
+_passphrase: Final = option(
+    "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+)
+
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
     option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
-    option(
-        "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
-    ),
+    _backend,
     option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
     option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
     option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
@@ -126,7 +142,8 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     ),
     option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
     option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
-    option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
+    _keystore,
+    _passphrase,
     option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
     option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
@@ -162,6 +179,9 @@ sa: Final = group(
         help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
     ),
 )
+
+store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
+"""For commands that need the key store and no fabric."""
 
 kind: Final = group(
     "kind",

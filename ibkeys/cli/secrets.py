@@ -1,4 +1,4 @@
-"""Keys from the user: from a prompt, a file, standard input, or, with a warning, from the command line."""
+"""Secrets from the user: a prompt, a file, standard input; for a key also, with a warning, the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ibkeys.cli.exits import warn
-from ibkeys.errors import EncodeError, UsageError
+from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.secret import Secret64
 from ibkeys.keys.smkey import SMKey
@@ -56,17 +56,39 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
     return _ask(kind, option, confirm)
 
 
+def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
+    """Raise UsageError for a passphrase in clear: neither command line nor environment is a place for one."""
+    if text is None or text.startswith("@") or (text == "-" and not from_environment):
+        return
+    if from_environment:
+        raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a passphrase")
+    raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo)")
+
+
+def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str:
+    """Return the passphrase that the value of an option stands for: ``@FILE`` its first line, ``-`` or None asks.
+
+    On a terminal it is asked for without echo (twice with *confirm*); elsewhere ``-`` reads one line of standard input,
+    and without the option there is none. Raises UsageError, StoreSealed; no message repeats it.
+    """
+    if text is not None and text.startswith("@"):
+        lines = _read_secret_file(Path(text[1:]), option).decode("utf-8", "surrogateescape").splitlines()
+        phrase = lines[0] if lines else ""
+    elif sys.stdin.isatty():
+        phrase = _ask_twice("Passphrase of the key store (not shown): ", option, confirm)
+    elif text is None:
+        raise StoreSealed(
+            f"the key store is encrypted, and there is no terminal to ask for its passphrase: {option} @FILE"
+        )
+    else:
+        phrase = sys.stdin.readline().rstrip("\n")
+    if not phrase:
+        raise UsageError(f"{option}: the passphrase is empty")
+    return phrase
+
+
 def _from_file(kind: type[_K], path: Path, option: str) -> _K:
-    try:
-        with path.open("rb") as file:
-            status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
-            data = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{option}: {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"{option}: {path}: more than {_MAX_BYTES} bytes: this is no key file")
-    if status & 0o077:
-        warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
+    data = _read_secret_file(path, option)
     lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
     first = next((line for line in lines if line and not line.startswith("#")), None)
     if first is None:
@@ -77,18 +99,36 @@ def _from_file(kind: type[_K], path: Path, option: str) -> _K:
         raise EncodeError(f"{path}: {error}") from None
 
 
+def _read_secret_file(path: Path, option: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
+            data = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{option}: {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{option}: {path}: more than {_MAX_BYTES} bytes: this is no key file")
+    if status & 0o077:
+        warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
+    return data
+
+
 def _ask(kind: type[_K], option: str, confirm: bool) -> _K:
     if not sys.stdin.isatty():
         line = sys.stdin.readline()
         if not line.strip():
             raise UsageError(f"{option}: no key on standard input")
         return kind.parse(line)
+    return kind.parse(_ask_twice(f"{kind.name} for {option} (not shown): ", option, confirm))
+
+
+def _ask_twice(prompt: str, option: str, confirm: bool) -> str:
     from getpass import getpass
 
     try:
-        text = getpass(f"{kind.name} for {option} (not shown): ", sys.stderr)
+        text = getpass(prompt, sys.stderr)
         if confirm and getpass("the same again: ", sys.stderr) != text:
-            raise UsageError(f"{option}: the two keys differ")
+            raise UsageError(f"{option}: the two differ")
     except EOFError:
-        raise UsageError(f"{option}: no key was given") from None
-    return kind.parse(text)
+        raise UsageError(f"{option}: nothing was given") from None
+    return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.options import AskSa, Kind, Where
-from ibkeys.cli.secrets import read_m_key, read_sm_key
+from ibkeys.cli.options import AskSa, Kind, Store, Where
+from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
 from ibkeys.keys.number import parse_number
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
+    from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -56,6 +57,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         security_keys=where.security_keys,
         keystore=where.keystore,
         journal=where.journal,
+        passphrase=passphrase_of(where.keystore_passphrase),
         trust_topology=where.trust_topology,
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,
@@ -70,6 +72,47 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+@contextmanager
+def open_keystore(options: Store, command: str, changing: bool = False) -> Iterator[KeyStore]:
+    """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
+
+    Raises UsageError for one that would be in memory: nothing in it would last.
+    """
+    from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.lock import exclusive
+    from ibkeys.store.sealing import Passphrase
+
+    path = keystore_path(options)
+    if path is None:
+        raise UsageError("this simulated subnet has its key store in memory: name one, or keep it with state=PATH")
+    passphrase = Passphrase(passphrase_of(options.keystore_passphrase))
+    with exclusive(path if changing else None, command=command):
+        if not changing and not path.exists():
+            exits.warn(f"{path}: there is no such file: the key store is empty")
+        with KeyStore(path, create=changing, passphrase=passphrase) as store:
+            yield store
+
+
+def keystore_path(options: Store | Where) -> Path | None:
+    """Return the key store's file; None when it is in memory."""
+    from ibkeys.store.paths import store_paths
+
+    own = Path(options.keystore) if options.keystore else None
+    if options.backend == "umad":
+        return store_paths(keystore=own).keystore
+    from ibkeys.umad.simulated import parse_spec
+
+    return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
+
+
+def passphrase_of(text: str | None) -> Callable[[], str]:
+    """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
+    option = "--keystore-passphrase"
+    source = click.get_current_context().get_parameter_source("keystore_passphrase")
+    check_passphrase_option(text, option, from_environment=source == ParameterSource.ENVIRONMENT)
+    return lambda: read_passphrase(text, option)
 
 
 @contextmanager

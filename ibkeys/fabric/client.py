@@ -7,8 +7,9 @@ number of tasks share the scheduler's window, so a single Get and the sweep of a
 
 from __future__ import annotations
 
+import random
 import struct
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.smp import build_smp
-from ibkeys.umad.port import ETIMEDOUT, UmadPort
+from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
 
 Route = DirectedAddress | LidAddress
 Outcome = bytes | IbkeysError
@@ -31,6 +32,9 @@ _NO_DATA: Final = bytes(64)
 # bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
 _GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
 _MOST_TEMPLATES: Final = 4096
+TOLD_AT_ONCE: Final = 64
+"""SMPs that `SmpClient.tell` gives the port in one batch."""
+TOLD_PER_SECOND: Final = 8000
 _SUBN_GET: Final = int(Method.GET)
 _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_LID_ROUTED): "Subn",
@@ -122,12 +126,17 @@ class SmpClient:
         template = self._templates[path] = (mad[:7], mad[7], mad[32:])
         return template
 
-    def run(self, tasks: Iterable[Task]) -> None:
-        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape."""
+    def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None) -> None:
+        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
+
+        *between* is called each time when everything that has arrived was handed to its task, before anything is sent
+        and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
+        tasks.
+        """
         try:
             for task in tasks:
                 self.start(task)
-            self._drive()
+            self._drive(between)
         except BaseException:
             # An error or Ctrl-C must not leave half a run to be finished by the next one.
             self._scheduler = _with_statistics(self._scheduler, self.timing)
@@ -143,6 +152,31 @@ class SmpClient:
 
         self.run([wrapper()])
         return result[0]
+
+    def wait(self, seconds: float) -> None:
+        """Let *seconds* of the port's clock pass without sending. What arrives meanwhile was asked by nobody here."""
+        end = self.port.now() + seconds
+        while (left := end - self.port.now()) > 0:
+            self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
+
+    def tell(self, requests: Sequence[Request]) -> list[Request]:
+        """Send SMPs that nobody answers (TrapRepress), `TOLD_PER_SECOND`; return those that the kernel refused.
+
+        They are sent once, between two runs, and whether they arrived is not known.
+        """
+        refused: list[Request] = []
+        statistics = self.statistics
+        for first in range(0, len(requests), TOLD_AT_ONCE):
+            batch = requests[first : first + TOLD_AT_ONCE]
+            mads = [mad[:12] + random.randbytes(4) + mad[16:] for mad in (request.mad for request in batch)]
+            failures = self.port.send([Outgoing(mad, request.lid, 0) for mad, request in zip(mads, batch, strict=True)])
+            refused += [batch[failure.index] for failure in failures]
+            statistics.sent += len(batch)
+            for mad in mads:
+                statistics.by_attribute[mad[16:18]] = statistics.by_attribute.get(mad[16:18], 0) + 1
+            self.wait(len(batch) / TOLD_PER_SECOND)
+        statistics.refused += len(refused)
+        return refused
 
     def start(self, task: Task) -> None:
         """Begin a task; it goes on as its replies arrive."""
@@ -165,11 +199,12 @@ class SmpClient:
         else:
             self._step(task, [])
 
-    def _drive(self) -> None:
+    def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
         received, step, to_int = scheduler.received, self._step, int.from_bytes
         while True:
             self._settle_failures()
+            between()
             if scheduler.idle:
                 return
             now = port.now()

@@ -23,7 +23,7 @@ from ibkeys.fabric.rmpp import Receiver
 from ibkeys.fabric.scheduler import BREATH, GRACE, NO_ROOM, Statistics
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import ClassPortInfo
-from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass, describe_status, method_name
+from ibkeys.mad.const import Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
@@ -36,6 +36,8 @@ PROGRESS_TIMEOUT: Final = 40.0
 """Seconds without a new segment after which a transfer is given up, as the kernel's receiver does."""
 _FINISHED_KEPT: Final = 16
 """Transfers whose repeated last segment is still acknowledged, while later questions wait for their answers."""
+
+_WHOLE_ON_IBSIM: Final = 224
 
 _ADVICE: Final = {
     0x0100: "the SA has no resources for it now: ask again later",
@@ -107,14 +109,14 @@ class SaClient:
         return _table(record, self._ask(Method.GET_TABLE, record.attribute_id, mask, data, what), what)
 
     def groups(self) -> list[MCMemberRecord]:
-        """Get the multicast groups, one record for each; who is in them (`members`) only a trusted asker is told.
+        """Get the multicast groups, one record for each, without their members (`members`).
 
-        To a trusted asker OpenSM gives one record for each member: these are put together here.
+        Asked with SM_Key 0 whatever the client's own is: a trusted asker gets a record for each member instead, and
+        from OpenSM none of a group that has no member. Raises as `get_table`.
         """
-        by_mgid: dict[int, MCMemberRecord] = {}
-        for each in self.get_table(MCMemberRecord):
-            by_mgid.setdefault(each.mgid, each.replace(port_gid=0, join_state=0, proxy_join=0))
-        return list(by_mgid.values())
+        what = MCMemberRecord.name
+        answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", what, NO_SM_KEY)
+        return _table(MCMemberRecord, answer, what)
 
     def members(self, mgid: int) -> list[MCMemberRecord]:
         """Get the members of one multicast group, as far as the asker is trusted: those without a PortGID are none."""
@@ -122,10 +124,13 @@ class SaClient:
 
     # --- one question ----------------------------------------------------------------------------------------------
 
-    def _ask(self, method: int, attribute_id: int, mask: int, data: bytes, what: str) -> _Answer:
+    def _ask(
+        self, method: int, attribute_id: int, mask: int, data: bytes, what: str, sm_key: SMKey | None = None
+    ) -> _Answer:
+        sm_key = sm_key or self._sm_key
         path, lid = self._where()
         what = f"SubnAdm{method_name(method)}({what}) to LID {lid}"
-        mad = build_sa(method, attribute_id, data=data, sm_key=self._sm_key.reveal(), component_mask=mask)
+        mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
         ours: set[int] = set()  # an SA that is slow answers an earlier attempt: that is an answer too
         for _ in range(self.timing.retries + 1):
             deadline = self._send_request(mad, path, lid, ours, what)
@@ -138,7 +143,7 @@ class SaClient:
                     return self._take_answer(came, path, what)
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
-        raise self._silence(what, path)
+        raise self._silence(what, path, sm_key)
 
     def _where(self) -> tuple[GmpPath, int]:
         if self._way is None:
@@ -194,11 +199,11 @@ class SaClient:
             # a refusal is no error: the sender repeats what was not acknowledged
             self.statistics.sent += not self._umad.send([path.outgoing(mad, came.lid, 0)])
 
-    def _silence(self, what: str, path: GmpPath) -> NoReply:
+    def _silence(self, what: str, path: GmpPath, sm_key: SMKey) -> NoReply:
         attempts = self.timing.retries + 1
         tried = f"{attempts} attempt{'s' if attempts != 1 else ''} of {self.timing.timeout * 1000:.0f} ms"
         why = f"no SA there, a dead link, or no P_Key in common: this port asks with its P_Key index {path.pkey_index}"
-        if not self._sm_key.is_zero:
+        if not sm_key.is_zero:
             why = f"the SM_Key is wrong: OpenSM drops such a request, its log has ERR 1A04; or {why}"
         return NoReply(f"{what}: no reply after {tried} ({why})", attempts, self.timing.timeout)
 
@@ -250,12 +255,13 @@ def _without_kernel(mad: bytes, what: str) -> bytes:
     """Return the data of an answer that OpenSM gave to libumad2sim.
 
     OpenSM leaves RMPP to the kernel, whose place libumad2sim takes without doing it: the RMPP header is as OpenSM wrote
-    it, and the MAD ends with its data or is cut after 256 bytes. Which of the two 256 bytes are cannot be told.
+    it, and the MAD ends with its data or is cut after 256 bytes, of which the library's reader hands on 224.
     """
-    if len(mad) < MAD_SIZE:
+    if len(mad) <= _WHOLE_ON_IBSIM:
         return mad[SA_HEADER_SIZE:]
     raise TransferFailed(
-        f"{what}: the answer did not arrive whole: its sender has no RMPP (ibsim's library cuts after {MAD_SIZE} bytes)"
+        f"{what}: the answer did not arrive whole: its sender has no RMPP (ibsim's library carries at most "
+        f"{_WHOLE_ON_IBSIM} bytes of it)"
     )
 
 

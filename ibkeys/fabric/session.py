@@ -148,6 +148,11 @@ class OpenFabric:
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
+    def swept_port(self, lid: int) -> PortHandle | None:
+        """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
+        port = self._known.find_lid(lid) if self._known is not None else None
+        return self.handle(port) if port is not None else None
+
     # --- finding a port ------------------------------------------------------------------------------------------
 
     def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None, retries: int | None) -> PortHandle:

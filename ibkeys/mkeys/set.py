@@ -2,7 +2,7 @@
 
 The order is the point of this module:
 
-1. the links of the node go into the key store: a later run sends the key only over a link that it knows;
+1. the links go into the key store: a later run sends the key only over a link that it knows;
 2. PortInfo is read again, and must be what was shown;
 3. the new key goes into the key store, and the old one stays there; both are on disk;
 4. the journal gets what is overwritten, without keys;
@@ -15,9 +15,7 @@ Wherever this stops, the store holds every key that the port can have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
@@ -25,12 +23,13 @@ from ibkeys.change.portinfo import set_image, without_key
 from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle, wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
-from ibkeys.errors import MadStatusError, NoReply, NotStored, SendRefused, UsageError
-from ibkeys.fabric.discovery import link_end
+from ibkeys.errors import NoReply, NotStored, UsageError
+from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import Method
+from ibkeys.mkeys.settle import Answer, Wanted, who_answers
+from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.journal import Entry
 from ibkeys.store.keystore import KeyStore
 
@@ -38,16 +37,6 @@ OPENSM_PROCEDURE = (
     "let the SM do it: put m_key, m_key_protection_level and m_key_lease_period into opensm.conf, "
     "signal OpenSM (SIGHUP), and verify with `ibkeys mkey-show --all`"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    key: MKey
-    protect: int
-    lease: int
-
-    def fields(self) -> dict[str, int]:
-        return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
 
 
 def plan_mkey_set(
@@ -70,13 +59,14 @@ def plan_mkey_set(
     shown = port.read_port_info()
     writer.witness(port)
     old_key = writer.key_for_set(port, shown)
-    wanted = _Wanted(
+    wanted = Wanted(
         old_key if new_key is None else new_key,
         shown.m_key_protect_bits if protect is None else protect,
         shown.m_key_lease_period if lease is None else lease,
     )
     plan = Plan(writer.command)
-    plan.changes = _changes(port, shown, old_key, wanted)
+    had = Wanted(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
+    plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
         return plan
     plan.notes = _notes(wanted)
@@ -85,25 +75,27 @@ def plan_mkey_set(
     return plan
 
 
-def _changes(port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> list[Change]:
+def changes_of(port: Port, old: Wanted, wanted: Wanted) -> list[Change]:
+    """Return what differs between what a port has and what it shall have, the key in words."""
     changes = []
-    if wanted.key != old_key:
-        before = "zero" if old_key.is_zero else "set"
-        after = "zero" if wanted.key.is_zero else "set" if old_key.is_zero else "set to another key"
-        changes.append(Change(port.port, "m_key", None, before, after))
+    if wanted.key != old.key:
+        before = "zero" if old.key.is_zero else "set"
+        after = "zero" if wanted.key.is_zero else "set" if old.key.is_zero else "set to another key"
+        changes.append(Change(port, "m_key", None, before, after))
+    had = old.fields()
     for attr, value in wanted.fields().items():
-        if value != getattr(shown, attr):
-            changes.append(Change(port.port, attr, None, str(getattr(shown, attr)), str(value)))
+        if value != had[attr]:
+            changes.append(Change(port, attr, None, str(had[attr]), str(value)))
     return changes
 
 
-def _notes(wanted: _Wanted) -> list[str]:
+def _notes(wanted: Wanted) -> list[str]:
     if wanted.key.is_zero:
         return ["ProtectBits have no effect while M_Key is 0: the port accepts every SMP"] if wanted.protect else []
     return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
 
 
-def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted) -> list[Objection]:
+def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: Wanted) -> list[Objection]:
     found = []
     manager = writer.subnet_manager
     if wanted.key != old_key:
@@ -120,22 +112,28 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted
         found += writer.objection_to_active_sm(
             "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
         )
+    interval = known_sweep_interval(writer.fabric, manager)
+    return found + objections_to_lease(str(port), wanted, interval)
+
+
+def objections_to_lease(who: str, wanted: Wanted, sweep_interval: int | None) -> list[Objection]:
+    """Return what ``lease-0`` says of *wanted* for *who*: a port, or how many of them. *sweep_interval* in seconds."""
     if wanted.key.is_zero:
-        return found  # no level has an effect then, and no lease runs
+        return []  # no level has an effect then, and no lease runs
+    found = []
     if wanted.protect >= 2 and wanted.lease == 0:
         found.append(
             Objection(
                 "lease-0",
-                f"{port} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
+                f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
                 "a reset helps",
             )
         )
-    interval = known_sweep_interval(writer.fabric, manager)
-    if wanted.lease and interval is not None and wanted.lease <= interval:
+    if wanted.lease and sweep_interval is not None and wanted.lease <= sweep_interval:
         found.append(
             Objection(
                 "lease-0",
-                f"lease {wanted.lease} s is not above the SM's sweep interval of {interval} s: "
+                f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
                 "the port can open between sweeps",
             )
         )
@@ -145,7 +143,7 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: _Wanted
 # --- making the change -------------------------------------------------------------------------------------------
 
 
-def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: _Wanted) -> None:
+def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted) -> None:
     store = writer.keystore
     if not wanted.key.is_zero:
         _remember_links(store, port)
@@ -154,12 +152,12 @@ def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, w
     try:
         _set_and_prove(writer, port, now, old_key, wanted, store, ref)
     except NotStored:
-        if ref is not None:
+        if ref is not None and store.get(ref).state != "current":
             store.abandon(ref, "the port did not store it")
         raise
 
 
-def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wanted: _Wanted) -> int | None:
+def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wanted: Wanted) -> int | None:
     """Put the keys on disk: the new one as pending, whose row is returned, and the one that the port has.
 
     Also a key that stays is kept, for what was readable before may not be readable afterwards.
@@ -184,16 +182,19 @@ def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wante
 
 
 def _remember_links(store: KeyStore, port: PortHandle) -> None:
-    """Store the links of the port's node as a sweep finds them, unless they are known. The own port needs none."""
+    """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
+
+    A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
+    port needs none.
+    """
     guid = port.port.port_guid
-    if guid == port.fabric.local().port_guid or any(near[0] == guid for near in store.links()):
-        return
-    found = (other for other in port.fabric.discover().ports() if other.port_guid == guid and other.peer is not None)
-    store.put_links((*link_end(other), *link_end(other.peer)) for other in found if other.peer is not None)
+    is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
+    if guid != port.fabric.local().port_guid and not is_known:
+        remember_topology(store, port.fabric.discover())
 
 
 def _set_and_prove(
-    writer: Writer, port: PortHandle, now: PortInfo, old_key: MKey, wanted: _Wanted, store: KeyStore, ref: int | None
+    writer: Writer, port: PortHandle, now: PortInfo, old_key: MKey, wanted: Wanted, store: KeyStore, ref: int | None
 ) -> None:
     image = set_image(now, wanted.key, **wanted.fields())
     entries: list[Entry] = []
@@ -213,19 +214,19 @@ def _set_and_prove(
             f"{f' ({problem})' if problem else ''}; both are kept in the key store ({store.path or 'in memory'}): "
             "ask it again later with --keystore, it takes either"
         )
-    info, key = found
-    wrong = wrong_fields(info, wanted.fields())
-    if key != wanted.key or wrong:
+    wrong = wrong_fields(found.info, wanted.fields())
+    if found.key == wanted.key:
+        if ref is not None:
+            store.promote(ref)
+        port.fabric.ring.learn(port.port.port_guid, wanted.key)
+    if found.key != wanted.key or wrong:
         _fail(entries)
         if problem is not None and not isinstance(problem, NoReply):
             raise NotStored(f"{problem}; the port still has its old M_Key") from problem
         if problem:
             raise NotStored(f"{port}: Set(PortInfo) was lost on its way, the port still has its old M_Key; try again")
-        missing = "; ".join(filter(None, ("M_Key is not the new one" if key != wanted.key else "", wrong)))
+        missing = "; ".join(filter(None, ("M_Key is not the new one" if found.key != wanted.key else "", wrong)))
         raise NotStored(f"{port}: Set(PortInfo) was accepted but not stored: {missing}")
-    if ref is not None:
-        store.promote(ref)
-    port.fabric.ring.learn(port.port.port_guid, wanted.key)
     settle(entries)
 
 
@@ -234,41 +235,11 @@ def _fail(entries: list[Entry]) -> None:
         entry.failed()
 
 
-def _is_as_wanted(found: tuple[PortInfo, MKey] | None, wanted: _Wanted) -> bool:
-    return found is not None and found[1] == wanted.key and not wrong_fields(found[0], wanted.fields())
+def _is_as_wanted(found: Answer | None, wanted: Wanted) -> bool:
+    return found is not None and found.key == wanted.key and not wrong_fields(found.info, wanted.fields())
 
 
-def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> tuple[PortInfo, MKey] | None:
-    """Return PortInfo as read after the Set and the key that the port has, or None when it answers to neither.
-
-    Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which a
-    port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
-    """
-    rounds = port.fabric.client.timing.retries + 1
-    order = [new_key, old_key] * rounds
-    if replied:
-        order = [new_key] * rounds + [old_key]
-    for key in order:
-        info = _get_once(port, key)
-        if info is None:
-            continue
-        shown = MKey(info.m_key)
-        if not shown.is_zero or info.m_key_protect_bits != 1:
-            return info, shown
-        # Level 1 shows zero to everybody who does not send the key: only the other key can tell. This counts nothing.
-        second = _get_once(port, old_key if key == new_key else new_key)
-        if second is not None:
-            return second, MKey(second.m_key)
-    return None
-
-
-def _get_once(port: PortHandle, key: MKey) -> PortInfo | None:
+def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> Answer | None:
     client = port.fabric.client
-
-    def task() -> Any:
-        return (yield client.request(Method.GET, PortInfo, port.port.num, port.route, m_key=key, retries=0))
-
-    try:
-        return PortInfo(client.call(task()))
-    except (NoReply, MadStatusError, SendRefused):
-        return None  # a busy agent has not answered the question either
+    answer: Answer | None = client.call(who_answers(client, port.route, port.port.num, old_key, new_key, replied, []))
+    return answer

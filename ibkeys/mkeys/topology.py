@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.fabric.discovery import link_end
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Fabric
 from ibkeys.store.keystore import KeyStore
 

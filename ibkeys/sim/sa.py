@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
+NO_RESOURCES: Final = 0x0100
 REQUEST_INVALID: Final = 0x0200
 NO_RECORDS: Final = 0x0300
 TOO_MANY_RECORDS: Final = 0x0400
@@ -128,7 +129,11 @@ class SubnetAdministration:
             found.append(raw if trusted else _untrusted(layout, raw))
         if method == Method.GET and len(found) != 1:
             return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
-        return MadStatus.OK, len(found[0]) if found else 0, b"".join(found)
+        data = b"".join(found)
+        limit = self.subnet.sa_data_limit
+        if limit is not None and len(data) > limit:
+            return NO_RESOURCES, 0, b""
+        return MadStatus.OK, len(found[0]) if found else 0, data
 
 
 def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row, object]]:

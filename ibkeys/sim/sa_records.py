@@ -87,10 +87,10 @@ def _groups(sa: SubnetAdministration, trusted: bool) -> Iterator[Record]:
             mtu=group.mtu,
             rate=group.rate,
         )
-        if not trusted or not group.members:
+        if not trusted:
             yield Record(_padded(record), None)
             continue
-        for port in group.members:
+        for port in group.members:  # without members there is no record, as with OpenSM
             gid = int.from_bytes(port.info[8:16]) << 64 | port.guid
             yield Record(_padded(record.replace(port_gid=gid, join_state=1)), port)
 

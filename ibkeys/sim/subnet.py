@@ -60,7 +60,8 @@ class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
     ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
-    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to.
+    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
+    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -78,6 +79,7 @@ class Subnet:
         self._clock: Callable[[], float] | None = None
         self._receivers: dict[Port, list[Receiver]] = {}
         self.unplugged: dict[Port, Port] = {}
+        self.sa_data_limit: int | None = None
         self._sas: dict[Node, SubnetAdministration] = {}
         self._trap_number = 0
         self._repeats = traps.Repeats()

@@ -1,11 +1,12 @@
-"""Reader of OpenSM's cache files: guid2mkey, neighbors and guid2lid of one directory.
+"""OpenSM's cache files guid2mkey, neighbors and guid2lid of one directory: read them, write them.
 
     file   := { record }
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key wins. Source: opensm osm_db_files.c and osm_db_pack.c, and files that opensm
-3.3.23 wrote. No message of this module shows any text of a file: it might be a key.
+first of two records with the same key wins. OpenSM reads the files when it starts, and never again. Source: opensm
+osm_db_files.c and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a
+file: it might be a key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.sqlite import os_error, replace_private_file
 
 MKEY_FILE: Final = "guid2mkey"
 NEIGHBORS_FILE: Final = "neighbors"
@@ -65,6 +66,37 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFile
     if not any(found):
         raise FileFormatError(f"has none of OpenSM's files {', '.join(names)}", str(directory))
     return files
+
+
+def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> None:
+    """Write the files *names* as OpenSM itself does, each of mode 0600, synced, and put in place of an old one at once.
+
+    The directory is made, of mode 0700, where it is missing. Keys come last: with the new links and the old keys OpenSM
+    knows no less than before. Raises StoreError.
+    """
+    texts = {
+        NEIGHBORS_FILE: (_pair(_end(near), _end(far)) for near, far in sorted(files.neighbors.items())),
+        LID_FILE: (_pair(_hex(guid), f"0x{base:04x} 0x{top:04x}") for guid, (base, top) in sorted(files.lids.items())),
+        MKEY_FILE: (_pair(_hex(guid), files.m_keys[guid].hex()) for guid in sorted(files.m_keys)),
+    }
+    for name, records in texts.items():
+        if name in names:
+            try:
+                replace_private_file(directory / name, "".join(records).encode())
+            except OSError as error:
+                raise os_error(directory / name, "key file", error) from error
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key} {value}\n\n"
+
+
+def _hex(guid: int) -> str:
+    return f"0x{guid:016x}"
+
+
+def _end(end: tuple[int, int]) -> str:
+    return f"{_hex(end[0])}:{end[1]}"
 
 
 def _read(

@@ -12,8 +12,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,9 +119,16 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it."""
+        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it.
+
+        One inside another joins it, and is on disk when the outer one ends.
+        """
         with self._plain_errors():
             connection = self._open_connection()
+            joins = connection.in_transaction
+            if joins:
+                yield connection
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -218,6 +226,12 @@ class Store:
         """The file, or None for a store in memory."""
         return self._database.path
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all that is written inside come on disk together, with one sync, when the block ends; or none of it."""
+        with self._database.transaction():
+            yield
+
     def close(self) -> None:
         """Close the file. May be called twice."""
         self._database.close()
@@ -266,6 +280,24 @@ def create_private_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def replace_private_file(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError."""
+    _make_directory(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
     sync_directory(path.parent)
 
 

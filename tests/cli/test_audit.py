@@ -96,7 +96,7 @@ def test_csv_has_a_row_for_each_subject_and_each_rule_without_one(cli: Cli) -> N
         (("--check", "PK007"), 0),
         (("--check", "PK002"), 0),
         (("--check", "PK007", "--check", "nonsense"), 2),
-        (("--group", "PK", "--probe-sa", "--from", "missing.db"), 3),
+        (("--group", "PK", "--from", "missing.db"), 3),
     ],
 )
 def test_exit_codes_do_not_depend_on_the_format(cli: Cli, format: str, options: tuple[str, ...], code: int) -> None:

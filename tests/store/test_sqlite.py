@@ -292,3 +292,26 @@ def test_times_are_utc_whatever_the_clock_says() -> None:
 def test_guids_of_all_64_bits_survive(guid: int) -> None:
     assert len(guid_text(guid)) == 18
     assert guid_number(guid_text(guid)) == guid
+
+
+def test_a_transaction_inside_another_comes_on_disk_with_it_or_not_at_all(tmp_path: Path) -> None:
+    database = Database(tmp_path / "a.db", ONE)
+
+    def add(number: int) -> None:
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO a VALUES (?)", (number,))
+
+    with database.transaction():
+        add(1)
+        add(2)
+        assert Database(tmp_path / "a.db", ONE).query("SELECT * FROM a") == []
+    assert Database(tmp_path / "a.db", ONE).query("SELECT * FROM a") == [(1,), (2,)]
+
+    def fail() -> None:
+        with database.transaction():
+            add(3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert database.query("SELECT * FROM a") == [(1,), (2,)]

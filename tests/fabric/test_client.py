@@ -1,0 +1,54 @@
+"""What the SMP client does between two runs: waiting, and SMPs that nobody answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibkeys.fabric.address import DirectedAddress
+from ibkeys.fabric.client import TOLD_PER_SECOND, SmpClient
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import Method
+from ibkeys.mad.notice import Notice
+from ibkeys.umad.port import Incoming
+from ibkeys.umad.simulated import port_on
+from tests.fabricsim import subnet
+
+NAME = "node02 mlx4_0"
+PATH = (1, 2)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 15.0, 65535.3])
+def test_waiting_lets_the_ports_clock_pass_and_sends_nothing(seconds: float) -> None:
+    net = subnet("two-switch")
+    with port_on(net) as port:
+        client = SmpClient(port)
+        before = port.now()
+        client.wait(seconds)
+        assert port.now() == before + seconds
+        assert client.statistics.sent == 0
+
+
+def test_what_comes_in_while_waiting_is_a_stray_and_does_not_end_the_wait() -> None:
+    net = subnet("two-switch")
+    with port_on(net) as port:
+        client = SmpClient(port)
+        late = client.request(Method.GET, NodeInfo, 0, DirectedAddress(PATH)).mad
+        port._push(net.now + 1, Incoming(late[:3] + b"\x81" + late[4:]))
+        client.wait(5)
+        assert port.now() == 5
+        assert client.statistics.strays == 1
+
+
+def test_what_is_told_is_paced_counted_and_not_waited_for() -> None:
+    net = subnet("two-switch")
+    victim = net.port(NAME, 1)
+    victim.m_key, victim.protect_bits, victim.lease_period = 7, 2, 15
+    with port_on(net) as port:
+        client = SmpClient(port)
+        request = client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(PATH), m_key=NO_MKEY)
+        assert client.tell([request] * 200) == []
+        assert port.now() == pytest.approx(200 / TOLD_PER_SECOND)
+        assert (client.statistics.sent, client.statistics.by_attribute) == (200, {b"\0\2": 200})
+    assert victim.m_key_violations == 200
+    assert victim.lease_deadline == pytest.approx(15)
