@@ -163,7 +163,7 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
     fail_on = None if choice.fail_on == NEVER else _severity(choice.fail_on)
     code = exits.DONE if fail_on is None or not report.fails_at(fail_on) else exits.SAYS_NO
-    if errors or failed_probes:
+    if not report.coverage.is_complete:
         code = exits.NOT_COMPLETED
     if format in FOR_OTHERS:
         write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)

@@ -21,6 +21,8 @@ MOST: Final = 3000
 """Findings of a rule that the page holds at all: a page is for people, the JSON has every one."""
 _LARGEST: Final = 24
 """Partitions that are shown unfolded."""
+_ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
+"""What is listed first within a rule."""
 _OPEN_FINDINGS: Final = 60
 """Up to so many findings in all, every failing rule is unfolded."""
 
@@ -163,9 +165,10 @@ def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
                         "open": word == "fail" and (few or each.severity == "critical"),
                         "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
                         "sources": words.sources_of(words.texts_of(texts, each.rule)),
+                        "found": len(each.subjects),
                         "rows": [
                             _row(subject, each, report.taken)
-                            for subject in words.subjects(each, "fail", "unknown", "waived")
+                            for subject in sorted(each.subjects, key=lambda one: _ORDER.index(one.result))[:MOST]
                         ],
                     }
                     for each in chosen

@@ -87,7 +87,9 @@ def severity_of(subject: Subject, result: RuleResult) -> Severity:
 
 def trouble_text(trouble: Mapping[str, Any]) -> str:
     """Return what could not be read, where and why."""
-    return clean(f"{place(trouble)}: {trouble.get('error') or 'not read'}")
+    error = clean(str(trouble.get("error") or "not read"))
+    at = place(trouble)
+    return error if at == FABRIC_OR_HOST else f"{at}: {error}"
 
 
 def texts_of(texts: Texts, rule: str) -> Mapping[str, Any]:
