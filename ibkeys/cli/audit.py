@@ -18,14 +18,13 @@ from ibkeys.cli.audit_formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric, open_recorded
+from ibkeys.cli.where import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.inputs import AuditInput, HostView, Limits, StoredPort
+    from ibkeys.audit.inputs import AuditInput, HostView, Limits
     from ibkeys.audit.rule import Rule
-    from ibkeys.fabric.session import OpenFabric
     from ibkeys.fabric.snapshot import Snapshot
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
@@ -232,6 +231,7 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
 
 def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
     """Sweep the fabric once, and return the input made of it with the name of the local port."""
+    from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
     from ibkeys.fabric.snapshot import take_snapshot
@@ -244,25 +244,11 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
             snapshot = take_snapshot(fabric, fingerprints, progress)
         if compare.probe_sa:
             snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
-        store = _store(fabric)
+        store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
         host = None if fabric.is_simulated else _host(fabric.stores.keystore, where)
     say_notes(snapshot.fabric)
     about = snapshot.about
     return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
-
-
-def _store(fabric: OpenFabric) -> dict[int, StoredPort] | None:
-    return _stored(fabric.stores.keystore, fabric.stores.passphrase)
-
-
-def _stored(path: Path | None, passphrase: Any = None) -> dict[int, StoredPort] | None:
-    from ibkeys.audit.gather import stored_ports
-    from ibkeys.store.keystore import KeyStore
-
-    if path is None or not path.exists():
-        return None
-    with KeyStore(path, create=False, passphrase=passphrase) as store:
-        return stored_ports(store)
 
 
 def _host(keystore: Path | None, where: Where) -> HostView:
@@ -273,13 +259,16 @@ def _host(keystore: Path | None, where: Where) -> HostView:
 
 def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
     """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
+    from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.store.paths import store_paths
+    from ibkeys.store.sealing import Passphrase
 
     snapshot: Snapshot = open_recorded(where).snapshot
     say_notes(snapshot.fabric)
     own = None if snapshot.about.simulated else store_paths().keystore
     keystore = Path(where.keystore) if where.keystore else own
+    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
     is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
     host = _host(keystore, where) if is_here else None
-    return AuditInput(snapshot, store=_stored(keystore), host=host, **given)
+    return AuditInput(snapshot, store=store, host=host, **given)
