@@ -152,6 +152,7 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     from ibkeys.audit.engine import audit as run_audit
     from ibkeys.audit.waivers import Waivers, read_waivers
 
+    _say_unmatched(data)
     waivers = Waivers()
     if choice.waivers is not None:
         waivers = read_waivers(Path(choice.waivers), datetime.now(UTC).date())
@@ -172,6 +173,15 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     for question, probe in failed_probes:
         exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
     return code
+
+
+def _say_unmatched(data: AuditInput) -> None:
+    """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
+    unmatched = data.resolution.unmatched if data.resolution is not None else ()
+    if unmatched:
+        named = ", ".join(str(rule) for rule in unmatched[:4]) + (", ..." if len(unmatched) > 4 else "")
+        what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
+        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {named}", "note")
 
 
 def _write(report: Report, format: str, with_remedy: bool) -> None:
