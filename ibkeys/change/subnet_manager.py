@@ -58,7 +58,10 @@ def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = (), own_a
 
 def _ask(fabric: OpenFabric, lid: int) -> SubnetManager:
     try:
-        port = fabric.port(lid, retries=0)  # each further attempt would be a violation more at a port that is locked
+        # One that a sweep proved is asked as any other.
+        port = fabric.swept_port(lid) or fabric.port(
+            lid, retries=0
+        )  # each further attempt would be a violation more at a port that is locked
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:

@@ -24,6 +24,7 @@ from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoReply, NotStored, UsageError
+from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
@@ -64,7 +65,8 @@ def plan_mkey_set(
         shown.m_key_lease_period if lease is None else lease,
     )
     plan = Plan(writer.command)
-    plan.changes = _changes(port, shown, old_key, wanted)
+    had = Wanted(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
+    plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
         return plan
     plan.notes = _notes(wanted)
@@ -73,15 +75,17 @@ def plan_mkey_set(
     return plan
 
 
-def _changes(port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted) -> list[Change]:
+def changes_of(port: Port, old: Wanted, wanted: Wanted) -> list[Change]:
+    """Return what differs between what a port has and what it shall have, the key in words."""
     changes = []
-    if wanted.key != old_key:
-        before = "zero" if old_key.is_zero else "set"
-        after = "zero" if wanted.key.is_zero else "set" if old_key.is_zero else "set to another key"
-        changes.append(Change(port.port, "m_key", None, before, after))
+    if wanted.key != old.key:
+        before = "zero" if old.key.is_zero else "set"
+        after = "zero" if wanted.key.is_zero else "set" if old.key.is_zero else "set to another key"
+        changes.append(Change(port, "m_key", None, before, after))
+    had = old.fields()
     for attr, value in wanted.fields().items():
-        if value != getattr(shown, attr):
-            changes.append(Change(port.port, attr, None, str(getattr(shown, attr)), str(value)))
+        if value != had[attr]:
+            changes.append(Change(port, attr, None, str(had[attr]), str(value)))
     return changes
 
 
@@ -237,5 +241,5 @@ def _is_as_wanted(found: Answer | None, wanted: Wanted) -> bool:
 
 def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> Answer | None:
     client = port.fabric.client
-    answer: Answer | None = client.call(who_answers(client, port.route, port.port.num, old_key, new_key, replied))
+    answer: Answer | None = client.call(who_answers(client, port.route, port.port.num, old_key, new_key, replied, []))
     return answer

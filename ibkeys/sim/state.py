@@ -112,8 +112,8 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
             node.routes = bytearray.fromhex(record["routes"])
     if "tables" in record:
         node.tables = {(int(attribute), int(place)): bytes.fromhex(data) for attribute, place, data in record["tables"]}
-    node.sm = None
+    subnet.place_sm(node, None)
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
-        node.sm = SubnetManager(node.ports[number], state, priority, sm_key)
+        subnet.place_sm(node, SubnetManager(node.ports[number], state, priority, sm_key))
     subnet.touched_nodes.add(node)

@@ -172,6 +172,13 @@ class KeyStore(TopologyStore):
             by_port.setdefault(row.port_guid, []).append(row)
         return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
 
+    def current_of(self, port_guid: int) -> StoredKey | None:
+        """Return the current key of one port, or None when it has none."""
+        rows = self._database.query(
+            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'", (guid_text(port_guid),)
+        )
+        return self._stored(rows[0]) if rows else None
+
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
         rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'")

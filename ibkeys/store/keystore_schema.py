@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.store.run_tables import RUN_TABLES
 from ibkeys.store.sqlite import Schema
 
 KEYSTORE_SCHEMA: Final = Schema(
@@ -91,5 +92,6 @@ KEYSTORE_SCHEMA: Final = Schema(
                 for event, statement in (("insert", "INSERT"), ("update", "UPDATE OF m_key"))
             ),
         ),
+        RUN_TABLES,
     ),
 )

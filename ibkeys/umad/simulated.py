@@ -256,7 +256,7 @@ class SimulatedPort:
         mad = delivery.mad
         wanted = mad[3] in self._methods.get(mad[1], ())
         is_mine = mad[3] & 0x80 and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
-        if wanted or is_mine:
+        if wanted or is_mine or (_is_segment(mad) and mad[1] in self._methods):
             qpn = 0 if mad[1] in SMP_CLASSES else 1
             self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
@@ -269,6 +269,11 @@ class SimulatedPort:
             arrived = self._due(subnet.now)
             if arrived:
                 return arrived
+            due = subnet.next_sa_timer()
+            if due is not None and due <= deadline and (not self._queue or due < self._queue[0][0]):
+                subnet.advance(max(0.0, due - subnet.now))
+                subnet.run_sa_timers()
+                continue
             if not self._queue or self._queue[0][0] > deadline:
                 subnet.advance(max(0.0, deadline - subnet.now))
                 return []
@@ -282,7 +287,7 @@ class SimulatedPort:
             if isinstance(what, Incoming):
                 mad = what.mad
                 waited_for = outstanding.pop((mad[1], int.from_bytes(mad[12:16])), None)
-                if waited_for is None and mad[3] & 0x80 and self.discard_late:
+                if waited_for is None and mad[3] & 0x80 and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(what)
             else:
@@ -323,6 +328,11 @@ class SimulatedPort:
 
     def __repr__(self) -> str:
         return f"<SimulatedPort {self.home}>"
+
+
+def _is_segment(mad: bytes) -> bool:
+    """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
+    return mad[1] == MgmtClass.SUBN_ADM and bool(mad[3] & 0x80) and bool(mad[26] & 1)
 
 
 def local_ca(node: Node) -> LocalCa:

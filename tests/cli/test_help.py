@@ -34,6 +34,14 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--new-m-key",
     "--protect",
     "--lease",
+    "--same",
+    "--first",
+    "--continue",
+    "--resume",
+    "--abort",
+    "--order",
+    "--at-once",
+    "--max-failures",
     "--inbound",
     "--outbound",
     "--number",
@@ -45,7 +53,6 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
-    "--policy",
 }
 
 
