@@ -95,6 +95,16 @@ def coverage_of(data: AuditInput) -> Coverage:
         }
         for trouble in fabric.troubles
     ]
+    troubles += [
+        {
+            **NO_IDENTITY,
+            "attribute": "SA",
+            "reading": "not-asked",
+            "error": f"the SA could not be asked ({question}): {probe.detail}",
+        }
+        for question, probe in data.snapshot.sa_probes.items()
+        if probe.answer == "failed"
+    ]
     return Coverage(
         len(fabric.nodes), ports, ports - len(unreadable), len(unreadable), len(data.hidden_ports), troubles
     )

@@ -21,6 +21,7 @@ a mistake, waives nothing, and is said.
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -78,6 +79,7 @@ class Waiver:
     expires: date
     used: bool = False
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
+    _known_partners: dict[tuple[int, frozenset[Pattern]], Sequence[Port]] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, draft: Draft) -> bool:
         """Return whether this waives what *rule* says of a subject; of a pair, either its port or every partner."""
@@ -90,11 +92,18 @@ class Waiver:
             return False
         if any(self._matches(pattern, port) for pattern in self.ports):
             return True
-        far = [b for a, b in self.pairs if self._matches(a, port)] + [
-            a for a, b in self.pairs if self._matches(b, port)
-        ]
-        others = [each for each in draft.partners if each is not port]
-        return bool(far and others) and all(any(self._matches(each, other) for each in far) for other in others)
+        far = [b for a, b in self.pairs if self._matches(a, port)]
+        far += [a for a, b in self.pairs if self._matches(b, port)]
+        return bool(far and draft.partners) and all(each is port for each in self._uncovered(far, draft.partners))
+
+    def _uncovered(self, far: Sequence[Pattern], partners: Sequence[Port]) -> Sequence[Port]:
+        """Return two of the partners that none of *far* names, if there are. Many subjects share their partners."""
+        key = (id(partners), frozenset(far))
+        found = self._known_partners.get(key)
+        if found is None:
+            rest = (each for each in partners if not any(self._matches(pattern, each) for pattern in far))
+            found = self._known_partners[key] = tuple(itertools.islice(rest, 2))
+        return found
 
     def _matches(self, pattern: Pattern, port: Port) -> bool:
         answer = self._known.get((pattern, port))

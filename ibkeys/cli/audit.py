@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
+from ibkeys.cli.audit_formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import Number
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.session import OpenFabric
     from ibkeys.fabric.snapshot import Snapshot
 
-FORMATS: Final = ("table", "json", "csv")
+FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
 NEVER: Final = "never"
 
 
@@ -135,9 +137,9 @@ def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, f
     rules = select(_words(choice.check), _words(choice.group), _words(choice.skip))
     given = _read_given(compare)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
-        data, source = _from_snapshot(where, given), where.snapshot
-        if compare.probe_sa:
+        if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
             raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
+        data, source = _from_snapshot(where, given), where.snapshot
     else:
         data, source = _from_fabric(where, given, compare.probe_sa)
     return _report(data, source, rules, choice, format)
@@ -153,14 +155,19 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     report = run_audit(data, choice.profile, rules, waivers, source)
     for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
         exits.warn(text)
-    _write(report, format, not choice.no_remedy)
-    code = finish(errors_of(data.fabric), format)
-    for question, probe in data.snapshot.sa_probes.items():
-        if probe.answer == "failed":
-            exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
-            code = exits.NOT_COMPLETED
-    if code == exits.DONE and choice.fail_on != NEVER and report.fails_at(_severity(choice.fail_on)):
-        return exits.SAYS_NO
+    errors = errors_of(data.fabric)
+    failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
+    fail_on = None if choice.fail_on == NEVER else _severity(choice.fail_on)
+    code = exits.DONE if fail_on is None or not report.fails_at(fail_on) else exits.SAYS_NO
+    if not report.coverage.is_complete:
+        code = exits.NOT_COMPLETED
+    if format in FOR_OTHERS:
+        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
+    else:
+        _write(report, format, not choice.no_remedy)
+    finish(errors, format)
+    for question, probe in failed_probes:
+        exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
     return code
 
 

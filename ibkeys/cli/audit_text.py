@@ -66,12 +66,12 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
     coverage = report.coverage
     counts = report.summary
     write(
-        f"\n{len(report.results)} rules: {counts['pass']} pass, {counts['fail']} fail, {counts['unknown']} unknown, "
-        f"{counts['n/a']} do not apply, {counts['waived']} waived"
+        f"\n{_count(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, "
+        f"{counts['unknown']} unknown, {counts['n/a']} do not apply, {counts['waived']} waived"
     )
     write(
-        f"{coverage.nodes} nodes, {coverage.ports} ports: {coverage.read} read, {coverage.unreadable} not wholly, "
-        f"{coverage.silent} with nobody answering behind them"
+        f"{_count(coverage.nodes, 'node')}, {_count(coverage.ports, 'port')}: {coverage.read} read, "
+        f"{coverage.unreadable} not wholly, {coverage.silent} with nobody answering behind them"
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -41,12 +41,15 @@ _WHOLE_ON_IBSIM: Final = 224
 
 _ADVICE: Final = {
     0x0100: "the SA has no resources for it now: ask again later",
-    0x0200: "OpenSM says so to an asker whom it does not trust: give its sa_key with --smkey",
     0x0300: "nothing matches",
     0x0400: "more than one matches: ask for the table, or name more components",
     0x0600: "name more components",
-    0x0700: "the SA gives it to trusted askers only: give its sa_key with --smkey",
 }
+_UNTRUSTED: Final = {
+    0x0200: "OpenSM says so to an asker whom it does not trust: give its sa_key with --smkey",
+    0x0700: "the SA may give it to trusted askers only: give its sa_key with --smkey",
+}
+"""Further advice for an asker without an SM_Key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +143,10 @@ class SaClient:
                     break
                 if came.status == 0 and tid in ours and came.mad[3] & 0x80 and came.mad[16:18] == mad[16:18]:
                     self.statistics.replies += 1
-                    return self._take_answer(came, path, what)
+                    return self._take_answer(came, path, what, _ADVICE | _UNTRUSTED if sm_key.is_zero else _ADVICE)
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
+        self._way = None  # another SM may be master by the next question
         raise self._silence(what, path, sm_key)
 
     def _where(self) -> tuple[GmpPath, int]:
@@ -209,13 +213,13 @@ class SaClient:
 
     # --- one answer ------------------------------------------------------------------------------------------------
 
-    def _take_answer(self, came: Incoming, path: GmpPath, what: str) -> _Answer:
+    def _take_answer(self, came: Incoming, path: GmpPath, what: str, advices: Mapping[int, str]) -> _Answer:
         mad = came.mad
         if len(mad) < SA_HEADER_SIZE:
             raise MalformedMad(f"{what}: an answer of {len(mad)} bytes; the header alone has {SA_HEADER_SIZE}")
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.status:
-            advice = _ADVICE.get(header.status)
+            advice = advices.get(header.status)
             words = describe_status(header.status, MgmtClass.SUBN_ADM)
             raise MadStatusError(f"{what}: status {words}{': ' + advice if advice else ''}", header.status)
         if not header.rmpp_flags & ACTIVE:

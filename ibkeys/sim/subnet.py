@@ -200,12 +200,16 @@ class Subnet:
                     self.touched_ports.add(end)
 
     def place_sm(self, node: Node, manager: SubnetManager | None) -> None:
-        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else."""
+        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
+
+        A master that takes the place of another one at the same port keeps its SA, with keys and groups.
+        """
         node.sm = manager
+        before = self._sas.pop(node, None)
         if manager is not None and manager.state == SMState.MASTER:
-            manager.sa = self._sas[node] = SubnetAdministration(self, manager.port)
-        else:
-            self._sas.pop(node, None)
+            if before is None or before.home is not manager.port:
+                before = SubnetAdministration(self, manager.port)
+            manager.sa = self._sas[node] = before
 
     def sa_of(self, node: Node | str | int) -> SubnetAdministration:
         """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""

@@ -281,7 +281,7 @@ class LibibumadPort:
 
     def _take(self, device: _Device, milliseconds: int) -> list[Incoming] | None:
         """Return what came, or None when a signal ended the wait."""
-        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, MAD_SIZE, self._rows, _SLOTS, milliseconds)
+        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, _SLOTS, milliseconds)
         if count > 0:
             self._on_the_way = max(0, self._on_the_way - count)
             rows = self._ffi.unpack(self._rows, count * 4)

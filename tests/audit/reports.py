@@ -116,6 +116,7 @@ def small() -> Report:
             subject(4, "unknown", "P_KeyTable was not read: no reply"),
         ),
         rule("PK007", "fail", subject(5, message="entry 3 is 0x8000", evidence={"P_KeyTable": {"3": "0x8000"}})),
+        rule("MK003", "unknown", subject(8, "unknown", "PortInfo was not read: no reply")),
         rule("QK001", "unknown", note="no earlier snapshot to compare with: give --baseline FILE", passed=0),
         rule("HY002", "waived", subject(6, "waived", "the same GUID at two places"), passed=11),
         rule("SM002", "unknown", note="not asked: --probe-sa does", passed=0),

@@ -9,8 +9,12 @@ import pytest
 from ibkeys.audit.catalogue import CATALOGUE, rule_named, select
 from ibkeys.audit.engine import audit
 from ibkeys.audit.findings import PROFILES, Profile, Severity
+from ibkeys.audit.formats.html import render_html
+from ibkeys.audit.formats.junit import render_junit
+from ibkeys.audit.formats.sarif import render_sarif
 from ibkeys.audit.rule import SOURCES
 from ibkeys.errors import UsageError
+from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.mkey import MKey
 from tests.audit.cases import CASES, LAST, protected, ruled, silent, two_switch
 from tests.audit.looking import KEY, by_id, enforce, look, policy, protect, result_of
@@ -171,3 +175,16 @@ def test_a_report_reads_the_same_from_a_snapshot_with_keys() -> None:
     assert data.snapshot.number_of(MKey(KEY)) == KEY
     assert results["MK002"].subjects[0].m_key_used is False
     assert LAST not in json.dumps(results["MK001"].to_json())
+
+
+def test_a_question_to_the_sa_that_went_wrong_makes_the_audit_incomplete_in_every_form() -> None:
+    data = look(two_switch())
+    assert audit(data).coverage.is_complete
+    data.snapshot.sa_probes = {"sm_key": SaProbe("failed", "no such device")}
+    report = audit(data)
+    (trouble,) = report.coverage.troubles
+    assert trouble["error"] == "the SA could not be asked (sm_key): no such device"
+    assert report.coverage.unreadable == 0
+    assert "<strong>Failed, and incomplete</strong>" in render_html(report)
+    assert 'type="incomplete"' in render_junit(report)
+    assert '"executionSuccessful": false' in render_sarif(report, version="1.2.3", exit_code=3)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from sarif_pydantic import Level, Sarif
 
 from ibkeys.audit.findings import Report
@@ -44,6 +45,22 @@ def test_the_same_findings_are_read_back(audit: Report) -> None:
     ]
     without = [(each.rule_id, each.kind) for each in run.results if not each.locations]
     assert without == [(each.rule, KINDS[each.result]) for each in audit.results if not each.subjects]
+
+
+def unknown_to_the_reader(model: BaseModel) -> set[str]:
+    """Return the names of properties, at any depth, that the reader does not know."""
+    names = set(model.model_extra or {})
+    for value in dict(model).values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, BaseModel):
+                names |= unknown_to_the_reader(each)
+    return names
+
+
+def test_no_property_is_misspelt() -> None:
+    # these are of the standard (of invocation, result, toolComponent) and missing in the reader's model
+    of_the_standard = {"exitCode", "toolExecutionNotifications", "suppressions", "shortDescription"}
+    assert unknown_to_the_reader(read(small())) == of_the_standard
 
 
 def test_only_failures_have_a_level() -> None:

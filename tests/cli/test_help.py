@@ -46,6 +46,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--explain",
     "--new-passphrase",
     "--decrypt",
     "--opensm-conf",

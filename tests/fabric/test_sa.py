@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import ibkeys
 from ibkeys.errors import (
     EncodeError,
+    IbkeysError,
     MadStatusError,
     MalformedMad,
     NoReply,
@@ -22,12 +27,13 @@ from ibkeys.fabric.gmp import GMP_Q_KEY, default_pkey_index
 from ibkeys.fabric.sa import PROGRESS_TIMEOUT, SaClient
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import SaHeader
 from ibkeys.sim.sa_records import Group
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, Outgoing, SendFailure
-from ibkeys.umad.simulated import SimulatedPort
+from ibkeys.umad.simulated import SimulatedPort, parse_spec
 from tests.fabricsim import subnet, tool
 
 SM = "db01 mlx5_0"
@@ -96,6 +102,17 @@ def test_a_status_of_the_sa_is_told_in_words(ask: object, status: int, words: st
     assert caught.value.status == status
 
 
+def test_the_next_question_after_silence_finds_the_new_master() -> None:
+    net, fabric = with_sm()
+    client = fabric.sa()
+    assert client.class_port_info().class_version == 2
+    net.set_sm(net.nodes[0], None)
+    net.set_sm(net.nodes[1])
+    with pytest.raises(NoReply):
+        client.class_port_info()
+    assert client.class_port_info().class_version == 2
+
+
 def test_a_trusted_asker_sees_keys_and_tables() -> None:
     net, fabric = with_sm()
     port = net.port("db02 mlx5_0", 1)
@@ -146,6 +163,24 @@ def test_groups_and_their_members() -> None:
     gids = [each.port_gid & (1 << 64) - 1 for each in fabric.sa(SA_KEY).members(0xFF12_601B << 96 | 5)]
     assert gids == [port.guid for port in members]
     assert fabric.sa().members(0xFF12_601B << 96 | 5) == []
+
+
+def test_a_simulated_backend_with_a_subnet_manager_has_an_sa(tmp_path: Path) -> None:
+    backend = f"sim:,sm=login1 HCA-1,sa-key=0x77,sa-trust=enhanced,state={tmp_path / 'state'}"
+    for _ in range(2):  # the second time from the saved state
+        with ibkeys.open(backend) as fabric:
+            assert len(fabric.sa(0x77).get_table(NodeRecord)) > 2
+            with pytest.raises(NoReply):
+                fabric.sa(1).class_port_info()
+            with pytest.raises(MadStatusError):
+                fabric.sa().get_table(NodeRecord)
+    assert "<SM_Key not shown>" in repr(parse_spec(backend))
+
+
+@pytest.mark.parametrize("options", ["sa-key=1", "sm=a,sa-trust=much", "sa-trust=enhanced"])
+def test_options_of_an_sa_that_is_not_there_are_refused(options: str) -> None:
+    with pytest.raises(UsageError, match="sa-"):
+        parse_spec(f"sim:,{options}")
 
 
 # --- the way there ----------------------------------------------------------------------------------------------------
@@ -211,6 +246,32 @@ def test_acknowledgements_are_sent_without_a_timeout() -> None:
     assert len({each.mad[12:16] for each in port.sent}) == 1
 
 
+def test_a_repeated_last_segment_is_acknowledged_while_something_else_is_asked() -> None:
+    net, _ = with_sm("ft648")
+
+    class LosesTheLastAck(Recorder):
+        lost = False
+
+        def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
+            header = SaHeader(batch[0].mad[:56])
+            if header.rmpp_type == 2 and header.segment_number % 64 != 1 and not self.lost:
+                self.lost = True
+                return []
+            return super().send(batch)
+
+    port = LosesTheLastAck(net, net.nodes[0])
+    port.sent, port.refuse = [], []
+    client = SaClient(port)
+    assert len(client.get_table(NodeRecord)) > 648
+    assert port.lost
+    sa = net.sa_of(net.nodes[0])
+    assert sa.next_timer() is not None, "the sender waits for the acknowledgement"
+    net.faults.lose_next("request", method=Method.GET, count=3)
+    with pytest.raises(NoReply):
+        client.class_port_info()
+    assert sa.next_timer() is None, "it has it now"
+
+
 def test_a_full_device_is_asked_again_and_a_refusal_is_not() -> None:
     net, _ = with_sm()
     port = recorded(net)
@@ -258,13 +319,16 @@ def test_an_sa_that_falls_silent_in_the_middle_is_given_up() -> None:
 
 
 class Canned(Recorder):
-    """Answers every request with what the test says."""
+    """Answers whatever is sent with what the test says, a few times."""
 
     answer: bytes
+    times = 5
 
     def recv(self, timeout: float) -> list[Incoming]:
         self.subnet.advance(timeout if not self.sent else 0.001)
-        request = self.sent.pop() if self.sent else None
+        request = self.sent.pop() if self.sent and self.times else None
+        self.times -= request is not None
+        self.sent.clear()
         return [Incoming(self.answer[:8] + request.mad[8:16] + self.answer[16:], 0, 1, 1)] if request else []
 
 
@@ -306,6 +370,33 @@ def test_a_table_that_ends_inside_a_record_is_no_table() -> None:
 def test_a_record_that_is_too_short_is_refused() -> None:
     with pytest.raises(MalformedMad, match="40 bytes of data, 108 are needed"):
         canned(opensm_answer(bytes(40), 96)).get(NodeRecord)
+
+
+@given(
+    fields=st.fixed_dictionaries(
+        {
+            "rmpp_version": st.sampled_from([0, 1, 1, 1, 2]),
+            "rmpp_type": st.integers(0, 5),
+            "rmpp_flags": st.integers(0, 7),
+            "rmpp_status": st.sampled_from([0, 0, 1, 126, 255]),
+            "segment_number": st.integers(0, 3),
+            "payload_length": st.integers(0, 500),
+            "attribute_offset": st.integers(0, 30),
+            "status": st.sampled_from([0, 0, 0, 0x0200, 0xFFFF]),
+        }
+    ),
+    data=st.binary(max_size=200),
+)
+def test_any_answer_is_records_or_an_error(fields: dict[str, int], data: bytes) -> None:
+    raw = SaHeader(opensm_answer(b"", 56)).replace(**fields).raw + data
+    for call in (lambda sa: sa.get_table(NodeRecord), lambda sa: sa.get(NodeRecord)):
+        try:
+            call(canned(raw))
+        except IbkeysError as error:
+            lines = str(error).splitlines()
+        else:
+            lines = ["answered"]
+        assert len(lines) == 1
 
 
 def test_mcmember_rates_are_those_of_the_record() -> None:

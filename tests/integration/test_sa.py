@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,6 @@ _CLIENT = """
 import json, sys
 import ibkeys
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.client import Timing
-from ibkeys.mad import records
 from ibkeys.mad.records import *
 
 def rows(found):
@@ -68,9 +68,11 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> str:
     """LD_PRELOAD with the kernel's RMPP sender around libumad2sim, compiled."""
     libumad2sim = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
     assert libumad2sim, "ibsim-run does not say where libumad2sim is"
+    compiler = shutil.which("cc")
+    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
     folder = tmp_path_factory.mktemp("rmpp")
     for name, define in (("above", "ABOVE"), ("below", "BELOW")):
-        command = [tool("gcc"), "-O1", "-Wall", "-Werror", f"-D{define}", "-shared", "-fPIC"]
+        command = [compiler, "-O1", "-Wall", "-Werror", f"-D{define}", "-shared", "-fPIC"]
         source = str(HERE / "rmpp_sender.c")
         subprocess.run([*command, "-o", f"{folder}/{name}.so", source, "-ldl", "-pthread"], check=True, timeout=60)
     return f"{folder}/above.so:{libumad2sim[1]}:{folder}/below.so"
@@ -87,8 +89,6 @@ def preload(libraries: str) -> Callable[..., dict[str, str]]:
 
 @pytest.fixture
 def served() -> Iterator[Callable[[Path], Served]]:
-    from contextlib import ExitStack
-
     with ExitStack() as fabrics:
         yield lambda netfile: fabrics.enter_context(Served(netfile))
 

@@ -219,13 +219,12 @@ def test_address_out_of_range(port: LibibumadPort, out: Outgoing) -> None:
 # Receiving
 
 
-def received(port: LibibumadPort, *rows: tuple[int, int, int, int], result: int | None = None) -> Callable[..., int]:
-    def recv(_fd: int, mads: Any, room: int, out: Any, _max: int, _timeout: int) -> int:
+def received(port: LibibumadPort, *rows: tuple[int, int, int, int]) -> Callable[..., int]:
+    def recv(_fd: int, mads: Any, out: Any, _max: int, _timeout: int) -> int:
         for n, row in enumerate(rows):
             out[4 * n : 4 * n + 4] = list(row)
-            if result is None:
-                mads[n * room] = n + 1
-        return len(rows) if result is None else result
+            mads[n * 256] = n + 1
+        return len(rows)
 
     return recv
 

@@ -21,6 +21,8 @@ MOST: Final = 3000
 """Findings of a rule that the page holds at all: a page is for people, the JSON has every one."""
 _LARGEST: Final = 24
 """Partitions that are shown unfolded."""
+_ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
+"""What is listed first within a rule."""
 _OPEN_FINDINGS: Final = 60
 """Up to so many findings in all, every failing rule is unfolded."""
 
@@ -59,7 +61,7 @@ def render_html(
 def _verdict(report: Report, fail_on: Severity | None) -> dict[str, Any]:
     """Return the headline, the sentences below it and their tone."""
     summary, coverage = report.summary, report.coverage
-    failed = words.is_failed(report, fail_on)
+    failed = fail_on is not None and report.fails_at(fail_on)
     headline = "Failed" if failed else "Passed"
     tone = "bad" if failed else "good"
     if not coverage.is_complete:
@@ -144,12 +146,14 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
 
 
 def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
-    """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each."""
+    """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
+    are unknown as a whole are named with what was not seen."""
     few = sum(len(each.subjects) for each in report.results) <= _OPEN_FINDINGS
     kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))
     for word, title in kinds:
         chosen = sorted(
-            (each for each in report.results if each.result == word), key=lambda each: SEVERITIES.index(each.severity)
+            (each for each in report.results if each.result == word and (each.subjects or word != "unknown")),
+            key=lambda each: SEVERITIES.index(each.severity),
         )
         if chosen:
             yield {
@@ -161,9 +165,10 @@ def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
                         "open": word == "fail" and (few or each.severity == "critical"),
                         "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
                         "sources": words.sources_of(words.texts_of(texts, each.rule)),
+                        "found": len(each.subjects),
                         "rows": [
                             _row(subject, each, report.taken)
-                            for subject in words.subjects(each, "fail", "unknown", "waived")
+                            for subject in sorted(each.subjects, key=lambda one: _ORDER.index(one.result))[:MOST]
                         ],
                     }
                     for each in chosen

@@ -55,7 +55,6 @@ def render_sarif(report: Report, texts: Texts | None = None, *, version: str, ex
         "tool": {"driver": _driver(report, texts or {}, version)},
         "automationDetails": {"id": f"ibkeys/audit/{report.profile}/"},
         "invocations": [_invocation(report, exit_code)],
-        "results": list(_results(report)),
         "properties": {
             "profile": report.profile,
             "policy": report.policy,
@@ -65,7 +64,10 @@ def render_sarif(report: Report, texts: Texts | None = None, *, version: str, ex
             "coverage": {name: value for name, value in report.coverage.to_json().items() if name != "troubles"},
         },
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    # one line for each result: very many stay small, and grep finds them
+    results = ",\n".join(map(json.dumps, _results(report)))
+    head = json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}).removesuffix("}]}")
+    return f'{head}, "results": [\n{results}\n]}}]}}\n'
 
 
 def _driver(report: Report, texts: Texts, version: str) -> dict[str, Any]:
@@ -116,7 +118,8 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
 
 def _invocation(report: Report, exit_code: int) -> dict[str, Any]:
     return {
-        "executionSuccessful": report.coverage.is_complete,
+        # 0 and 1 are answers; anything else, and an audit of half a fabric, is not
+        "executionSuccessful": report.coverage.is_complete and exit_code in (0, 1),
         "exitCode": exit_code,
         # when the fabric was read: an audit of a snapshot is made of what was true then
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),

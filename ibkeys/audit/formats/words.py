@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ibkeys.audit.findings import SEVERITIES, Report, Result, RuleResult, Severity, Subject
+from ibkeys.audit.findings import Result, RuleResult, Severity, Subject
 from ibkeys.printable import clean
 
 Texts = Mapping[str, Mapping[str, Any]]
@@ -85,20 +85,11 @@ def severity_of(subject: Subject, result: RuleResult) -> Severity:
     return subject.severity or result.severity
 
 
-def reached(severity: Severity, least: Severity | None) -> bool:
-    """Return whether *severity* is at or above *least*; None: none is."""
-    return least is not None and SEVERITIES.index(severity) <= SEVERITIES.index(least)
-
-
-def is_failed(report: Report, fail_on: Severity | None) -> bool:
-    """Return whether some rule fails at or above *fail_on*."""
-    worst = report.worst_failure()
-    return worst is not None and reached(worst, fail_on)
-
-
 def trouble_text(trouble: Mapping[str, Any]) -> str:
     """Return what could not be read, where and why."""
-    return clean(f"{place(trouble)}: {trouble.get('error') or 'not read'}")
+    error = clean(str(trouble.get("error") or "not read"))
+    at = place(trouble)
+    return error if at == FABRIC_OR_HOST else f"{at}: {error}"
 
 
 def texts_of(texts: Texts, rule: str) -> Mapping[str, Any]:

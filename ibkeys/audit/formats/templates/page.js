@@ -8,6 +8,7 @@
       head: rule.querySelector("summary").textContent.toLowerCase(),
       rows: [...rule.querySelectorAll("tr.finding")].map((row) => ({row, text: row.textContent.toLowerCase()})),
       more: [...rule.querySelectorAll("details.more")],
+      lists: [...rule.querySelectorAll("details.more, table.findings")],
     }));
     const filter = () => {
       const severity = form.elements.severity.value;
@@ -30,8 +31,10 @@
           shownRows += matches;
           each.rule.open = text ? true : each.open;
           for (const more of each.more) more.open = Boolean(text) && !all;
+          for (const list of each.lists) list.hidden = !list.querySelector("tr.finding:not([hidden])");
         }
       }
+      document.body.classList.toggle("searching", Boolean(text));
       for (const section of document.querySelectorAll("section.kind")) {
         section.hidden = !section.querySelector("details.rule:not([hidden])");
       }
