@@ -437,7 +437,8 @@ class Rollout:
         job.counted = True
         self._failures += 1
         if self._failures == self._options.max_failures:
-            self._stop(f"{self._failures} ports have failed (--max-failures)")
+            many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
+            self._stop(f"{many} failed (--max-failures)")
 
     def _stop(self, why: str, error: Exception | None = None) -> None:
         self.account.stopped = self.account.stopped or why
