@@ -103,7 +103,7 @@ class Account:
         }
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Job:
     """One port that is to be changed: what it has (``old``), what it shall have (``wanted``).
 
@@ -251,6 +251,8 @@ class Rollout:
     def _note(self, outcome: _Outcome) -> None:
         job, store = outcome.job, self._store
         if outcome.has == "wanted":
+            if job.ref is None and not job.goes_back:  # it was found to have this key already
+                keep_key(store, self._runs, self._run, job)
             if job.ref is not None:
                 store.promote(job.ref)
             if job.returns_from is not None and store.get(job.returns_from).state == "pending":
