@@ -320,7 +320,7 @@ class Rollout:
         if client.port.now() - job.read_at > FRESH:
             problem = yield from self._read_again(job, job.now)
             if problem:
-                self._end(job, "failed", "failed", f"nothing was sent to it: {problem}", has="old")
+                self._end(job, "failed", "failed", f"no Set was sent to it now: {problem}", has="old")
                 return
         for _ in range(client.timing.retries + 1):
             error = yield from self._set(job)
