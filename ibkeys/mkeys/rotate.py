@@ -176,7 +176,8 @@ def plan_return(
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
-    run.begin = lambda: _go_on(writer, last, run)
+    unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+    run.begin = lambda: _go_on(writer, last, run, unused)
     _describe(writer, run, "")
     return run
 
@@ -440,9 +441,15 @@ def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRu
     return number
 
 
-def _go_on(writer: Writer, last: Run, run: PlannedRun) -> int:
-    remember_topology(writer.keystore, run.found)
-    Runs(writer.keystore).reopen(last.id, run.options)
+def _go_on(writer: Writer, last: Run, run: PlannedRun, unused: Sequence[int] = ()) -> int:
+    """Take up the last run. *unused*: rows of keys that no port was sent, and none will be."""
+    store = writer.keystore
+    remember_topology(store, run.found)
+    with store.together():
+        Runs(store).reopen(last.id, run.options)
+        for ref in unused:
+            if store.get(ref).state == "pending":
+                store.abandon(ref, "the run went back before its Set")
     return last.id
 
 

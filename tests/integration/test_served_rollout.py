@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.served import Served
 from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Log, Subnet
 
@@ -132,3 +132,17 @@ def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Su
     done = served.ibkeys("mkey-rotate", "--resume", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
+
+
+def test_a_fabric_that_accepts_keys_and_does_not_store_them_stops_the_run(ibsim: Callable[..., Ibsim]) -> None:
+    """ibsim answers with success and keeps nothing: every proof fails, and no port is said to be done."""
+    fabric = ibsim(DATA / "fabrics" / "two-switch.net")
+    fabric.opensm()
+    done = fabric.ibkeys("mkey-deploy", "--protect", 1, "--lease", LEASE, "--yes", "-f", "json", "--at-once", 1)
+    assert done.returncode == 3, done.stdout + done.stderr
+    ports, last = lines(done)
+    assert {port["result"] for port in ports} == {"failed"}
+    assert all("accepted but not stored: M_Key is the old one" in port["reason"] for port in ports)
+    assert (last["summary"]["failed"], last["summary"]["done"], last["summary"]["waiting"]) == (5, 0, 3)
+    done = fabric.ibkeys("mkey-deploy", "--abort", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr

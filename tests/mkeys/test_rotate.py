@@ -464,6 +464,16 @@ def test_going_back_from_a_canary_of_first_keys_leaves_no_key(site: Site) -> Non
     assert site.plan(deploy()).pending
 
 
+def test_going_back_before_anything_was_set_leaves_no_pending_key(site: Site) -> None:
+    dead = site.net.node("node04 mlx4_0")
+    site.run(deploy(RunOptions(same=True, first=1, max_failures=1)), before=lambda fabric: site.net.silence(dead))
+    assert set(site.keys().values()) == {0}
+    site.run(plan_return)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert [row.state for row in store.rows()] == ["former"]
+    assert site.plan(deploy()).pending
+
+
 def test_nothing_to_go_on_with(site: Site) -> None:
     for plan in (resume, go_on, plan_return):
         with pytest.raises(UsageError, match="no run"):
