@@ -7,6 +7,7 @@ IbkeysError
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
  +-- MadStatusError                     the agent answered with a status; .status
+ +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
@@ -72,6 +73,17 @@ class MadStatusError(IbkeysError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class TransferFailed(IbkeysError):
+    """An answer of many segments (RMPP) broke off, so there is no part of it that could be trusted to be the whole.
+
+    ``rmpp_status`` is the RMPPStatus that ended it, by whichever side (IBA 13.6.2.1).
+    """
+
+    def __init__(self, message: str, rmpp_status: int = 0) -> None:
+        super().__init__(message)
+        self.rmpp_status = rmpp_status
 
 
 class NoReply(IbkeysError, TimeoutError):

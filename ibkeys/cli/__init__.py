@@ -53,6 +53,7 @@ COMMANDS: Final = {
     "diff": Entry("diff", "Show what changed between two snapshots."),
     "matrix": Entry("matrix", "Show the members of every partition, and who can talk to whom."),
     "why": Entry("why", "Say why two ports can talk, by which P_Key, or who stops them."),
+    "audit": Entry("audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
     "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
     "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
     "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, combinations_with_replacement, product
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,8 +13,10 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, short_name, stop_document, sweep
 from ibkeys.cli.where import open_source
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.audit.pictures.matrix import Partition
     from ibkeys.fabric.model import Fabric, Port
     from ibkeys.fabric.reach import Match, Membership, Reach
 
@@ -26,8 +27,15 @@ _LISTED: Final = 6
 @click.command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, and by which P_Keys.")
-@click.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
-@options.format
+@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv", "svg", "html", "dot"]),
+    default="table",
+    help="Form of the output; svg, html and dot are pictures.  [default: table]",
+)
 @options.reading
 def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str | None, format: str) -> int:
     """Show the members of every partition, and who can talk to whom.
@@ -37,13 +45,17 @@ def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str |
     """
     from ibkeys.fabric.reach import Reach
 
+    if pairs and format in _PICTURES:
+        raise UsageError(f"--pairs is a list; -f {format} is a picture")
     names = _names_of(policy)
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
     reach = Reach(found)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
-    if pairs:
+    if format in _PICTURES:
+        write(_PICTURES[format](found, memberships, names).rstrip("\n"))
+    elif pairs:
         _write_pairs(reach, chosen, format)
     elif format == "json":
         write_json("matrix", _document(found, reach, memberships, names))
@@ -172,18 +184,57 @@ def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
 
 
 def _pairs(reach: Reach, chosen: set[int]) -> Iterator[tuple[Port, Port, list[Match]]]:
-    for one, other in combinations_with_replacement(reach.groups, 2):
-        if not reach.can_talk(one.profile, other.profile):
-            continue
-        for a, b in combinations(one.ports, 2) if one is other else product(one.ports, other.ports):
-            matches = [
-                match
-                for match in reach.why(a, b).matches
-                if not match.stops and (not chosen or match.a_pkey.partition in chosen)
-            ]
-            if matches:
-                yield a, b, matches
+    for a, b in reach.talking_pairs():
+        matches = [
+            match
+            for match in reach.why(a, b).matches
+            if not match.stops and (not chosen or match.a_pkey.partition in chosen)
+        ]
+        if matches:
+            yield a, b, matches
 
 
 def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
     return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+Picture = Callable[["Fabric", Sequence["Membership"], Mapping[int, str]], str]
+
+
+def _svg(_: Fabric, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.matrix import partition_matrix_svg
+
+    return partition_matrix_svg(*_plain(memberships, names))
+
+
+def _html(found: Fabric, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys import __version__
+    from ibkeys.audit.formats.matrix_page import render_matrix
+
+    source = f"{len(found.nodes)} nodes, seen from {found.nodes[0].description or hex(found.nodes[0].guid)}"
+    return render_matrix(*_plain(memberships, names), source=source, version=__version__)
+
+
+def _dot(found: Fabric, _: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.dot import fabric_dot
+
+    return fabric_dot(found, names)
+
+
+_PICTURES: Final[Mapping[str, Picture]] = {"svg": _svg, "html": _html, "dot": _dot}
+
+
+def _plain(memberships: Sequence[Membership], names: Mapping[int, str]) -> tuple[list[Partition], dict[int, str]]:
+    """Return partitions and the ports' names as the pictures take them."""
+    rows: list[Partition] = [
+        (
+            each.partition,
+            names.get(each.partition),
+            [port.port_guid for port in each.full],
+            [port.port_guid for port in each.limited],
+        )
+        for each in memberships
+    ]
+    return rows, {port.port_guid: short_name(port) for each in memberships for port in each.members}

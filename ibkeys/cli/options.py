@@ -69,7 +69,16 @@ class Changing:
     override: tuple[str, ...]
 
 
-def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None
+    smkey: str | None
+    pkey_idx: int | None
+
+
+def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
     names = [field.name for field in fields(kind)]
 
@@ -146,10 +155,10 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     version,
 )
 
-fabric: Final = _group("where", Where, *_fabric_options)
+fabric: Final = group("where", Where, *_fabric_options)
 """For commands that talk to a fabric."""
 
-reading: Final = _group(
+reading: Final = group(
     "where",
     Where,
     option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
@@ -157,10 +166,24 @@ reading: Final = _group(
 )
 """For commands that only read: a fabric, or a snapshot of one."""
 
-store: Final = _group("store", Store, _backend, _keystore, _passphrase, version)
+sa: Final = group(
+    "sa",
+    AskSa,
+    option("-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"),
+    option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
+    option(
+        "-Y",
+        "--pkey-idx",
+        type=Number(0, 0xFFFF),
+        metavar="N",
+        help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+    ),
+)
+
+store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
 """For commands that need the key store and no fabric."""
 
-kind: Final = _group(
+kind: Final = group(
     "kind",
     Kind,
     option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
@@ -190,7 +213,7 @@ format: Final = option(
     help="Form of the output.  [default: table]",
 )
 
-changing: Final = _group(
+changing: Final = group(
     "consent",
     Changing,
     option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),

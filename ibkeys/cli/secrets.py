@@ -1,4 +1,4 @@
-"""Secrets from the user: a prompt, a file, standard input; for an M_Key also, with a warning, the command line."""
+"""Secrets from the user: a prompt, a file, standard input; for a key also, with a warning, the command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ibkeys.cli.exits import warn
 from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.secret import Secret64
+from ibkeys.keys.smkey import SMKey
+
+_K = TypeVar("_K", bound=Secret64)
 
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
 _MAX_BYTES: Final = 4096
@@ -19,6 +23,16 @@ _MAX_BYTES: Final = 4096
 def read_m_key(
     text: str, option: str, from_environment: bool = False, confirm: bool = False, words_prompt: bool = False
 ) -> MKey:
+    """Return the M_Key that the value of an option stands for; see `_read_key`."""
+    return _read_key(MKey, text, option, from_environment, confirm, words_prompt)
+
+
+def read_sm_key(text: str, option: str, from_environment: bool = False) -> SMKey:
+    """Return the SM_Key that the value of an option stands for; a word is asked for, as saquery has it."""
+    return _read_key(SMKey, text, option, from_environment, confirm=False, words_prompt=True)
+
+
+def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, confirm: bool, words_prompt: bool) -> _K:
     """Return the key that the value of an option stands for.
 
     ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``, or with
@@ -28,18 +42,18 @@ def read_m_key(
     Raises UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
-        return _from_file(Path(text[1:]), option)
+        return _from_file(kind, Path(text[1:]), option)
     if from_environment:
         raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a key")
     if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
-        key = MKey.parse(text)
+        key = kind.parse(text)
         warn(f"{option}: a key on the command line shows in the process list and the shell's history; use - or @FILE")
         return key
     if text.startswith("-") and text != "-":
         raise UsageError(f"{option} needs a value: @FILE, or - to be asked; what follows it is an option")
     if text != "-" and not words_prompt:
         raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo) nor a number")
-    return _ask(option, confirm)
+    return _ask(kind, option, confirm)
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
@@ -73,14 +87,14 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
     return phrase
 
 
-def _from_file(path: Path, option: str) -> MKey:
+def _from_file(kind: type[_K], path: Path, option: str) -> _K:
     data = _read_secret_file(path, option)
     lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
     first = next((line for line in lines if line and not line.startswith("#")), None)
     if first is None:
         raise UsageError(f"{option}: {path}: there is no key in it")
     try:
-        return MKey.parse(first)
+        return kind.parse(first)
     except EncodeError as error:
         raise EncodeError(f"{path}: {error}") from None
 
@@ -99,13 +113,13 @@ def _read_secret_file(path: Path, option: str) -> bytes:
     return data
 
 
-def _ask(option: str, confirm: bool) -> MKey:
+def _ask(kind: type[_K], option: str, confirm: bool) -> _K:
     if not sys.stdin.isatty():
         line = sys.stdin.readline()
         if not line.strip():
             raise UsageError(f"{option}: no key on standard input")
-        return MKey.parse(line)
-    return MKey.parse(_ask_twice(f"M_Key for {option} (not shown): ", option, confirm))
+        return kind.parse(line)
+    return kind.parse(_ask_twice(f"{kind.name} for {option} (not shown): ", option, confirm))
 
 
 def _ask_twice(prompt: str, option: str, confirm: bool) -> str:

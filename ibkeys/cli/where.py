@@ -15,17 +15,19 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.options import Kind, Store, Where
-from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase
+from ibkeys.cli.options import AskSa, Kind, Store, Where
+from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
+    from ibkeys.fabric.sa import SaClient
     from ibkeys.fabric.session import OpenFabric, PortHandle
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
+    from ibkeys.keys.smkey import SMKey
     from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.port import UmadPort
 
@@ -149,6 +151,18 @@ def load(path: Path) -> Snapshot:
     from ibkeys.store.paths import store_paths
 
     return load_snapshot(path, lambda: load_fingerprints(store_paths().fingerprints, create=False))
+
+
+def open_sa(fabric: OpenFabric, where: Where, sa: AskSa) -> SaClient:
+    """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
+    return fabric.sa(_sm_key(where, sa), sa.sm_port, sa.pkey_idx)
+
+
+def _sm_key(where: Where, sa: AskSa) -> SMKey | None:
+    if sa.smkey is None:
+        return _config(where).sa_key
+    source = click.get_current_context().get_parameter_source("smkey")
+    return read_sm_key(sa.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT)
 
 
 def is_simulated(where: Where) -> bool:

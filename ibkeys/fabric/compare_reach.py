@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from typing import Literal
 
 from ibkeys.fabric.compare import PortKey, port_key
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.reach import Profile, Reach, pair_count
+from ibkeys.fabric.reach import Profile, Reach, places
+
+Change = Literal["gained", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Gain:
     ``pairs``: how many pairs that is. The ports are those of the later fabric.
     """
 
-    change: Literal["gained", "lost"]
+    change: Change
     a: list[Port]
     b: list[Port]
     pairs: int
@@ -34,29 +36,48 @@ class ReachComparison:
     changes: list[Gain]
     unread: list[Port]
 
-    def count(self, change: Literal["gained", "lost"]) -> int:
+    def count(self, change: Change) -> int:
         """Return how many pairs gained, or lost, reach."""
         return sum(each.pairs for each in self.changes if each.change == change)
 
 
 def compare_reach(before: Fabric, after: Fabric) -> ReachComparison:
     """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round."""
-    old, new = Reach(before), Reach(after)
+    ports = list(after.end_ports())
+    number = {port_key(port): at for at, port in enumerate(ports)}
+
+    def place(port: Port) -> int | None:
+        return number.get(port_key(port))
+
+    old, new = Reach(before, place), Reach(after, place)
     old_ports = {port_key(port): port for port in before.end_ports()}
     groups: dict[tuple[Profile, Profile], list[Port]] = {}
-    unread = []
-    for port in after.end_ports():
+    unread, comparable = [], 0
+    for at, port in enumerate(ports):
         profiles = _profiles(old, new, old_ports, port)
         if profiles is None:
             unread.append(port)
         elif profiles:
             groups.setdefault(profiles, []).append(port)
+            comparable |= 1 << at
     changes: list[Gain] = []
-    for (x, xs), (y, ys) in combinations_with_replacement(groups.items(), 2):
-        could, can = old.can_talk(x[0], y[0]), new.can_talk(x[1], y[1])
-        if could != can and (pairs := pair_count(xs, ys)):
-            changes.append(Gain("gained" if can else "lost", xs, ys, pairs))
+    left = comparable
+    for (was, now), members in groups.items():
+        could, can = old.reachable(was) & left, new.reachable(now) & left
+        own = sum(1 << number[port_key(port)] for port in members)
+        left &= ~own  # each pair is found once, by the group that comes first
+        for change, found in (("gained", can & ~could), ("lost", could & ~can)):
+            changes += _gains(change, members, own, found, ports)  # type: ignore[arg-type]
     return ReachComparison(changes, unread)
+
+
+def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
+    """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with later ones."""
+    if found & own and len(members) > 1:
+        yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
+    others = [ports[at] for at in places(found & ~own)]
+    if others:
+        yield Gain(change, members, others, len(members) * len(others))
 
 
 def _profiles(

@@ -1,24 +1,24 @@
 """Who can talk to whom: from the P_Key tables that were read, and from what the switches enforce (IBA 10.9).
 
 A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
-them, a switch port with PartitionEnforcementInbound checks what its cable brings, one with PartitionEnforcementOutbound
-what it is about to send, each against its own table. Here the switch ports that face the two end ports count; a port
-between switches that enforces is on some routes and not on others, so it is named, not reckoned with.
+them, a switch port with PartitionEnforcementInbound checks what its cable brings (`taken_in`), one with
+PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
+two end ports count; a port between switches that enforces is on some routes and not on others, so it is named, not
+reckoned with.
 
 Two ports can talk when some P_Key of one and some P_Key of the other match and packets with either get through in both
-directions. Nothing here looks at pairs of ports: ports that no partition tells apart form one `Group`, and a fabric
-has few of them.
+directions. Nothing here looks at pairs of ports one by one: ports that no partition tells apart form one `Group`, and
+what a group can reach is put together from the sets of ports that its partitions are made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations_with_replacement
 from typing import Final, Literal
 
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey, match_in_table, may_talk
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey, match_in_table, may_talk, taken_in
 
 Direction = Literal["inbound", "outbound"]
 _INBOUND: Final = 0x08
@@ -85,31 +85,34 @@ class Group:
 class Reach:
     """Who can talk to whom in *fabric*, whose P_Key tables were read.
 
-    ``unread``: end ports of which nothing can be said: their table, or that of a switch port that enforces towards
-    them, could not be read, or whether it enforces.
+    ``ports``: the end ports of which that can be said, in the order of the fabric; a set of ports is a number with the
+    bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
+    ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
+    read, or whether it enforces.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, place: Callable[[Port], int | None] | None = None) -> None:
+        self._fabric = fabric
+        self.ports: list[Port] = []
         self.unread: list[Port] = []
-        self._groups: dict[Profile, Group] = {}
         self._profiles: dict[Port, Profile] = {}
+        groups: dict[Profile, Group] = {}
         for port in fabric.end_ports():
             profile = _profile(port)
             if profile is None:
                 self.unread.append(port)
                 continue
-            group = self._groups.get(profile)
+            group = groups.get(profile)
             if group is None:
-                group = self._groups[profile] = Group(profile)
+                group = groups[profile] = Group(profile)
             group.ports.append(port)
             self._profiles[port] = group.profile
-        self._fabric = fabric
-        self._answers: dict[tuple[Profile, Profile], bool] = {}
-
-    @property
-    def groups(self) -> list[Group]:
-        """The groups, in the order in which the fabric shows their first ports."""
-        return list(self._groups.values())
+            self.ports.append(port)
+        self.groups = list(groups.values())
+        """In the order in which the fabric shows their first ports."""
+        if place is None:
+            place = {port: number for number, port in enumerate(self.ports)}.get
+        self._members = _members(self.groups, place)
 
     def profile(self, port: Port) -> Profile | None:
         """Return what decides for an end port; None when it could not be read."""
@@ -127,20 +130,33 @@ class Reach:
             for partition in sorted(full.keys() | limited.keys())
         ]
 
-    def can_talk(self, a: Profile, b: Profile) -> bool:
-        """Return whether a port of profile *a* and another of profile *b* can talk."""
-        answer = self._answers.get((a, b))
-        if answer is None:
-            answer = self._answers[(a, b)] = self._answers[(b, a)] = profiles_can_talk(a, b)
-        return answer
+    def reachable(self, profile: Profile) -> int:
+        """Return the set of ports that a port of *profile* can talk to, itself among them where two of its kind can.
+
+        One look at each partition of the profile: what decides in a partition takes few forms.
+        """
+        found = 0
+        for partition, standing in profile:
+            for other, members in self._members.get(partition, {}).items():
+                if _standings_talk(standing, other):
+                    found |= members
+        return found
 
     def pairs(self) -> int:
         """Return how many pairs of different end ports can talk."""
-        return sum(
-            pair_count(a.ports, b.ports)
-            for a, b in combinations_with_replacement(self.groups, 2)
-            if self.can_talk(a.profile, b.profile)
-        )
+        count = 0
+        for group in self.groups:
+            reachable = self.reachable(group.profile)
+            talks_to_itself = profiles_can_talk(group.profile, group.profile)
+            count += len(group.ports) * (reachable.bit_count() - talks_to_itself)
+        return count // 2
+
+    def talking_pairs(self) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of different end ports that can talk, each once. There may be very many."""
+        for number, port in enumerate(self.ports):
+            later = self.reachable(self._profiles[port]) >> (number + 1)
+            for other in places(later):
+                yield port, self.ports[number + 1 + other]
 
     def stops_in(self, membership: Membership) -> Iterator[Stop]:
         """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
@@ -153,10 +169,11 @@ class Reach:
                 continue
             own = [key for key in _keys(port) if key.partition == membership.partition]
             taken = [key for key in sorted(sent) if match_in_table(key, own) is not None]
-            for direction, bit, keys in (("inbound", _INBOUND, own), ("outbound", _OUTBOUND, taken)):
-                for key in keys:
-                    if bits & bit and match_in_table(key, leaf.p_keys) is None:
-                        yield Stop(leaf, direction, key)  # type: ignore[arg-type]
+            table = leaf.p_keys
+            if bits & _INBOUND:
+                yield from (Stop(leaf, "inbound", key) for key in own if not taken_in(key, table))
+            if bits & _OUTBOUND:
+                yield from (Stop(leaf, "outbound", key) for key in taken if match_in_table(key, table) is None)
 
     def enforcing_between_switches(self) -> list[Port]:
         """Return the switch ports that enforce towards another switch: what they stop depends on the route."""
@@ -184,35 +201,51 @@ class Reach:
 def profiles_can_talk(a: Profile, b: Profile) -> bool:
     """Return whether ports of these profiles can talk: in one partition, in both directions."""
     others = dict(b)
-    for partition, (keys, takes, sends) in a:
-        other = others.get(partition)
-        if other is None:
-            continue
-        for one in keys:
-            for two in other[0]:
-                if may_talk(one, two) and all(
-                    table is None or match_in_table(key, table) is not None
-                    for key, tables in ((one, (takes, other[2])), (two, (other[1], sends)))
-                    for table in tables
-                ):
-                    return True
-    return False
+    return any(partition in others and _standings_talk(mine, others[partition]) for partition, mine in a)
 
 
-def pair_count(a: list[Port], b: list[Port]) -> int:
-    """Return how many unordered pairs of different ports two groups make; *a* and *b* may be the same group."""
-    return len(a) * (len(a) - 1) // 2 if a is b else len(a) * len(b)
+def places(ports: int) -> Iterator[int]:
+    """Yield the places of the ports in a set."""
+    while ports:
+        lowest = ports & -ports
+        yield lowest.bit_length() - 1
+        ports ^= lowest
+
+
+def _standings_talk(a: Standing, b: Standing) -> bool:
+    """Return whether two ports can talk in the partition in which these are their standings."""
+    (keys, takes, sends), (other_keys, other_takes, other_sends) = a, b
+    return any(
+        may_talk(one, two) and _lets(one, takes, other_sends) and _lets(two, other_takes, sends)
+        for one in keys
+        for two in other_keys
+    )
+
+
+def _lets(key: int, takes: frozenset[int] | None, sends: frozenset[int] | None) -> bool:
+    """Return whether packets with *key* pass the switch port behind the sender and the one before the receiver."""
+    return (takes is None or taken_in(key, takes)) and (sends is None or match_in_table(key, sends) is not None)
+
+
+def _members(groups: list[Group], place: Callable[[Port], int | None]) -> dict[int, dict[Standing, int]]:
+    """Return, for each partition and standing in it, the set of its ports."""
+    members: dict[int, dict[Standing, int]] = {}
+    for group in groups:
+        ports = 0
+        for port in group.ports:
+            at = place(port)
+            if at is not None:
+                ports |= 1 << at
+        for partition, standing in group.profile:
+            by_standing = members.setdefault(partition, {})
+            by_standing[standing] = by_standing.get(standing, 0) | ports
+    return members
 
 
 def leaf_of(port: Port) -> Port | None:
     """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""
     peer = port.peer
     return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
-
-
-def partition_of_each(profile: Profile) -> Mapping[int, frozenset[int]]:
-    """Return the P_Keys of a profile by partition."""
-    return {partition: standing[0] for partition, standing in profile}
 
 
 def _profile(port: Port) -> Profile | None:
@@ -264,8 +297,9 @@ def _keys(port: Port) -> list[PKey]:
 def _stops(a: Port, b: Port, a_pkey: PKey, b_pkey: PKey) -> tuple[Stop, ...]:
     found = []
     for source, destination, key in ((a, b, a_pkey), (b, a, b_pkey)):
-        for end, direction, bit in ((source, "inbound", _INBOUND), (destination, "outbound", _OUTBOUND)):
-            leaf = leaf_of(end)
-            if leaf is not None and _enforcement(leaf) & bit and match_in_table(key, leaf.p_keys or ()) is None:
-                found.append(Stop(leaf, direction, key))  # type: ignore[arg-type]
+        behind, before = leaf_of(source), leaf_of(destination)
+        if behind is not None and _enforcement(behind) & _INBOUND and not taken_in(key, behind.p_keys or ()):
+            found.append(Stop(behind, "inbound", key))
+        if before is not None and _enforcement(before) & _OUTBOUND and match_in_table(key, before.p_keys or ()) is None:
+            found.append(Stop(before, "outbound", key))
     return tuple(dict.fromkeys(found))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.fabric.discovery import EVERYTHING, Progress
 from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
@@ -41,23 +42,6 @@ class About:
     simulated: bool
     has_keys: bool
     fingerprints: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConstraintErrors:
-    """PortCounters of a switch port that enforces partitions (IBA 16.1.3.5). None and ``error``: not readable."""
-
-    received: int | None
-    transmitted: int | None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SaProbe:
-    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
-
-    answer: str
-    detail: str
 
 
 @dataclass(slots=True)
@@ -107,12 +91,13 @@ def take_snapshot(
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 
     SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
-    whose IsSM bit is set. Raises as `OpenFabric.discover`.
+    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `OpenFabric.discover`.
     """
     from ibkeys import __version__
 
     started = timestamp(clock)
     found = fabric.discover(progress=progress, wanted=EVERYTHING)
+    constraint_errors = read_constraint_errors(fabric, found)
     local = fabric.local()
     about = About(
         __version__,
@@ -128,7 +113,7 @@ def take_snapshot(
         True,
         fingerprints.id,
     )
-    return Snapshot(found, about, _traits(found), fingerprints=fingerprints)
+    return Snapshot(found, about, _traits(found), constraint_errors, fingerprints=fingerprints)
 
 
 def _traits(fabric: Fabric) -> dict[Port, tuple[Trait, ...]]:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.model import Fabric, Node, Port, Reading, Trouble
-from ibkeys.fabric.snapshot import About, ConstraintErrors, SaProbe, Snapshot, fingerprint_text
+from ibkeys.fabric.probes import ConstraintErrors, SaProbe
+from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey

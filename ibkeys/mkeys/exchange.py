@@ -27,7 +27,7 @@ from ibkeys.store.opensm import (
     read_key_files,
     write_key_files,
 )
-from ibkeys.store.sqlite import utc_now
+from ibkeys.store.sqlite import timestamp, utc_now
 
 
 @dataclass(slots=True)
@@ -126,6 +126,30 @@ def export_key_files(
         )
     lids = len(files.lids) if LID_FILE in names else None
     return Exported(len(files.m_keys), _count_links(files), lids, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How far a guid2mkey and the key store are out of step, as port GUIDs: ``missing`` in the file; ``stale``: the
+    store proved its key after the file was written; ``newer``: the file was written after that."""
+
+    missing: tuple[int, ...]
+    stale: tuple[int, ...]
+    newer: tuple[int, ...]
+
+
+def compare_key_files(store: KeyStore, directory: Path) -> Steps:
+    """Compare the guid2mkey in *directory* with the key store. Changes nothing. Raises FileFormatError, StoreError."""
+    there = read_key_files(directory, (MKEY_FILE,)).m_keys
+    written = timestamp(lambda: _written(directory / MKEY_FILE))
+    since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
+    first = {guid: keys[0] for guid, keys in store.all_keys().items()}
+    other = [guid for guid, key in first.items() if guid in there and there[guid] != key]
+    return Steps(
+        tuple(guid for guid, key in first.items() if guid not in there and not key.is_zero),
+        tuple(guid for guid in other if since.get(guid, "") > written),
+        tuple(guid for guid in other if since.get(guid, "") <= written),
+    )
 
 
 def _notes(store: KeyStore, files: KeyFiles) -> list[str]:

@@ -96,8 +96,8 @@ def host_facts(
     processes = opensm_processes(proc, opensm_cache)
     config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
     configs = [(path, read_opensm_config(path)) for path in config_paths]
-    folders = _once([*security_keys, opensm_cache, *(process.cache for process in processes)])
-    files = [_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys) for folder in folders]
+    files: list[KeyFile | None] = []
+    files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
     files += [_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
     files += [KeyFile("opensm.conf", config.file, config.holds_key) for _, config in configs if config is not None]
     files.append(_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
@@ -110,6 +110,12 @@ def host_facts(
         tuple(read_devices(devices)),
         read_privileged_qkey(run or _run),
     )
+
+
+def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
+    """Return the guid2mkey of each of *folders* that has one, each once."""
+    found = (_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys) for folder in _once(folders))
+    return [file for file in found if file is not None]
 
 
 def read_devices(folder: Path = DEVICES) -> list[Device]:

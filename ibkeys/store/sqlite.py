@@ -107,15 +107,15 @@ class Database:
         with self._plain_errors():
             return self._open_connection().execute(sql, parameters).fetchall()
 
-    def rewrite(self) -> None:
-        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
-        with self._plain_errors():
-            self._open_connection().execute("VACUUM")
-
     def copy_to(self, path: Path) -> None:
         """Write the whole database into an empty file. Not synced."""
         with self._plain_errors():
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
+
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -46,6 +46,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--explain",
     "--new-passphrase",
     "--decrypt",
     "--opensm-conf",
@@ -53,7 +54,6 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
-    "--policy",
 }
 
 

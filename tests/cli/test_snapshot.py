@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,17 @@ def test_matrix_takes_names_from_a_policy(taken: Path, tmp_path: Path) -> None:
         each["name"] for each in run("matrix", "--from", taken, "--policy", policy, "-f", "json").json["partitions"]
     ]
     assert names == ["blue", "Default"]
+
+
+def test_pictures(taken: Path) -> None:
+    svg = run("matrix", "--from", taken, "-f", "svg").out
+    assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "0x0001" in svg
+    assert "<svg" in run("matrix", "--from", taken, "-f", "html").out
+    dot = run("matrix", "--from", taken, "-f", "dot").out
+    assert dot.startswith("graph fabric {")
+    assert dot.count("taillabel") == 8
+    assert "picture" in run("matrix", "--from", taken, "-f", "svg", "--pairs").error
 
 
 @pytest.mark.parametrize("words", [[3, 4], ["-N", "node03 mlx4_0", "node04 mlx4_0/1"], ["node03 mlx4_0", 4]])

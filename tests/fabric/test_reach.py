@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ibkeys.fabric.compare_reach import compare_reach
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.reach import Reach
+from ibkeys.fabric.reach import Reach, profiles_can_talk
 from ibkeys.keys.pkey import PKey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.sim.traps import Packet
@@ -94,6 +94,21 @@ def test_what_a_leaf_port_stops_is_named_with_its_direction(
     assert all((stop.port.num, stop.p_key) == (switch_port.number, 0x8001) for stop in match.stops)
 
 
+def test_a_limited_member_behind_a_copy_of_its_table_reaches_full_members(net: Subnet) -> None:
+    """As OpenSM leaves a fabric with `ALL=limited, SELF=full` and part_enforce both."""
+    for number in range(1, 7):
+        port = net.port(f"node0{number} mlx4_0", 1)
+        assert port.peer is not None
+        port.p_keys = port.peer.p_keys = [0xFFFF if number == 1 else 0x7FFF]
+        port.peer.inbound_enforcement = port.peer.outbound_enforcement = 1
+    fabric = read(net)
+    reach = Reach(fabric)
+    manager, *others = (named(fabric, f"node0{number} mlx4_0") for number in range(1, 7))
+    assert all(reach.why(manager, other).can_talk for other in others)
+    assert not any(reach.why(*pair).can_talk for pair in combinations(others, 2))
+    assert not list(reach.stops_in(reach.memberships()[0]))
+
+
 def test_a_table_that_was_not_read_makes_the_answer_unknown(net: Subnet) -> None:
     net.faults.lose_next("reply", node=net.node("node02 mlx4_0"), attribute=0x16, count=100)
     fabric = read(net)
@@ -156,12 +171,13 @@ def test_packets_get_through_as_it_is_said(data: st.DataObject) -> None:
         mine, others = reach.profile(one), reach.profile(other)
         assert mine is not None
         assert others is not None
-        assert reach.can_talk(mine, others) is verdict.can_talk
+        assert profiles_can_talk(mine, others) is verdict.can_talk
         talking += bool(verdict.can_talk)
     ends = [port for port in fabric.end_ports() if port.node.is_switch]
     talking += sum(bool(reach.why(a, b).can_talk) for a in ends for b in fabric.end_ports() if a is not b and b.num)
     talking += sum(bool(reach.why(a, b).can_talk) for a, b in combinations(ends, 2))
-    assert reach.pairs() == talking
+    assert reach.pairs() == talking == sum(1 for _ in reach.talking_pairs())
+    assert all(reach.why(a, b).can_talk for a, b in reach.talking_pairs())
 
 
 def arrives(net: Subnet, source: str, destination: str, p_key: PKey) -> bool:
