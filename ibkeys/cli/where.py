@@ -226,7 +226,8 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
 def _say_statistics(fabric: OpenFabric) -> None:
     local, counts = fabric.local(), fabric.client.statistics
     click.echo(
-        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.replies} replies, "
+        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.keyed} of them "
+        f"with an M_Key, {counts.replies} replies, "
         f"{counts.timeouts} timeouts, {counts.strays} late or foreign replies, {counts.refused} refused; "
         f"at most {counts.widest} in flight",
         err=True,
