@@ -301,10 +301,10 @@ class _Output:
         if self._format == "csv":
             write_csv([*IDENTITY, "result", "reason"], self._rows)
             return
-        if dry_run or not self._run.pending:
-            if dry_run:
-                write("dry run: nothing was changed")
-            return
+        if dry_run:
+            write("dry run: nothing was changed")
+        if not account.run:
+            return  # it was never begun
         write(
             f"run {account.run}: {_ports(account.done)} done, {account.failed} failed, {account.skipped} left alone, "
             f"{account.waiting} waiting"

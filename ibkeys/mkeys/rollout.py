@@ -103,7 +103,7 @@ class Account:
         }
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Job:
     """One port that is to be changed: what it has (``old``), what it shall have (``wanted``).
 
@@ -202,7 +202,7 @@ class Rollout:
         for job, error in unread:
             if self.account.stopped:
                 self._in_change += 1
-                self._end(job, "failed", "failed", f"nothing was sent to it: {error}")
+                self._end(job, "failed", "waiting", f"nothing was sent to it: {error}")
             else:
                 self._queue.append(job)
         self._client.run(map(self._ask_again, silent), self._between)
@@ -251,6 +251,8 @@ class Rollout:
     def _note(self, outcome: _Outcome) -> None:
         job, store = outcome.job, self._store
         if outcome.has == "wanted":
+            if job.ref is None and not job.goes_back:  # it was found to have this key already
+                keep_key(store, self._runs, self._run, job)
             if job.ref is not None:
                 store.promote(job.ref)
             if job.returns_from is not None and store.get(job.returns_from).state == "pending":
@@ -284,13 +286,13 @@ class Rollout:
             self._count_failure(job)
             return
         if problem:
-            self._end(job, "failed", "failed", f"nothing was sent to it: {problem}")
+            self._end(job, "failed", "waiting", f"nothing was sent to it: {problem}")
             return
         key = shown_key(job.now)
         if key is None:
             key = job.old.key  # the sweep, which found no other way to it, asked with this one
             if not (key.is_zero and self._writer.fabric.ring.for_all == NO_MKEY):
-                self._end(job, "failed", "failed", "nothing was sent to it: it hides its M_Key, which is another now")
+                self._end(job, "failed", "waiting", "nothing was sent to it: it hides its M_Key, which is another now")
                 return
         job.old = Wanted(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
         job.image = set_image(job.now, job.wanted.key, **job.wanted.fields())
@@ -318,7 +320,7 @@ class Rollout:
         if client.port.now() - job.read_at > FRESH:
             problem = yield from self._read_again(job, job.now)
             if problem:
-                self._end(job, "failed", "failed", f"nothing was sent to it: {problem}", has="old")
+                self._end(job, "failed", "failed", f"no Set was sent to it now: {problem}", has="old")
                 return
         for _ in range(client.timing.retries + 1):
             error = yield from self._set(job)
@@ -437,7 +439,8 @@ class Rollout:
         job.counted = True
         self._failures += 1
         if self._failures == self._options.max_failures:
-            self._stop(f"{self._failures} ports have failed (--max-failures)")
+            many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
+            self._stop(f"{many} failed (--max-failures)")
 
     def _stop(self, why: str, error: Exception | None = None) -> None:
         self.account.stopped = self.account.stopped or why

@@ -41,9 +41,9 @@ class PlannedRun:
 
     ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
-    why. ``later``: ports of the run that are not its turn yet (``--first``). ``procedure``: under a subnet manager,
-    what to do instead. ``is_open``: the store does not know yet that the
-    run has ended. ``account``: what became of the ports, while it is carried out and afterwards.
+    why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
+    to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
+    ports, while it is carried out and afterwards.
     """
 
     plan: Plan
@@ -100,16 +100,18 @@ def plan_run(
     for port, reason in _candidates(writer, found):
         job = None if reason else _new_job(port, options, shared)
         if job is not None:
-            reason = _not_for(command, job, new_key)
+            reason = _not_for(command, job)
         if job is None or reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=job is None))
+        elif _has(job):
+            run.settled.append(job)
         else:
             jobs.append(job)
     jobs.sort(key=lambda job: len(job.route.path), reverse=order == "farthest")
     _put_in_stages(writer, run, jobs)
-    for sequence, job in enumerate(run.jobs):
+    everything = run.jobs + run.settled
+    for sequence, job in enumerate(everything):
         job.sequence = sequence
-    everything = run.jobs
     run.begin = lambda: _begin(writer, command, everything, run)
     if options.first is not None:
         _keep_first(run, options.first)
@@ -163,7 +165,7 @@ def plan_return(
         options = replace(_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.discover(progress=progress)
         run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
-        reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
+        reachable = _reachable(writer, found)
         jobs: list[Job] = []
         for kept in ports:
             if not kept.is_begun:
@@ -174,7 +176,8 @@ def plan_return(
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
-    run.begin = lambda: _go_on(writer, last, run)
+    unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+    run.begin = lambda: _go_on(writer, last, run, unused)
     _describe(writer, run, "")
     return run
 
@@ -214,7 +217,12 @@ def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
     return listed + [(port, error) for port, error in hidden if port.peer is None]
 
 
-def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job | None:
+def _reachable(writer: Writer, found: Fabric) -> dict[int, tuple[Port, str]]:
+    """Return every end port by its GUID, with the reason to leave it alone."""
+    return {port.port_guid: (port, reason) for port, reason in _candidates(writer, found) if port.is_end_port}
+
+
+def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     info = port.port_info
     assert info is not None
     old = _has_now(info)
@@ -234,10 +242,8 @@ def _has(job: Job) -> bool:
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
-def _not_for(command: Command, job: Job, new_key: MKey | None) -> str:
+def _not_for(command: Command, job: Job) -> str:
     """Return why a new run leaves a readable port alone, "" when it does not."""
-    if new_key is not None and _has(job):
-        return "it has this M_Key, level and lease already"
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"
     if command == "mkey-rotate" and job.old.key.is_zero:
@@ -267,10 +273,10 @@ def _keep_first(run: PlannedRun, first: int) -> None:
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
     """Sort the ports of a run that are not done into jobs, settled and skipped ones."""
-    reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, run.found)}
+    reachable = _reachable(writer, run.found)
     shared_ref = shared_key_ref(ports) if last.options.same else None
     shared = store.get(shared_ref).m_key if shared_ref is not None else None
-    jobs = []
+    jobs: list[Job] = []
     for kept in ports:
         if kept.state in ("done", "skipped", "undone"):
             continue
@@ -282,10 +288,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         if job is None:
             continue
         job.ref = kept.key_ref
-        if _has(job) and job.ref is not None:
-            run.settled.append(job)
-        else:
-            jobs.append(job)
+        (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
 
 
@@ -398,7 +401,11 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
         account.add(result)
         report(result)
 
+    def waiting() -> int:
+        return len(run.jobs) + len(run.settled) + run.later - account.done - account.failed
+
     def perform() -> None:
+        account.waiting = waiting()
         for result in run.skipped:
             tell(result)
         number = run.begin()
@@ -410,7 +417,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
                 f"in the middle of run {number}: every key is in the key store; --resume finishes it, --abort goes back"
             ) from None
         finally:
-            account.waiting = len(run.jobs) + len(run.settled) + run.later - account.done - account.failed
+            account.waiting = waiting()
         if not account.waiting:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
 
@@ -434,9 +441,15 @@ def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRu
     return number
 
 
-def _go_on(writer: Writer, last: Run, run: PlannedRun) -> int:
-    remember_topology(writer.keystore, run.found)
-    Runs(writer.keystore).reopen(last.id, run.options)
+def _go_on(writer: Writer, last: Run, run: PlannedRun, unused: Sequence[int] = ()) -> int:
+    """Take up the last run. *unused*: rows of keys that no port was sent, and none will be."""
+    store = writer.keystore
+    remember_topology(store, run.found)
+    with store.together():
+        Runs(store).reopen(last.id, run.options)
+        for ref in unused:
+            if store.get(ref).state == "pending":
+                store.abandon(ref, "the run went back before its Set")
     return last.id
 
 

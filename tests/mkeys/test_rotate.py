@@ -197,6 +197,20 @@ def test_ports_that_no_sm_has_configured(tmp_path: Path) -> None:
     assert site.states() == {(2, 60)}
 
 
+def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
+    port = site.net.port(NAME, 1)
+    port.m_key, port.protect_bits, port.lease_period = KEY.reveal(), 2, 60
+    with tool(site.net, **site.stores, m_key=KEY) as fabric, writer(fabric) as w:
+        record = sent(site.net, fabric)
+        run = plan_run(w, "mkey-deploy", RunOptions(same=True, protect=2, lease=60), KEY)
+        carry_out(w, run, site.results.append)
+    assert (run.account.done, len(sets(record)), len(run.settled)) == (8, 7, 1)
+    assert site.current() == site.keys()
+    site.run(plan_return)  # it had the key before the run, and keeps it
+    assert (port.m_key, port.protect_bits, port.lease_period) == (KEY.reveal(), 2, 60)
+    assert {key for guid, key in site.keys().items() if guid != port.guid} == {0}
+
+
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
@@ -450,6 +464,16 @@ def test_going_back_from_a_canary_of_first_keys_leaves_no_key(site: Site) -> Non
     assert site.plan(deploy()).pending
 
 
+def test_going_back_before_anything_was_set_leaves_no_pending_key(site: Site) -> None:
+    dead = site.net.node("node04 mlx4_0")
+    site.run(deploy(RunOptions(same=True, first=1, max_failures=1)), before=lambda fabric: site.net.silence(dead))
+    assert set(site.keys().values()) == {0}
+    site.run(plan_return)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert [row.state for row in store.rows()] == ["former"]
+    assert site.plan(deploy()).pending
+
+
 def test_nothing_to_go_on_with(site: Site) -> None:
     for plan in (resume, go_on, plan_return):
         with pytest.raises(UsageError, match="no run"):
@@ -472,6 +496,16 @@ def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> Non
     assert (run.account.done, run.account.unread) == (7, 1)
     assert "somebody else" in str(site.reasons("skipped")[NAME])
     assert port.m_key == KEY.reveal()
+
+
+def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    site.net.silence(NAME)
+    assert site.run(go_on).account.done == 4
+    run = site.run(plan_return)
+    assert run.account.done == 7
+    site.net.silence(NAME, False)
+    assert set(site.keys().values()) == {0}
 
 
 def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:
