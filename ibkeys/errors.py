@@ -13,6 +13,7 @@ IbkeysError
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
  +-- NoRoom                             a P_Key table is full
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
+ +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
@@ -106,6 +107,10 @@ class NoRoom(IbkeysError):
 
 class NotStored(IbkeysError):
     """The agent accepted a Set (status 0), but a fresh Get does not show the value."""
+
+
+class Incomplete(IbkeysError):
+    """A change of many ports stopped before its end, because some could not be written. It may be resumed or undone."""
 
 
 class Refused(IbkeysError):

@@ -56,6 +56,7 @@ _SCHEMA: Final = Schema(
             """CREATE TABLE plans (
                 operation INTEGER PRIMARY KEY REFERENCES operations (id),
                 document TEXT NOT NULL,
+                options TEXT NOT NULL,
                 stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back'))
             )""",
         ),
@@ -139,6 +140,15 @@ class OperationRecord:
     unproven: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
+
+    document: str
+    options: str
+    stage: Stage
+
+
 class Operation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
@@ -211,10 +221,10 @@ class Journal(Store):
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments."""
         return Operation(self, command)
 
-    def begin(self, command: str, document: str) -> Operation:
+    def begin(self, command: str, document: str, options: str) -> Operation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
 
-        It is on disk with *document*, the text of its plan, when this returns.
+        It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
         """
         with self._database.transaction() as connection:
             cursor = connection.execute(
@@ -222,7 +232,8 @@ class Journal(Store):
                 (command, timestamp(self._clock)),
             )
             connection.execute(
-                "INSERT INTO plans (operation, document, stage) VALUES (?, ?, 'running')", (cursor.lastrowid, document)
+                "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
+                (cursor.lastrowid, document, options),
             )
         return Operation(self, command, cursor.lastrowid, resumable=True)
 
@@ -238,15 +249,10 @@ class Journal(Store):
         )
         return Operation(self, record.command, operation, first, resumable=True)
 
-    def plan_of(self, operation: int) -> str | None:
-        """Return the text of the plan that an operation follows, None when it follows none."""
-        rows = self._database.query("SELECT document FROM plans WHERE operation = ?", (operation,))
-        return str(rows[0][0]) if rows else None
-
-    def stage_of(self, operation: int) -> Stage | None:
-        """Return how far an operation with a plan is, None for one without."""
-        rows = self._database.query("SELECT stage FROM plans WHERE operation = ?", (operation,))
-        return cast(Stage, rows[0][0]) if rows else None
+    def plan_of(self, operation: int) -> PlanRecord | None:
+        """Return the plan that an operation follows, None when it follows none."""
+        rows = self._database.query("SELECT document, options, stage FROM plans WHERE operation = ?", (operation,))
+        return PlanRecord(*rows[0]) if rows else None
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
