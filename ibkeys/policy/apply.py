@@ -98,12 +98,13 @@ Hook = Callable[["Run"], None]
 @dataclass(slots=True)
 class Options:
     """How a run goes. ``check``: called between batches, raises to stop; ``progress``: see `Executor`; ``began``:
-    called before the first Set; ``ended``: called after the last, while the operation is still open."""
+    called before the first Set; ``ended``: called after the last, while the operation is still open; None where nobody
+    needs to confirm it."""
 
     check: Callable[[], None] = lambda: None
     progress: Progress | None = None
     began: Callable[[Operation], None] = lambda operation: None
-    ended: Hook = lambda run: None
+    ended: Hook | None = None
 
 
 @dataclass(slots=True)
@@ -353,7 +354,10 @@ def _perform(writer: Writer, work: Work, survey: Survey, options: Options, outco
     except (IbkeysError, KeyboardInterrupt) as problem:
         error = problem
     operation.outcome = "open" if error is not None or work.rest or work.goal.absent else outcome
-    options.ended(Run(writer, work, operation, error))
+    if options.ended is not None:
+        options.ended(Run(writer, work, operation, error))
+    elif error is None and operation.id is not None and outcome != "undone":
+        operation.journal.set_stage(operation.id, "confirmed")
     if error is not None and not work.gone_back:
         raise error
 

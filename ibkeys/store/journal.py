@@ -128,7 +128,8 @@ class Entry:
 class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
-    ``unproven`` counts the Sets whose effect was not proven, or was disproved.
+    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
+    plan is, None for one without.
     """
 
     id: int
@@ -138,6 +139,12 @@ class OperationRecord:
     finished: str | None
     ports: int
     unproven: int
+    stage: Stage | None
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Whether it will be undone unless somebody says that all is well."""
+        return self.stage == "unconfirmed" and self.state != "undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,7 @@ class Journal(Store):
         """
         record = self.find(operation)
         self.set_state(operation, "open")
+        self.set_stage(operation, "running")
         [(first,)] = self._database.query(
             "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
         )
@@ -253,6 +261,11 @@ class Journal(Store):
         """Return the plan that an operation follows, None when it follows none."""
         rows = self._database.query("SELECT document, options, stage FROM plans WHERE operation = ?", (operation,))
         return PlanRecord(*rows[0]) if rows else None
+
+    def set_stage(self, operation: int, stage: Stage) -> None:
+        """Set how far an operation is; nothing happens to one without a plan."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE plans SET stage = ? WHERE operation = ?", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
@@ -272,8 +285,8 @@ class Journal(Store):
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
-                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
-               FROM operations ORDER BY id"""
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage
+               FROM operations LEFT JOIN plans ON plans.operation = id ORDER BY id"""
         )
         return [OperationRecord(*row) for row in rows]
 

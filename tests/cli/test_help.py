@@ -38,6 +38,12 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--allow-removals",
+    "--allow-break",
+    "--first",
+    "--resume",
+    "--confirm-within",
+    "--confirm",
 }
 
 

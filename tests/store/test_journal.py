@@ -60,7 +60,9 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
     with Journal(path, clock=ticking()) as journal, journal.operation("pkey-set") as operation:
         [entry] = operation.record_all([Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)])
         other = Journal(path, create=False)
-        assert other.list_operations() == [OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1, 1)]
+        assert other.list_operations() == [
+            OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1, 1, None)
+        ]
         [kept] = other.entries(1)
         assert kept.status == "pending"
         assert kept.image == Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)
@@ -68,7 +70,7 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
         assert entry.status == "done"
         assert other.entries(1)[0].status == "done"
     assert Journal(path).list_operations() == [
-        OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1, 0)
+        OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1, 0, None)
     ]
 
 
