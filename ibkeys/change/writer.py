@@ -17,11 +17,12 @@ from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded
+from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import OpenFabric, PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.store.journal import Entry, Journal, Operation
+from ibkeys.store.journal import Entry, Image, Journal, Operation
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 
@@ -128,37 +129,30 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
-        with Journal(self.fabric.stores.journal) as journal, journal.operation(self.command) as operation:
+        begin = plan.open_operation or (lambda journal: journal.operation(self.command))
+        with Journal(self.fabric.stores.journal) as journal, begin(journal) as operation:
             self._operation = operation
             try:
                 plan.perform()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 raise KeyboardInterrupt(
-                    f"in the middle of a change: what was set may have taken effect; operation {operation.id} of the "
-                    "journal is open, look at its ports before you go on"
+                    f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
+                    f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
             finally:
                 self._operation = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation of the journal that the change belongs to; only while a plan is performed."""
+        assert self._operation is not None, "this belongs inside apply()"
+        return self._operation
 
     def record(
         self, port: PortHandle, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
     ) -> Entry:
         """Put what a Set overwrites into the journal; it is on disk when this returns."""
-        assert self._operation is not None, "record() belongs inside apply()"
-        node = port.port.node
-        return self._operation.record(
-            node_guid=node.guid,
-            port_guid=port.port.port_guid,
-            node_desc=node.description or "",
-            node_type=node.type_name,
-            port=port.port.num,
-            lid=port.port.lid or 0,
-            attribute=attribute,
-            attribute_modifier=modifier,
-            before=before,
-            after=after,
-            key_ref=key_ref,
-        )
+        return self.operation.record_all([image_of(port.port, attribute, modifier, before, after, key_ref)])[0]
 
     def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
         """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
@@ -179,3 +173,30 @@ class Writer:
             "dropped and counted "
             "as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
         )
+
+
+def image_of(
+    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
+) -> Image:
+    """Return what the journal keeps of one Set: *before* and *after* are 64 bytes, M_Key zeroed."""
+    node = port.node
+    return Image(
+        node.guid,
+        port.port_guid,
+        node.description or "",
+        node.type_name,
+        port.num,
+        port.lid or 0,
+        attribute,
+        modifier,
+        before,
+        after,
+        key_ref,
+    )
+
+
+def way_on(operation: Operation) -> str:
+    """Return what the user can do about an operation that was left open."""
+    back = f"`ibkeys undo {operation.id}` goes back"
+    is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
+    return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

@@ -15,6 +15,8 @@ from ibkeys.store.sqlite import Schema, Store, guid_number, guid_text, timestamp
 
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
+Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
+"""How far an operation with a plan is: ``unconfirmed`` waits for somebody to say that all is well."""
 
 ATTRIBUTE_SIZE: Final = 64
 ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
@@ -49,6 +51,13 @@ _SCHEMA: Final = Schema(
                 status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
                 PRIMARY KEY (operation, sequence)
             ) WITHOUT ROWID""",
+        ),
+        (
+            """CREATE TABLE plans (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                document TEXT NOT NULL,
+                stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back'))
+            )""",
         ),
     ),
 )
@@ -116,7 +125,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports."""
+    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
+
+    ``unproven`` counts the Sets whose effect was not proven, or was disproved.
+    """
 
     id: int
     command: str
@@ -124,58 +136,42 @@ class OperationRecord:
     started: str
     finished: str | None
     ports: int
+    unproven: int
 
 
 class Operation:
-    """A changing command while it runs; made by `Journal.operation`.
+    """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
     ``id`` is None until the first record: a command that had nothing to change leaves no trace. At the end of the
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
+
+    *resumable*: an exception, too, leaves it ``open``. ``outcome``: the state that it ends with when nothing was
+    raised, in place of ``done`` or ``failed``.
     """
 
-    def __init__(self, journal: Journal, command: str) -> None:
+    def __init__(
+        self, journal: Journal, command: str, id: int | None = None, first: int = 0, resumable: bool = False
+    ) -> None:
         self._journal = journal
         self._entries: list[Entry] = []
+        self._first = first
+        self._resumable = resumable
         self.command = command
-        self.id: int | None = None
+        self.id = id
+        self.outcome: OperationState | None = None
 
-    def record(
-        self,
-        *,
-        node_guid: int,
-        port_guid: int,
-        node_desc: str,
-        node_type: str,
-        port: int,
-        lid: int,
-        attribute: str,
-        attribute_modifier: int,
-        before: bytes,
-        after: bytes,
-        key_ref: int | None = None,
-    ) -> Entry:
-        """Put one `Image` on disk; the Set may be sent when this returns."""
-        image = Image(
-            node_guid,
-            port_guid,
-            node_desc,
-            node_type,
-            port,
-            lid,
-            attribute,
-            attribute_modifier,
-            before,
-            after,
-            key_ref,
-        )
-        return self.record_all([image])[0]
+    @property
+    def journal(self) -> Journal:
+        """The journal that it stands in."""
+        return self._journal
 
     def record_all(self, images: Iterable[Image]) -> list[Entry]:
-        """Put many images on disk with one sync; their Sets may be sent when this returns."""
+        """Put images on disk with one sync; their Sets may be sent when this returns."""
         images = list(images)
         if images:
-            self.id, entries = self._journal._record(self.id, self.command, len(self._entries), images)
+            first = self._first + len(self._entries)
+            self.id, entries = self._journal._record(self.id, self.command, first, images)
             self._entries += entries
             return entries
         return []
@@ -190,9 +186,14 @@ class Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.id is None or (kind is not None and not issubclass(kind, Exception)):
             return
+        if kind is not None and self._resumable:
+            return
         complete = kind is None and all(entry.status == "done" for entry in self._entries)
+        state: OperationState = "done" if complete else "failed"
+        if kind is None and self.outcome is not None:
+            state = self.outcome
         try:
-            self._journal.set_state(self.id, "done" if complete else "failed")
+            self._journal.set_state(self.id, state)
         except StoreError:
             if kind is None:  # what went wrong first is what the user must hear
                 raise
@@ -210,11 +211,62 @@ class Journal(Store):
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments."""
         return Operation(self, command)
 
+    def begin(self, command: str, document: str) -> Operation:
+        """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
+
+        It is on disk with *document*, the text of its plan, when this returns.
+        """
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO operations (command, state, started) VALUES (?, 'open', ?)",
+                (command, timestamp(self._clock)),
+            )
+            connection.execute(
+                "INSERT INTO plans (operation, document, stage) VALUES (?, ?, 'running')", (cursor.lastrowid, document)
+            )
+        return Operation(self, command, cursor.lastrowid, resumable=True)
+
+    def reopen(self, operation: int) -> Operation:
+        """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
+
+        Raises StoreError for an unknown id.
+        """
+        record = self.find(operation)
+        self.set_state(operation, "open")
+        [(first,)] = self._database.query(
+            "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
+        )
+        return Operation(self, record.command, operation, first, resumable=True)
+
+    def plan_of(self, operation: int) -> str | None:
+        """Return the text of the plan that an operation follows, None when it follows none."""
+        rows = self._database.query("SELECT document FROM plans WHERE operation = ?", (operation,))
+        return str(rows[0][0]) if rows else None
+
+    def stage_of(self, operation: int) -> Stage | None:
+        """Return how far an operation with a plan is, None for one without."""
+        rows = self._database.query("SELECT stage FROM plans WHERE operation = ?", (operation,))
+        return cast(Stage, rows[0][0]) if rows else None
+
+    def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
+        """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE plans SET stage = ? WHERE operation = ? AND stage = ?", (new, operation, old)
+            )
+        return cursor.rowcount == 1
+
+    def find(self, operation: int) -> OperationRecord:
+        """Return one operation. Raises StoreError for an unknown id."""
+        self._require(operation)
+        return next(record for record in self.list_operations() if record.id == operation)
+
     def list_operations(self) -> list[OperationRecord]:
         """Return all operations, the oldest first."""
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
-                      (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id))
+                      (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
                FROM operations ORDER BY id"""
         )
         return [OperationRecord(*row) for row in rows]
