@@ -38,6 +38,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--outbound",
     "--number",
     "--attribute",
+    "--reach",
+    "--pairs",
+    "--partition",
+    "--policy",
 }
 
 
