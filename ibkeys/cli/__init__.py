@@ -47,6 +47,8 @@ COMMANDS: Final = {
     "diff": Entry("diff", "Show what changed between two snapshots."),
     "matrix": Entry("matrix", "Show the members of every partition, and who can talk to whom."),
     "why": Entry("why", "Say why two ports can talk, by which P_Key, or who stops them."),
+    "policy-check": Entry("policy", "Check a partition policy, the partitions.conf of OpenSM."),
+    "plan": Entry("plan", "Plan what a partition policy changes on the fabric."),
     "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
     "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
     "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),

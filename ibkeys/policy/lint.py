@@ -84,7 +84,7 @@ def _order(partition: Partition) -> Iterator[Problem]:
                         before,
                         "warning",
                         "overridden",
-                        f"ALL={rule.membership} in line {rule.line} overrides {before}={before.membership}: put it first",
+                        f"ALL={rule.membership} in line {rule.line} overrides this {before.membership}: put it first",
                     )
             named = []
         if rule.who in ("GUID", "SELF"):

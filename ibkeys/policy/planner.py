@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+from ibkeys.change.consent import Objection
 from ibkeys.errors import UsageError
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
-from ibkeys.mad.const import MAX_UNICAST_LID
 from ibkeys.policy.breaks import find_breaks
+from ibkeys.policy.manager import Manager, find_manager
 from ibkeys.policy.membership import EndPort, PortKind, Resolution, resolve
 from ibkeys.policy.model import DEFAULT_PARTITION, Policy
 from ibkeys.policy.opensm import packed
@@ -41,35 +42,6 @@ _KINDS: Final = ("ca", "switch", "router")
 _Table = dict[int, PKey]
 
 
-@dataclass(frozen=True, slots=True)
-class Manager:
-    """The port that the subnet manager runs on, and what is known of it.
-
-    ``active``: whether one is or may be master now, None when nobody asked.
-    """
-
-    port_guid: int | None
-    evidence: str | None = None
-    active: bool | None = None
-
-
-def find_sm_port(fabric: Fabric) -> Port | None:
-    """Return the end port that the fabric's PortInfo names as the SM's: by the own port's MasterSMLID, else by the one
-    that most ports have. None when there is none, or nobody has that LID."""
-    lids: Counter[int] = Counter()
-    own = 0
-    for port in fabric.end_ports():
-        info = port.port_info
-        if info is None or not 1 <= info.master_sm_lid <= MAX_UNICAST_LID:
-            continue
-        lids[info.master_sm_lid] += 1
-        if port.path == () and not own:
-            own = info.master_sm_lid
-    if not lids:
-        return None
-    return fabric.find_lid(own or lids.most_common(1)[0][0])
-
-
 def make_plan(
     policy: Policy,
     fabric: Fabric,
@@ -77,19 +49,25 @@ def make_plan(
     manager: Manager | None = None,
     *,
     full: bool = False,
+    force: bool = False,
 ) -> PlanFile:
     """Plan what *policy* changes on *fabric*, which was swept with its P_Key tables.
 
-    *manager*: by default the port that MasterSMLID names. *full*: the tables that stay are in the plan too.
+    *manager*: by default what the sweep says. *full*: the tables that stay are in the plan too. *force* plans to
+    disconnect unconfigured ports although a subnet manager may be master.
 
-    Raises FileFormatError for a policy that OpenSM would refuse, UsageError when the policy depends on the SM's port,
-    and that is not known or not an end port of the fabric.
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError when the policy depends on the SM's port,
+    and that is not known or not an end port of the fabric; Refused (``active-sm``) as *force* says.
     """
     policy.require_accepted()
-    if manager is None:
-        port = find_sm_port(fabric)
-        manager = Manager(port.guid or None if port is not None else None)
-    return _Planner(policy, fabric, options or Options(), manager).plan(full)
+    options, manager = options or Options(), manager or find_manager(fabric)
+    if options.disconnect_unconfigured and manager.presence != "none" and not force:
+        raise Objection(
+            "active-sm",
+            f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM would give the disconnected ports "
+            "their default P_Key back at its next heavy sweep; stop it first",
+        ).refusal()
+    return _Planner(policy, fabric, options, manager).plan(full)
 
 
 @dataclass(slots=True)
@@ -336,7 +314,7 @@ class _Planner:
                 f"THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: {limited} limited members "
                 "will not reach the SA; put SELF=full after ALL=limited",
             )
-        if self.manager.active:
+        if self.manager.presence != "none":
             undo = (
                 "; it gives disconnected ports their default P_Key back" if self.options.disconnect_unconfigured else ""
             )

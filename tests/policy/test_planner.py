@@ -15,9 +15,10 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.policy import opensm
+from ibkeys.policy.manager import Manager, find_sm_port
 from ibkeys.policy.opensm import packed
 from ibkeys.policy.planfile import Enforcement, Options, PlanFile, PortKey, Reach, write_plan
-from ibkeys.policy.planner import Manager, find_sm_port, make_plan
+from ibkeys.policy.planner import make_plan
 from ibkeys.policy.planread import read_plan
 from ibkeys.policy.reach import count_reach
 from ibkeys.policy.reader import parse_policy
@@ -265,7 +266,9 @@ def test_an_sm_that_does_not_stay_full_is_reported_in_capitals() -> None:
 
 
 def test_an_active_sm_is_named_as_the_one_that_would_undo_it() -> None:
-    plan = make_plan(parse_policy(OPEN), swept(TWO_SWITCH), Options(), Manager(SM, "the SM at LID 1 is master", True))
+    plan = make_plan(
+        parse_policy(OPEN), swept(TWO_SWITCH), Options(), Manager(SM, "active", "the SM at LID 1 is master")
+    )
     assert problems(plan) == [("active-sm", SM)]
     assert (plan.fabric.sm_guid, plan.fabric.sm_evidence) == (SM, "the SM at LID 1 is master")
 
