@@ -12,6 +12,7 @@ IbkeysError
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
  +-- NoRoom                             a P_Key table is full
+ +-- NotRecorded                        a snapshot does not hold it: it could not be read then
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
@@ -103,6 +104,10 @@ class MKeyNeeded(IbkeysError):
 
 class NoRoom(IbkeysError):
     """A P_Key table has no free entry left."""
+
+
+class NotRecorded(IbkeysError):
+    """A snapshot does not hold what was asked: it could not be read when the snapshot was taken."""
 
 
 class NotStored(IbkeysError):

@@ -27,17 +27,24 @@ MOST_SECONDS: Final = 86_400
 
 @click.command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
-@click.option("--allow-removals", is_flag=True, help="Remove P_Keys where the plan says so; full to limited is one.")
-@click.option("--allow-break", is_flag=True, help="Cut the pairs that the plan names for a moment.")
-@click.option("--first", type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on.")
-@click.option("--resume", is_flag=True, help="Finish the last apply that was interrupted or stopped.")
-@click.option(
+@options.option(
+    "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the plan says so; full to limited is one."
+)
+@options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that the plan names for a moment.")
+@options.option(
+    "--first", env=False, type=Number(1, 65535), metavar="N", help="At most N leaf switches now; --resume goes on."
+)
+@options.option("--resume", env=False, is_flag=True, help="Finish the last apply that was interrupted or stopped.")
+@options.option(
     "--confirm-within",
+    env=False,
     type=Number(1, MOST_SECONDS),
     metavar="S",
     help="Go back unless confirmed within S seconds.",
 )
-@click.option("--confirm", type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it.")
+@options.option(
+    "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
+)
 @options.changing
 @options.format
 @options.fabric

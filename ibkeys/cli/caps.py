@@ -21,7 +21,7 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 @options.every_port
 @options.address()
 @options.format
-@options.fabric
+@options.reading
 def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
     """Show P_Key capacities and enforcement capabilities.
 

@@ -28,7 +28,7 @@ COUNTERS: Final = {
 @options.every_port
 @options.address()
 @options.format
-@options.fabric
+@options.reading
 def counters_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 

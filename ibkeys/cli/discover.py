@@ -12,7 +12,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
-from ibkeys.cli.where import open_fabric
+from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.fabric.model import Fabric, Node, Port
@@ -22,15 +22,15 @@ _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", "peer_node
 
 @click.command("discover")
 @options.format
-@options.fabric
+@options.reading
 def discover(where: Where, format: str) -> int:
     """Show nodes, ports and links of the whole subnet.
 
     The subnet is searched by directed routes from the local port, so no subnet manager is needed. JSON and CSV give
     PortState and PortPhysicalState as the standard's numbers.
     """
-    with open_fabric(where) as fabric:
-        found = sweep(fabric, where)
+    with open_source(where) as source:
+        found = sweep(source, where)
     errors = errors_of(found)
     if format == "json":
         nodes = [_document(node) for node in found.nodes]

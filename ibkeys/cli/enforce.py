@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options.every_port
 @options.address()
 @options.format
-@options.fabric
+@options.reading
 def enforce_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
     """Show partition enforcement of switch ports.
 

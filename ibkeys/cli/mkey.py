@@ -33,7 +33,7 @@ _STATE_TEXT: Final = {
 @options.every_port
 @options.address()
 @options.format
-@options.fabric
+@options.reading
 def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 

@@ -36,6 +36,7 @@ class Where:
     verbose: int
     debug: bool
     pcap: str | None
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
-            own = kind(**{each: values.pop(each) for each in names})
+            own = kind(**{each: values.pop(each) for each in names if each in values})
             return command(**{name: own}, **values)
 
         wrapped: Any = wrapper
@@ -76,7 +77,7 @@ def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[
     return decorate
 
 
-def _option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
+def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     """Return click.option, read from ``IBKEYS_<LONG NAME>`` too unless *env* is false."""
     long = next(name for name in names if name.startswith("--"))
     variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
@@ -96,49 +97,56 @@ version: Final = click.option(
     "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
 )
 
-show_keys: Final = _option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
+show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
-fabric: Final = _group(
-    "where",
-    Where,
-    _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
-    _option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
-    _option(
+_fabric_options: Final[tuple[Callable[..., Any], ...]] = (
+    option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
+    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
+    option(
         "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
     ),
-    _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    _option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
-    _option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
-    _option(
+    option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
+    option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
+    option(
         "-o",
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
     ),
-    _option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
-    _option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
-    _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
-    _option(
-        "--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"
-    ),
-    _option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
+    option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
+    option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
+    option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
+    option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
-    _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
-    _option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    _option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
-    _option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
-    _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
+    option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
+    option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
+    option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
 )
 
-_kind: Final = _group(
+fabric: Final = _group("where", Where, *_fabric_options)
+"""For commands that talk to a fabric."""
+
+reading: Final = _group(
+    "where",
+    Where,
+    option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
+    *_fabric_options,
+)
+"""For commands that only read: a fabric, or a snapshot of one."""
+
+kind: Final = _group(
     "kind",
     Kind,
-    _option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
-    _option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
-    _option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
-    _option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
+    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
+    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
 )
 
 
@@ -146,14 +154,14 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
     """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
 
     def decorate(command: F) -> F:
-        return click.argument("words", nargs=-1, required=required, metavar=words)(_kind(command))
+        return click.argument("words", nargs=-1, required=required, metavar=words)(kind(command))
 
     return decorate
 
 
-every_port: Final = _option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
 
-format: Final = _option(
+format: Final = option(
     "-f",
     "--format",
     "format",
@@ -165,8 +173,8 @@ format: Final = _option(
 changing: Final = _group(
     "consent",
     Changing,
-    _option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
-    _option("--yes", env=False, is_flag=True, help="Do not ask."),
-    _option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
-    _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+    option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
+    option("--yes", env=False, is_flag=True, help="Do not ask."),
+    option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
+    option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )

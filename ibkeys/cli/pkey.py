@@ -21,6 +21,7 @@ from ibkeys.keys.pkey import EMPTY, PKey
 
 if TYPE_CHECKING:
     from ibkeys.fabric.model import Port
+    from ibkeys.fabric.recorded import RecordedPort
     from ibkeys.fabric.session import PortHandle
 
 PER_LINE: Final = 8
@@ -31,7 +32,7 @@ PER_LINE: Final = 8
 @options.every_port
 @options.address()
 @options.format
-@options.fabric
+@options.reading
 def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
     """Show P_Key tables.
 
@@ -56,7 +57,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     return finish(sheet.errors, format)
 
 
-def _read(handle: PortHandle) -> None:
+def _read(handle: PortHandle | RecordedPort) -> None:
     handle.read_port_info()
     handle.read_p_keys()
 

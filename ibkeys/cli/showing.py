@@ -12,11 +12,13 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
-from ibkeys.cli.where import open_fabric, target_of
+from ibkeys.cli.where import open_source, target_of
 
 if TYPE_CHECKING:
     from ibkeys.fabric.discovery import Progress
     from ibkeys.fabric.model import Fabric, Port
+    from ibkeys.fabric.reach import Stop
+    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.session import OpenFabric, PortHandle
 
 LISTED_TROUBLES: Final = 10
@@ -55,7 +57,7 @@ def read_sheet(
     kind: Kind,
     words: Sequence[str],
     every_port: bool,
-    read: Callable[[PortHandle], object],
+    read: Callable[[PortHandle | RecordedPort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
 ) -> Sheet:
@@ -64,26 +66,38 @@ def read_sheet(
     Raises what `OpenFabric.port` and the reads raise; a sweep goes on past what fails and lists it.
     """
     target = target_of(words, kind, every_port)
-    with open_fabric(where) as fabric:
+    with open_source(where) as source:
         if not every_port:
-            handle = target.open(fabric)
+            handle = target.read_from(source)
             read(handle)
-            return Sheet([_row(handle.port, values)])
-        found = sweep(fabric, where, p_keys)
-    return Sheet([_row(port, values) for port in found.ports()], errors_of(found), found.unreached, True)
+            sheet = Sheet([_row(handle.port, values)])
+        else:
+            found = sweep(source, where, p_keys)
+            rows = [_row(port, values) for port in found.ports()]
+            sheet = Sheet(rows, errors_of(found), found.unreached, True)
+    if not source.holds_m_keys:
+        for row in sheet.ports:
+            if "m_key" in row:
+                row["m_key"] = None  # what stands there is a fingerprint
+    return sheet
 
 
 def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
     return {**port.identity(), **values(port)}
 
 
-def sweep(fabric: OpenFabric, where: Where, p_keys: bool = False) -> Fabric:
+def sweep(source: OpenFabric | RecordedFabric, where: Where, p_keys: bool = False) -> Fabric:
     """Discover with a progress bar, and say what a reader should know."""
-    with _progress_bar(where) as progress:
-        found = fabric.discover(p_keys=p_keys, progress=progress)
+    with progress_bar(where) as progress:
+        found = source.discover(p_keys=p_keys, progress=progress)
+    say_notes(found)
+    return found
+
+
+def say_notes(found: Fabric) -> None:
+    """Say on standard error what a reader of the whole should know."""
     for note in found.notes:
         exits.warn(note, "note")
-    return found
 
 
 def errors_of(found: Fabric) -> list[dict[str, Any]]:
@@ -133,6 +147,18 @@ def naming(row: dict[str, Any]) -> list[Any]:
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
 
+def short_name(port: Port) -> str:
+    """Return a port's node by name, with the number where the node has several ports of its own."""
+    node = port.node
+    several = not node.is_switch and node.num_ports > 1
+    return (node.description or f"0x{node.guid:016x}") + (f" port {port.num}" if several else "")
+
+
+def stop_document(stop: Stop) -> dict[str, Any]:
+    """Return a switch port that stops packets, as the contract has it."""
+    return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
+
+
 def write_unreached(unreached: int) -> None:
     """Say how many ports no link reaches."""
     if unreached:
@@ -140,7 +166,8 @@ def write_unreached(unreached: int) -> None:
 
 
 @contextmanager
-def _progress_bar(where: Where) -> Iterator[Progress | None]:
+def progress_bar(where: Where) -> Iterator[Progress | None]:
+    """Yield what a sweep tells its progress to; None where nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None
         return

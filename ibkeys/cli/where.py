@@ -22,7 +22,9 @@ from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
+    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
     from ibkeys.umad.port import UmadPort
 
@@ -79,6 +81,44 @@ def journal_of(where: Where) -> Path:
     if path is None:
         raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
     return path
+
+
+@contextmanager
+def open_source(where: Where) -> Iterator[OpenFabric | RecordedFabric]:
+    """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
+    if where.snapshot is None:
+        with open_fabric(where) as fabric:
+            yield fabric
+        return
+    yield open_recorded(where)
+
+
+def open_recorded(where: Where) -> RecordedFabric:
+    """Return the snapshot of ``--from``; say on standard error what its user should hear."""
+    from ibkeys.fabric.names import read_node_name_map
+    from ibkeys.fabric.recorded import RecordedFabric
+
+    assert where.snapshot is not None
+    if where.debug:
+        exits.show_frames()
+    context = click.get_current_context()
+    for name, option in (("backend", "--backend"), ("at", "--at"), ("pcap", "--pcap"), ("m_key", "-y")):
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise UsageError(f"--from reads a file and asks nobody: {option} does not go with it")
+    snapshot = load(Path(where.snapshot))
+    if where.show_keys and not snapshot.about.has_keys:
+        exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
+    names = where.node_name_map or _default_name_map(where)
+    return RecordedFabric(snapshot, read_node_name_map(names) if names else None)
+
+
+def load(path: Path) -> Snapshot:
+    """Return the snapshot in *path*, with the user's own fingerprints where it was made with them."""
+    from ibkeys.fabric.snapshot_file import load_snapshot
+    from ibkeys.store.fingerprint import load_fingerprints
+    from ibkeys.store.paths import store_paths
+
+    return load_snapshot(path, lambda: load_fingerprints(store_paths().fingerprints, create=False))
 
 
 def is_simulated(where: Where) -> bool:
@@ -147,6 +187,8 @@ def _say_statistics(fabric: OpenFabric) -> None:
         f"at most {counts.widest} in flight",
         err=True,
     )
+    if fabric.last_sweep is not None:
+        click.echo(f"ibkeys: the sweep: {fabric.last_sweep}", err=True)
 
 
 # --- what the words mean ----------------------------------------------------------------------------------------------
@@ -162,6 +204,10 @@ class Target:
     def open(self, fabric: OpenFabric) -> PortHandle:
         """Return the handle. Raises as `OpenFabric.port`."""
         return fabric.port(self.address, self.portnum)
+
+    def read_from(self, source: OpenFabric | RecordedFabric) -> PortHandle | RecordedPort:
+        """Return what can be read of the port. Raises as `OpenFabric.port`."""
+        return source.port(self.address, self.portnum)
 
 
 def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:

@@ -23,21 +23,33 @@ from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
+    GUIDInfo,
     LinearForwardingTable,
     NodeDescription,
     NodeInfo,
     PKeyTable,
     PortInfo,
+    SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
+from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it."""
+    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
+
+    ``p_keys``: the P_Key table of every port. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of every
+    port whose IsSM bit is set.
+    """
 
     p_keys: bool = False
+    guid_info: bool = False
+    sm_info: bool = False
+
+
+EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
+"""What a snapshot holds."""
 
 
 Progress = Callable[[int, int], None]
@@ -239,7 +251,7 @@ class _Sweep:
                 "; a key is known for the port that was there, but the link could not be proven, so it was asked "
                 "without: that may have counted an M_Key violation; --trust-topology sends the key"
             )
-        self.fabric.troubles.append(Trouble(near, text))
+        self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
     def _arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
         """A NodeInfo came in through *near*: join the link, and start reading what is new."""
@@ -309,8 +321,9 @@ class _Sweep:
         answers: list[Outcome] = yield [self._get(attribute, 0, node.path, node, own.m_key) for attribute in asked]
         for attribute, answer in zip(asked, answers, strict=True):
             if isinstance(answer, IbkeysError):
-                self.fabric.troubles.append(Trouble(own, str(answer)))
+                self.fabric.troubles.append(Trouble.of(own, attribute.name, answer))
             elif attribute is NodeDescription:
+                node.description_raw = answer
                 node.description = NodeDescription(answer).node_description
             else:
                 node.switch_info_raw = answer
@@ -338,17 +351,37 @@ class _Sweep:
             if port.is_end_port and port.m_key_state == "hidden":
                 yield from self._uncover(node, port, path)
         except IbkeysError as error:
-            self.fabric.troubles.append(Trouble(port, str(error)))
+            self.fabric.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
             if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
                 self.client.start(self._probe(port))
         if self.wanted.p_keys:
             problem = yield from read_p_key_table(self.client, port, path, key)
             if problem is not None:
-                self.fabric.troubles.append(Trouble(port, str(problem)))
+                self.fabric.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+        if port.info is not None and port.is_end_port:
+            yield from self._read_identity(node, port, path)
         self._ports_read += 1
         if self.progress and self._ports_read % 64 == 0:
             self.progress(len(self.fabric.nodes), self._ports_read)
+
+    def _read_identity(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+        """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
+        assert port.info is not None
+        if self.wanted.guid_info and (count := port.info[50]):
+            blocks: Sequence[Outcome] = yield [
+                self._get(GUIDInfo, block, path, node, port.m_key) for block in range(-(-count // GUIDS_PER_BLOCK))
+            ]
+            failed = next((outcome for outcome in blocks if isinstance(outcome, IbkeysError)), None)
+            if failed is None:
+                port.guid_info = b"".join(blocks)[: 8 * count]  # type: ignore[arg-type]
+            else:
+                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, failed))
+        if self.wanted.sm_info and port.is_sm:
+            try:
+                port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)
+            except IbkeysError as error:
+                self.fabric.troubles.append(Trouble.of(port, SMInfo.name, error))
 
     def _uncover(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
         """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
@@ -366,7 +399,7 @@ class _Sweep:
         if len(node.path) < MAX_HOPS:
             return True
         text = f"what is behind it is more than {MAX_HOPS} hops away: no directed route reaches it"
-        self.fabric.troubles.append(Trouble(port, text))
+        self.fabric.troubles.append(Trouble(port, text, NodeInfo.name, "not-asked"))
         return False
 
     def _get(

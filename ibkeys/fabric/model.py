@@ -10,14 +10,18 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
+from ibkeys.errors import IbkeysError, NoReply
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType, PortPhysicalState
+from ibkeys.mad.const import NODE_TYPE_NAMES, CapabilityMask, NodeType, PortPhysicalState
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
+Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked"]
+"""How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
+M_Key is silence too: from outside the two cannot be told apart."""
 
 
 class _PKeys(dict[int, PKey]):
@@ -38,7 +42,7 @@ class Node:
     Two nodes with one GUID are two objects; ``twin`` counts them from 0.
     """
 
-    __slots__ = ("description", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
+    __slots__ = ("description", "description_raw", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
 
     def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
         self.info = info
@@ -46,6 +50,7 @@ class Node:
         self.path = path
         self.twin = twin
         self.description: str | None = None
+        self.description_raw: bytes | None = None
         self.switch_info_raw: bytes | None = None
         self.ports: dict[int, Port] = {}
 
@@ -96,11 +101,12 @@ class Node:
 class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
-    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid`` is 0 when not known. ``m_key`` is the key
-    with which its node was asked.
+    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
+    other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
+    its node was asked.
     """
 
-    __slots__ = ("guid", "info", "m_key", "node", "num", "p_key_raw", "path", "peer")
+    __slots__ = ("guid", "guid_info", "info", "m_key", "node", "num", "p_key_raw", "path", "peer", "sm_info")
 
     def __init__(self, node: Node, num: int) -> None:
         self.node = node
@@ -109,6 +115,8 @@ class Port:
         self.path: tuple[int, ...] | None = None
         self.info: bytes | None = None
         self.p_key_raw: bytes | None = None
+        self.guid_info: bytes | None = None
+        self.sm_info: bytes | None = None
         self.peer: Port | None = None
         self.m_key: MKey = NO_MKEY
 
@@ -142,6 +150,11 @@ class Port:
         """The base LID; of an external port that of port 0. None when it could not be read."""
         info = self.end_port.info
         return int.from_bytes(info[16:18]) if info is not None else None
+
+    @property
+    def is_sm(self) -> bool:
+        """Whether CapabilityMask says that a subnet manager runs behind this port (IsSM)."""
+        return self.info is not None and bool(self.info[23] & CapabilityMask.IS_SM)
 
     @property
     def is_linked(self) -> bool:
@@ -213,10 +226,29 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that should have been read and was not: at which port, and why."""
+    """Something that should have been read and was not: at which port, and why.
+
+    ``attribute``: what was asked. ``reading``: ``refused``, ``silent`` or ``not-asked``. NodeInfo is asked of the far
+    end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
+    """
 
     port: Port
     error: str
+    attribute: str = ""
+    reading: Reading = "refused"
+
+    @classmethod
+    def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
+        """Return the trouble that *error* is, in the words of *text* where that says more."""
+        reading: Reading = "refused"
+        if isinstance(error, NoReply):
+            reading = "silent" if error.attempts else "not-asked"
+        return cls(port, text or str(error), attribute, reading)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is the far end of the port's link that could not be read."""
+        return self.attribute == "NodeInfo"
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ import random
 import struct
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
@@ -119,7 +119,8 @@ class Failure:
 
 @dataclass(slots=True)
 class Statistics:
-    """What went over the wire. ``strays``: late, duplicate and foreign replies."""
+    """What went over the wire. ``strays``: late, duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two
+    bytes of their AttributeID."""
 
     sent: int = 0
     replies: int = 0
@@ -128,6 +129,7 @@ class Statistics:
     strays: int = 0
     refused: int = 0
     widest: int = 0
+    by_attribute: dict[bytes, int] = field(default_factory=dict)
 
 
 class _Node:
@@ -217,6 +219,7 @@ class Scheduler:
         batch: list[tuple[int, Outgoing]] = []
         flying, ready, tid = self._flying, self._ready, self._tid
         timeout, timeout_ms = 0.0, 0
+        by_attribute = self.statistics.by_attribute
         for _ in range(min(len(ready), int(self._window) - len(flying))):
             request = ready.popleft()
             tid = (tid + 1) & _TID_MASK or 1
@@ -229,6 +232,8 @@ class Scheduler:
                 timeout = request.timeout
                 timeout_ms = int(timeout * 1000)
             mad = request.mad
+            attribute = mad[16:18]
+            by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
             mad = _WITH_TID(mad, tid, mad[16:])
             batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, request.qpn, 0, 0, 0))))
         self._tid = tid

@@ -6,12 +6,13 @@ the port says now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable, UsageError
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
     Address,
@@ -25,6 +26,7 @@ from ibkeys.fabric.address import (
 )
 from ibkeys.fabric.client import Route, SmpClient, Timing
 from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
+from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -59,8 +61,11 @@ class OpenFabric:
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
-    ``reload_keys``: reads the key store and key files again.
+    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `discover` cost.
     """
+
+    holds_m_keys = True
+    """What is read here may hold M_Keys (a snapshot may hold fingerprints in their place)."""
 
     def __init__(
         self,
@@ -77,19 +82,23 @@ class OpenFabric:
         self.warnings: list[str] = []
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
+        self.last_sweep: Account | None = None
         self._known: Fabric | None = None
 
     def local(self) -> LocalPort:
         """Return what the host knows about the local port. Sends nothing."""
         return self.umad.attributes()
 
-    def discover(self, p_keys: bool = False, progress: Progress | None = None) -> Fabric:
+    def discover(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Fabric:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
-        Raises TransportError, and NoReply or SendRefused when the own port cannot be read. Every other failure is in
-        ``Fabric.troubles``.
+        *wanted* names all that is to be read, in the place of *p_keys*. Raises TransportError, and NoReply or
+        SendRefused when the own port cannot be read. Every other failure is in ``Fabric.troubles``.
         """
-        fabric = discover(self.client, self.ring, Wanted(p_keys=p_keys), progress, self.node_names)
+        wanted = wanted or Wanted(p_keys=p_keys)
+        before = dict(self.client.statistics.by_attribute)
+        fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
+        self.last_sweep = account_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
         self._known = fabric
         return fabric
 
@@ -148,11 +157,7 @@ class OpenFabric:
         return not guids or any(not self.ring.by_guid.get(guid, NO_MKEY).is_zero for guid in guids)
 
     def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
-        fabric = self._known or self.discover()
-        if isinstance(address, LidAddress):
-            port = fabric.find_lid(address.lid)
-            return [port] if port else []
-        return list(_on_route(fabric, address.path))
+        return find_ports(self._known or self.discover(), address)
 
     def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
         if address == LOCAL:
@@ -176,7 +181,7 @@ class OpenFabric:
         """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""
         num = port.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
         if num > node.num_ports or num < 0:
-            raise _no_such_port(port, num)
+            raise no_such_port(port, num)
         if num == port.num:
             port.path = node.path if isinstance(route, DirectedAddress) else None
             return PortHandle(self, port, route)
@@ -188,7 +193,7 @@ class OpenFabric:
         fabric = self._known or self.discover()
         same = [other for other in fabric.nodes if other.guid == node.guid]
         if len(same) > 1:
-            raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {_candidates(same)}")
+            raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {candidates(same)}")
         found = [
             port for other in same for port in other.ports.values() if port.num == portnum and port.path is not None
         ]
@@ -217,41 +222,10 @@ class OpenFabric:
 
     def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
         fabric = self._known or self.discover()
-        if isinstance(address, GuidAddress):
-            ports = fabric.find_guid(address.guid)
-        else:
-            ports = [
-                port for node in fabric.find_name(address.name) for port in node.ports.values() if port.is_end_port
-            ]
-            ports = [port for port in ports if port.node.is_switch or port.path is not None]
-        nodes = {id(port.node): port.node for port in ports}
-        if len(nodes) > 1:
-            raise AddressError(
-                f"{address} is the {'name' if isinstance(address, NameAddress) else 'GUID'} of {len(nodes)} "
-                f"nodes: {_candidates(nodes.values())}"
-            )
-        return self._pick(ports, portnum, str(address))
+        return self.handle(find_port(fabric, address, portnum))
 
     def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
-        if not ports:
-            hint = (
-                f" ({len(self._known.troubles)} ports could not be read: see discover)"
-                if self._known and self._known.troubles
-                else ""
-            )
-            raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
-        node = ports[0].node
-        first = min(ports, key=lambda port: port.num)
-        num = first.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
-        if not 0 <= num <= node.num_ports:
-            raise _no_such_port(first, num)
-        port = node.port(num)
-        if not node.is_switch and port.path is None:
-            raise Unreachable(
-                f"port {num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
-                "if it is on another subnet, ask it by its LID from there"
-            )
-        return self.handle(port)
+        return self.handle(pick(self._known, ports, portnum, what))
 
     def _describe(self, node: Node, route: Route, key: MKey) -> None:
         try:
@@ -409,30 +383,3 @@ class PortHandle:
 
 def _route_of(address: Address, reached: Port) -> Route:
     return address if isinstance(address, LidAddress | DirectedAddress) else DirectedAddress(reached.node.path)
-
-
-def _on_route(fabric: Fabric, path: tuple[int, ...]) -> Iterator[Port]:
-    """Follow *path* along the links that a sweep proved and yield the end port where it ends."""
-    if not fabric.nodes:
-        return
-    node = fabric.nodes[0]
-    port = node.port(0) if node.is_switch else next((port for port in node.ports.values() if port.path == ()), None)
-    for hop in path:
-        out = node.ports.get(hop)
-        if out is None or out.peer is None or (not node.is_switch and out.path != ()):
-            return
-        port = out.peer
-        node = port.node
-    if port is not None:
-        yield port.end_port
-
-
-def _no_such_port(port: Port, num: int) -> UsageError:
-    count = port.node.num_ports
-    return UsageError(f"{port}: there is no port {num}, the node has {count} port{'s' if count != 1 else ''}")
-
-
-def _candidates(nodes: Iterable[Node]) -> str:
-    listed = [f"0x{node.guid:016x} ({node.type_name}, route {','.join(map(str, (0, *node.path)))})" for node in nodes]
-    more = f", and {len(listed) - 8} more" if len(listed) > 8 else ""
-    return ", ".join(listed[:8]) + more + "; name one by its GUID (-G) or route (-D)"

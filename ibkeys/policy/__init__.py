@@ -1,1 +1,1 @@
-"""Partitions over a fabric: the plan as a file, the order of its steps, applying it, going back."""
+"""Partitions: OpenSM's policy file in, desired P_KeyTables out; plans as files, applying them, going back."""

@@ -11,6 +11,7 @@ from typing import Final
 SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
 KEYSTORE_NAME: Final = "keys.db"
 JOURNAL_NAME: Final = "journal.db"
+FINGERPRINT_NAME: Final = "fingerprint.secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class StorePaths:
 
     keystore: Path | None
     journal: Path | None
+    fingerprints: Path | None = None
 
 
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
@@ -46,15 +48,15 @@ def store_paths(
     """Return the files of a run.
 
     *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
-    *state* file, as ``STATE.keys`` and ``STATE.journal``, or in memory. *keystore* and *journal* are the
-    user's own choice, if any.
+    *state* file, as ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint``, or in memory. *keystore* and *journal*
+    are the user's own choice, if any.
     """
     if simulated:
-        own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"))
+        own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"), _beside(state, ".fingerprint"))
     else:
         directory = default_directory()
-        own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME)
-    return StorePaths(keystore or own.keystore, journal or own.journal)
+        own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
+    return StorePaths(keystore or own.keystore, journal or own.journal, own.fingerprints)
 
 
 def _beside(state: Path | None, suffix: str) -> Path | None:

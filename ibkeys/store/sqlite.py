@@ -61,12 +61,13 @@ class Database:
     """An open database of one `Schema`; ``path`` None is a database in memory.
 
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
-    memory, which is what a command that only reads wants. Every failure is a StoreError of one line.
+    memory, which is what a command that only reads wants. ``read_only`` is for files that are handed on: others may
+    read them, and nothing changes them, not even to a newer schema. Every failure is a StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
 
-    def __init__(self, path: Path | None, schema: Schema, create: bool = True) -> None:
+    def __init__(self, path: Path | None, schema: Schema, create: bool = True, read_only: bool = False) -> None:
         self.path = path
         self._what = schema.what
         self._connection: sqlite3.Connection | None = None
@@ -77,14 +78,19 @@ class Database:
                 else:
                     path = None
             if path is not None:
-                self._refuse_open_to_others(path)
+                self._refuse_what_is_no_file(path)
+                if not read_only:
+                    self._refuse_open_to_others(path)
         except OSError as error:
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
-            self._connection = _connect(path)
+            self._connection = _connect(path, read_only)
             try:
                 self._check_kind(schema)
-                self._migrate(schema)
+                if read_only:
+                    self._refuse_other_version(schema)
+                else:
+                    self._migrate(schema)
             except BaseException:
                 self.close()
                 raise
@@ -99,6 +105,11 @@ class Database:
         """Return all rows of a SELECT."""
         with self._plain_errors():
             return self._open_connection().execute(sql, parameters).fetchall()
+
+    def copy_to(self, path: Path) -> None:
+        """Write the whole database into an empty file. Not synced."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -140,13 +151,28 @@ class Database:
             connection.execute(f"PRAGMA application_id = {schema.application_id}")
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
+    def _refuse_other_version(self, schema: Schema) -> None:
+        if self.query("PRAGMA application_id") != [(schema.application_id,)]:
+            raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
+        problems = self.query("PRAGMA quick_check(1)")
+        if problems != [("ok",)]:
+            raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
+        version = self._version()
+        if version != schema.version:
+            raise StoreError(
+                f"{self.path}: {self._what} of schema {version}, and this ibkeys reads {schema.version}; read it with "
+                f"{'a newer one' if version > schema.version else 'the one that wrote it'}"
+            )
+
     def _version(self) -> int:
         return int(self._open_connection().execute("PRAGMA user_version").fetchone()[0])
 
+    def _refuse_what_is_no_file(self, path: Path) -> None:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreError(f"{path}: is no regular file, so no {self._what}")
+
     def _refuse_open_to_others(self, path: Path) -> None:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise StoreError(f"{path}: is no regular file, so no {self._what}")
         if status.st_mode & _OTHERS:
             mode = stat.S_IMODE(status.st_mode)
             raise StoreError(
@@ -162,6 +188,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+        except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
+            raise StoreError(f"{self.path or 'memory'}: the {self._what} is damaged (text that is no UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -233,7 +261,7 @@ def create_private_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def _make_directory(directory: Path) -> None:
@@ -243,10 +271,11 @@ def _make_directory(directory: Path) -> None:
         directory = directory.parent
     for made in reversed(missing):
         made.mkdir(DIRECTORY_MODE, exist_ok=True)
-        _sync_directory(made.parent)
+        sync_directory(made.parent)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -254,11 +283,12 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
+def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     import sqlite3
 
     # mode=rw: SQLite never makes the file itself, so its mode is always ours.
-    name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode=rw"
+    mode = "ro&immutable=1" if read_only else "rw"
+    name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")

@@ -37,6 +37,15 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--inbound",
     "--outbound",
     "--number",
+    "--pin",
+    "--pin-random",
+    "--out",
+    "--disconnect-unconfigured",
+    "--allow-index-moves",
+    "--allow-both-pkeys",
+    "--enforce",
+    "--sm-guid",
+    "--full",
     "--attribute",
     "--allow-removals",
     "--allow-break",
@@ -44,6 +53,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--resume",
     "--confirm-within",
     "--confirm",
+    "--reach",
+    "--pairs",
+    "--partition",
+    "--policy",
 }
 
 

@@ -17,6 +17,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store import sqlite
 from ibkeys.store.journal import Image, Journal
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.snapshot import write_snapshot
 
 CRASHED = 77
 KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
@@ -33,7 +34,7 @@ def step(*_: object) -> None:
 
 
 def audit(event: str, arguments: tuple[object, ...]) -> None:
-    if steps_left >= 0 and event in ("open", "os.mkdir", "sqlite3.connect"):
+    if steps_left >= 0 and event in ("open", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect"):
         step()
 
 
@@ -67,12 +68,23 @@ def use_journal(directory: Path) -> None:
             entry.done()
 
 
+def take_snapshots(directory: Path) -> None:
+    """An earlier snapshot is there; a later one takes its place."""
+    global steps_left
+    kept, steps_left = steps_left, -1
+    earlier, later = ([("note",)], [("note",), ("another",)])
+    write_snapshot(directory / "fabric.db", {"notes": earlier})
+    steps_left = kept
+    write_snapshot(directory / "fabric.db", {"notes": later})
+    promise(directory, "later")
+
+
 def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     global steps_left
     connect = sqlite._connect
 
-    def traced(path: Path | None) -> object:
-        connection = connect(path)
+    def traced(path: Path | None, read_only: bool) -> object:
+        connection = connect(path, read_only)
         connection.set_trace_callback(step)
         return connection
 
@@ -97,4 +109,5 @@ def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
 
 
 if __name__ == "__main__":
-    crash_everywhere(Path(sys.argv[2]), {"keys": use_key_store, "journal": use_journal}[sys.argv[1]])
+    works = {"keys": use_key_store, "journal": use_journal, "snapshot": take_snapshots}
+    crash_everywhere(Path(sys.argv[2]), works[sys.argv[1]])

@@ -9,6 +9,7 @@ from pathlib import Path
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.snapshot import read_snapshot, write_snapshot
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -57,3 +58,24 @@ def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path
                 assert all(operation.state in ("open", "done") for operation in operations)
     [operation] = Journal(places[-1] / "journal.db").list_operations()
     assert operation.state == "done"
+
+
+def test_a_snapshot_is_the_former_file_or_the_whole_new_one_after_a_crash_at_any_step(tmp_path: Path) -> None:
+    places = crash_points("snapshot", tmp_path)
+    assert len(places) > 20
+    seen = set()
+    for place in places:
+        notes = [text for (text,) in read_snapshot(place / "fabric.db")["notes"]]
+        seen.add(tuple(notes))
+        assert notes == ["note", "another"] if promised(place) else notes in (["note"], ["note", "another"])
+    assert seen == {("note",), ("note", "another")}
+    assert [file.name for file in places[-1].iterdir() if "unfinished" in file.name] == []
+
+
+def test_what_a_killed_run_left_beside_a_snapshot_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = [place for place in crash_points("snapshot", tmp_path) if [*place.glob(".fabric.db.*.unfinished")]]
+    assert left
+    for place in left:
+        write_snapshot(place / "fabric.db", {"notes": [("third",)]})
+        assert not [*place.glob(".fabric.db.*.unfinished")]
+        assert read_snapshot(place / "fabric.db")["notes"] == [("third",)]

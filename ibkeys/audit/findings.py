@@ -1,0 +1,156 @@
+"""What an audit says: the words and shapes that every output format renders. No rule and no format is known here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+Result = Literal["pass", "fail", "unknown", "n/a", "waived"]
+Profile = Literal["lab", "hpc", "cloud", "cloud-secured"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low", "info")
+"""The worst first."""
+RESULTS: Final[tuple[Result, ...]] = ("pass", "fail", "unknown", "n/a", "waived")
+PROFILES: Final[tuple[Profile, ...]] = ("lab", "hpc", "cloud", "cloud-secured")
+
+GROUPS: Final[Mapping[str, str]] = {
+    "MK": "M_Keys",
+    "KF": "Key files",
+    "PK": "P_Keys and partitions",
+    "SE": "Switch enforcement",
+    "QK": "Violations and Q_Keys",
+    "SM": "Subnet managers and SA",
+    "HY": "Hygiene",
+}
+"""The first two letters of a rule's id → what the group is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One port, node or file that a rule has something to say about.
+
+    ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result`` is
+    what the rule says of this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
+    fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None where none could be.
+    ``waiver``: who waived it and why.
+    """
+
+    identity: Mapping[str, Any]
+    result: Result
+    message: str
+    evidence: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    time: str | None = None
+    m_key_used: bool | None = None
+    waiver: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the subject as the contract has it."""
+        return {
+            **self.identity,
+            "result": self.result,
+            "evidence": {attribute: dict(fields) for attribute, fields in self.evidence.items()},
+            "message": self.message,
+            "time": self.time,
+            "m_key_used": self.m_key_used,
+            "waiver": self.waiver,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What one rule says of the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
+
+    ``subjects``: those that fail, are unknown or are waived; what passes is only counted, in ``passed``.
+    """
+
+    rule: str
+    group: str
+    title: str
+    severity: Severity
+    result: Result
+    remedy: str
+    subjects: Sequence[Subject] = ()
+    passed: int = 0
+    note: str = ""
+
+    def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
+        """Return the result as the contract has it."""
+        return {
+            "rule": self.rule,
+            "title": self.title,
+            "severity": self.severity,
+            "result": self.result,
+            "note": self.note,
+            "passed": self.passed,
+            "subjects": [subject.to_json() for subject in self.subjects],
+            **({"remedy": self.remedy} if with_remedy else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the fabric the audit saw. ``read``: ports all of whose attributes were read; ``unreadable``: ports
+    of which something was not; ``silent``: ports behind which nothing answered. ``troubles``: each in words."""
+
+    nodes: int
+    ports: int
+    read: int
+    unreadable: int
+    silent: int
+    troubles: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that should have been read was."""
+        return not self.troubles
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the coverage as the contract has it."""
+        return {
+            "nodes": self.nodes,
+            "ports": self.ports,
+            "read": self.read,
+            "unreadable": self.unreadable,
+            "silent": self.silent,
+            "troubles": [dict(trouble) for trouble in self.troubles],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One audit. ``taken``: when the fabric was read, UTC. ``source``: the snapshot file or the local port it was read
+    from. ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue
+    that was selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name
+    or None, full members, limited members)."""
+
+    profile: Profile
+    taken: str
+    source: str
+    policy: str | None
+    results: Sequence[RuleResult]
+    coverage: Coverage
+    partitions: Sequence[tuple[int, str | None, int, int]] = ()
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """Rules by result."""
+        return {result: sum(each.result == result for each in self.results) for result in RESULTS}
+
+    def worst_failure(self) -> Severity | None:
+        """Return the worst severity among the rules that fail, None when none does."""
+        failed = {each.severity for each in self.results if each.result == "fail"}
+        return next((severity for severity in SEVERITIES if severity in failed), None)
+
+    def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
+        """Return the report as the contract has it, without its schema."""
+        return {
+            "profile": self.profile,
+            "policy": self.policy,
+            "taken": self.taken,
+            "source": self.source,
+            "summary": self.summary,
+            "results": [each.to_json(with_remedy) for each in self.results],
+            "coverage": self.coverage.to_json(),
+        }

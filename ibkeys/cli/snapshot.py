@@ -1,0 +1,68 @@
+"""The whole fabric's keys into one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.where import open_fabric
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.snapshot import Snapshot
+
+
+@click.command("snapshot")
+@click.argument("file")
+@options.format
+@options.fabric
+def snapshot(where: Where, file: str, format: str) -> int:
+    """Read the whole fabric's keys into one file.
+
+    FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
+    that were read, and what could not be read and why. M_Keys are kept as fingerprints, with -K as they are. Every
+    reading command reads it with --from. A file that is there is replaced at one stroke.
+    """
+    from ibkeys.fabric.snapshot import take_snapshot
+    from ibkeys.fabric.snapshot_file import save_snapshot
+    from ibkeys.store.fingerprint import load_fingerprints
+
+    with open_fabric(where) as fabric:
+        fingerprints = load_fingerprints(fabric.stores.fingerprints)
+        assert fingerprints is not None
+        with progress_bar(where) as progress:
+            taken = take_snapshot(fabric, fingerprints, progress)
+    say_notes(taken.fabric)
+    save_snapshot(Path(file), taken, where.show_keys)
+    errors = errors_of(taken.fabric)
+    summary = _summary(taken, where.show_keys)
+    if format == "json":
+        write_json("snapshot", {"file": file, **summary, "errors": errors, "unreached": taken.fabric.unreached})
+    elif format == "csv":
+        write_csv(["file", *summary], [{"file": file, **summary}])
+    else:
+        keys = "with its M_Keys" if where.show_keys else "M_Keys as fingerprints"
+        write(
+            f"{file}: {summary['nodes']} nodes, {summary['ports']} ports, {summary['links']} links, "
+            f"{summary['p_keys']} P_Keys; {keys}"
+        )
+    return finish(errors, format)
+
+
+def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
+    ports = list(taken.fabric.ports())
+    return {
+        "started": taken.about.started,
+        "finished": taken.about.finished,
+        "has_keys": with_keys,
+        "nodes": len(taken.fabric.nodes),
+        "ports": len(ports),
+        "links": sum(port.peer is not None for port in ports) // 2,
+        "p_keys": sum(len(port.occupied or ()) for port in ports),
+    }

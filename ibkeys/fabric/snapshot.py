@@ -1,0 +1,151 @@
+"""A snapshot: all that one sweep read of a fabric's keys. `ibkeys.fabric.snapshot_file` writes and reads files of it.
+
+The fabric in it is the model that every sweep makes, so whatever works on a fabric works on a snapshot. In one that
+was read from a file without keys, an M_Key's place in PortInfo holds its fingerprint: 0 is 0, equal keys are equal, and
+nothing else can be learned from it.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+
+from ibkeys.fabric.discovery import EVERYTHING, Progress
+from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.keys.guessable import Trait, traits
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.store.sqlite import Clock, timestamp, utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """When, from where and with what a snapshot was taken.
+
+    ``started`` and ``finished`` are UTC, ISO 8601. ``host`` is this computer's name, the local port that of the tool,
+    ``sm_lid`` its MasterSMLID. ``simulated``: no real fabric. ``has_keys``: the M_Keys themselves are in it, else
+    their fingerprints of the secret ``fingerprints``.
+    """
+
+    tool_version: str
+    started: str
+    finished: str
+    host: str
+    ca_name: str
+    port: int
+    port_guid: int
+    lid: int
+    sm_lid: int
+    simulated: bool
+    has_keys: bool
+    fingerprints: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintErrors:
+    """PortCounters of a switch port that enforces partitions (IBA 16.1.3.5). None and ``error``: not readable."""
+
+    received: int | None
+    transmitted: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaProbe:
+    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
+
+    answer: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """One fabric at one time.
+
+    ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
+    switch ports that enforce. ``sa_probes``: by question, where asked. ``fingerprints``: made of M_Keys, with the
+    secret of this snapshot; None when that is not at hand.
+    """
+
+    fabric: Fabric
+    about: About
+    m_key_traits: dict[Port, tuple[Trait, ...]] = field(default_factory=dict)
+    constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
+    sa_probes: dict[str, SaProbe] = field(default_factory=dict)
+    fingerprints: Fingerprints | None = None
+
+    def number_of(self, key: MKey) -> int | None:
+        """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be told."""
+        if self.about.has_keys:
+            return key.reveal()
+        return self.fingerprints.of(key) if self.fingerprints is not None else None
+
+    def fingerprint_of(self, port: Port) -> str | None:
+        """Return the fingerprint of the M_Key that a port showed, for people; None where none was seen."""
+        info = port.end_port.info
+        if info is None or not any(info[:8]) or (self.about.has_keys and self.fingerprints is None):
+            return None
+        return fingerprint_text(self.fingerprint_number(info))
+
+    def fingerprint_number(self, port_info: bytes) -> int:
+        """Return the fingerprint of the M_Key in *port_info*, as a number; 0 for the key 0.
+
+        A snapshot that holds keys needs its ``fingerprints`` for it.
+        """
+        shown = int.from_bytes(port_info[:8])
+        if not self.about.has_keys:
+            return shown
+        assert self.fingerprints is not None, "fingerprints of a secret that is not at hand"
+        return self.fingerprints.of(MKey(shown))
+
+
+def take_snapshot(
+    fabric: OpenFabric, fingerprints: Fingerprints, progress: Progress | None = None, clock: Clock = utc_now
+) -> Snapshot:
+    """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
+
+    SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
+    whose IsSM bit is set. Raises as `OpenFabric.discover`.
+    """
+    from ibkeys import __version__
+
+    started = timestamp(clock)
+    found = fabric.discover(progress=progress, wanted=EVERYTHING)
+    local = fabric.local()
+    about = About(
+        __version__,
+        started,
+        timestamp(clock),
+        socket.gethostname(),
+        local.ca_name,
+        local.port,
+        local.port_guid,
+        local.base_lid,
+        local.sm_lid,
+        fabric.is_simulated,
+        True,
+        fingerprints.id,
+    )
+    return Snapshot(found, about, _traits(found), fingerprints=fingerprints)
+
+
+def _traits(fabric: Fabric) -> dict[Port, tuple[Trait, ...]]:
+    guids = {node.guid for node in fabric.nodes} | {port.guid for port in fabric.end_ports()}
+    sm_keys = {SMInfo(port.sm_info).sm_key for port in fabric.end_ports() if port.sm_info is not None}
+    sm_key = next((key for key in sm_keys if key), 0)
+    seen: dict[int, tuple[Trait, ...]] = {}
+    found = {}
+    for port in fabric.end_ports():
+        if port.info is not None and any(port.info[:8]):
+            key = int.from_bytes(port.info[:8])
+            if key not in seen:
+                seen[key] = traits(MKey(key), guids, sm_key)
+            found[port] = seen[key]
+    return found
+
+
+def fingerprint_text(value: int) -> str:
+    """Return a fingerprint as people see it: 16 hex digits, without the 0x of a key."""
+    return f"{value:016x}"

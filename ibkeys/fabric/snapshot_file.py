@@ -1,0 +1,253 @@
+"""Snapshots to and from a file: the model as rows of `ibkeys.store.snapshot`, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.errors import StoreError
+from ibkeys.fabric.model import Fabric, Node, Port, Reading, Trouble
+from ibkeys.fabric.snapshot import About, ConstraintErrors, SaProbe, Snapshot, fingerprint_text
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.keys.guessable import Trait
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
+from ibkeys.mad.fields import NumberRow
+from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
+from ibkeys.store.sqlite import guid_number, guid_text
+
+_COLUMNS: Final[tuple[tuple[str, NumberRow], ...]] = (
+    ("port_state", PortInfo.port_state),
+    ("port_physical_state", PortInfo.port_physical_state),
+    ("capability_mask", PortInfo.capability_mask),
+    ("master_sm_lid", PortInfo.master_sm_lid),
+)
+_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
+    PortInfo.m_key_protect_bits,
+    PortInfo.m_key_lease_period,
+    PortInfo.m_key_violations,
+    PortInfo.p_key_violations,
+    PortInfo.q_key_violations,
+    PortInfo.partition_enforcement_inbound,
+    PortInfo.partition_enforcement_outbound,
+)
+_NO_KEY: Final = bytes(8)
+_P_KEY_BYTES: Final = 2
+_GUID_BYTES: Final = 8
+_READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
+
+
+def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
+    """Write *snapshot* to *path* at one stroke; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
+    if not snapshot.about.has_keys or snapshot.fingerprints is None:
+        raise StoreError(f"{path}: a snapshot that was read from a file is copied, not written anew")
+    fabric = snapshot.fabric
+    ports = [port for node in fabric.nodes for _, port in sorted(node.ports.items())]
+    node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}
+    port_ids = {port: number for number, port in enumerate(ports, 1)}
+    rows = _PortRows(snapshot, with_keys, node_ids, port_ids)
+    contents: dict[str, Iterable[Row]] = {
+        "about": _about_rows(snapshot.about, with_keys),
+        "nodes": (_node_row(number, node) for node, number in node_ids.items()),
+        "ports": (rows.row(port) for port in ports),
+        "p_keys": (row for port in ports for row in _p_key_rows(port_ids[port], port)),
+        "unread": (
+            (port_ids[trouble.port], trouble.attribute, trouble.reading, trouble.error) for trouble in fabric.troubles
+        ),
+        "constraint_errors": (
+            (port_ids[port], errors.received, errors.transmitted, errors.error)
+            for port, errors in snapshot.constraint_errors.items()
+        ),
+        "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
+        "notes": ((note,) for note in fabric.notes),
+    }
+    write_snapshot(path, contents)
+
+
+def _about_rows(about: About, with_keys: bool) -> Iterator[Row]:
+    for name in About.__slots__:
+        value = with_keys if name == "has_keys" else getattr(about, name)
+        yield name, guid_text(value) if name == "port_guid" else str(int(value) if isinstance(value, bool) else value)
+
+
+def _node_row(number: int, node: Node) -> Row:
+    info, switch = node.node_info, node.switch_info
+    return (
+        number,
+        guid_text(node.guid),
+        node.description,
+        node.type_name,
+        node.num_ports,
+        guid_text(info.system_image_guid),
+        info.partition_cap,
+        switch.partition_enforcement_cap if switch is not None else None,
+        switch.inbound_enforcement_cap if switch is not None else None,
+        switch.outbound_enforcement_cap if switch is not None else None,
+        _route_text(node.path),
+        node.twin,
+        node.info,
+        node.description_raw,
+        node.switch_info_raw,
+    )
+
+
+class _PortRows:
+    """Makes the rows of the table of ports."""
+
+    def __init__(
+        self, snapshot: Snapshot, with_keys: bool, node_ids: dict[Node, int], port_ids: dict[Port, int]
+    ) -> None:
+        assert snapshot.fingerprints is not None
+        self.with_keys = with_keys
+        self.traits = snapshot.m_key_traits
+        self.node_ids, self.port_ids = node_ids, port_ids
+        self._of = snapshot.fingerprints.of
+        self._known: dict[int, str] = {}
+        self._unread = {(trouble.port, trouble.attribute): trouble.reading for trouble in snapshot.fabric.troubles}
+
+    def row(self, port: Port) -> Row:
+        info = port.info
+        state: Sequence[int | None] = [None] * len(_COLUMNS)
+        keys: Sequence[int | None] = [None] * len(_KEY_COLUMNS)
+        if info is not None:
+            state = [row.decode(info) for _, row in _COLUMNS]
+            keys = [row.decode(info) for row in _KEY_COLUMNS]
+        shown = int.from_bytes(info[:8]) if info is not None and port.is_end_port else 0
+        asked = port.end_port.m_key
+        port_traits = self.traits.get(port)
+        return (
+            self.port_ids[port],
+            self.node_ids[port.node],
+            port.num,
+            guid_text(port.port_guid) if port.port_guid else None,
+            port.lid,
+            _route_text(port.path) if port.path is not None else None,
+            self.port_ids[port.peer] if port.peer is not None else None,
+            *state,
+            port.m_key_state,
+            f"0x{shown:016x}" if shown and self.with_keys else None,
+            self._fingerprint(shown) if shown else None,
+            " ".join(port_traits) if port_traits is not None else None,
+            *keys,
+            port.capacity,
+            self._fingerprint(asked.reveal()) if not asked.is_zero else None,
+            self._reading(port, "PortInfo", info is not None),
+            self._reading(port, "P_KeyTable", port.p_key_raw is not None),
+            info if info is None or self.with_keys or not any(info[:8]) else _NO_KEY + info[8:],
+            port.p_key_raw,
+            port.guid_info,
+            port.sm_info[:8] + _NO_KEY + port.sm_info[16:] if port.sm_info is not None else None,
+        )
+
+    def _fingerprint(self, key: int) -> str:
+        text = self._known.get(key)
+        if text is None:
+            text = self._known[key] = fingerprint_text(self._of(MKey(key)))
+        return text
+
+    def _reading(self, port: Port, attribute: str, was_read: bool) -> Reading:
+        if was_read:
+            return _READ[not port.end_port.m_key.is_zero]
+        return self._unread.get((port, attribute), "not-asked")
+
+
+def _p_key_rows(number: int, port: Port) -> Iterator[Row]:
+    for index, key in port.occupied or ():
+        yield number, index, str(key), f"0x{key.partition:04x}", key.membership
+
+
+def _route_text(path: tuple[int, ...]) -> str:
+    return ",".join(map(str, (0, *path)))
+
+
+def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda: None) -> Snapshot:
+    """Read the snapshot in *path*. *secret*: gives the user's own fingerprints, asked for where keys are not in it.
+
+    Raises StoreError: no such file, no snapshot, a damaged one, a newer schema.
+    """
+    tables = read_snapshot(path)
+    try:
+        snapshot = _Loader(tables).snapshot()
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise StoreError(f"{path}: the snapshot is damaged ({type(error).__name__}); take another") from error
+    fingerprints = secret()
+    if fingerprints is not None and fingerprints.id == snapshot.about.fingerprints:
+        snapshot.fingerprints = fingerprints
+    return snapshot
+
+
+class _Loader:
+    def __init__(self, tables: dict[str, Sequence[Row]]) -> None:
+        self.tables = tables
+        self.about = _about(dict(tables["about"]))
+        self.fabric = Fabric(notes=[text for (text,) in tables["notes"]])
+        self.ports: dict[int, Port] = {}
+
+    def snapshot(self) -> Snapshot:
+        nodes = {row[0]: self._node(row) for row in self.tables["nodes"]}
+        self.fabric.nodes = list(nodes.values())
+        found: dict[Port, tuple[Trait, ...]] = {}
+        peers: list[tuple[Port, int]] = []
+        for row in self.tables["ports"]:
+            self._port(nodes, row, found, peers)
+        for port, peer in peers:
+            port.peer = self.ports[peer]
+        self.fabric.troubles = [
+            Trouble(self.ports[port], error, attribute, reading)
+            for port, attribute, reading, error in self.tables["unread"]
+        ]
+        errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
+        probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
+        return Snapshot(self.fabric, self.about, found, errors, probes)
+
+    def _node(self, row: Row) -> Node:
+        _, _, description, *_, path, twin, info, description_raw, switch_info = row
+        if len(info) != NodeInfo.size:
+            raise ValueError("NodeInfo of another length")
+        node = Node(info, _route(path), twin)
+        node.description, node.description_raw = description, description_raw
+        if switch_info is not None:
+            node.switch_info_raw = SwitchInfo(switch_info).raw
+        return node
+
+    def _port(
+        self, nodes: dict[int, Node], row: Row, found: dict[Port, tuple[Trait, ...]], peers: list[tuple[Port, int]]
+    ) -> None:
+        number, node, num, guid, _, path, peer, *rest = row
+        *_, asked, _, _, info, p_key_table, guid_info, sm_info = rest
+        _, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
+        port = self.ports[number] = nodes[node].port(num)
+        if port.is_end_port and guid is not None:
+            port.guid = guid_number(guid)
+        port.path = _route(path) if path is not None else None
+        if info is not None:
+            shown = _NO_KEY
+            if m_key is not None or fingerprint is not None:
+                shown = (int(m_key, 16) if m_key is not None else int(fingerprint, 16)).to_bytes(8)
+            port.info = PortInfo(shown + info[8:] if port.is_end_port else info).raw
+        for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES), (sm_info, SMInfo.size)):
+            if blob is not None and len(blob) % unit:
+                raise ValueError("an attribute of another length")
+        port.p_key_raw, port.guid_info, port.sm_info = p_key_table, guid_info, sm_info
+        if asked is not None and port.is_end_port:
+            port.m_key = MKey(int.from_bytes(port.info[:8])) if asked == fingerprint and port.info else _OTHER_KEY
+        if port_traits is not None:
+            found[port] = tuple(port_traits.split())
+        if peer is not None:
+            peers.append((port, peer))
+
+
+_OTHER_KEY: Final = MKey(1)
+"""Stands for a key that was sent and is not the one that the port shows."""
+
+
+def _about(values: dict[str, Any]) -> About:
+    texts = {name: values[name] for name in ("tool_version", "started", "finished", "host", "ca_name", "fingerprints")}
+    others: dict[str, Any] = {name: int(values[name]) for name in ("port", "lid", "sm_lid")}
+    others |= {name: values[name] == "1" for name in ("simulated", "has_keys")}
+    return About(**texts, **others, port_guid=guid_number(values["port_guid"]))
+
+
+def _route(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",")[1:])

@@ -1,0 +1,46 @@
+"""Fingerprints of M_Keys: the same key can be seen to be the same without anybody seeing the key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import Final, Self, final
+
+from ibkeys.keys.mkey import MKey
+
+SECRET_BYTES: Final = 32
+_ID: Final = b"ibkeys fingerprints, which secret"
+_KEY: Final = b"ibkeys fingerprint of M_Key "
+
+
+@final
+class Fingerprints:
+    """Makes fingerprints with one secret: HMAC-SHA-256 of the key, cut to 64 bits, never 0 for a key that is not 0.
+
+    Without the secret nobody can try keys against a fingerprint. Only fingerprints of one secret can be compared;
+    ``id`` says which it is and tells nothing about it.
+    """
+
+    __slots__ = ("__secret", "id")
+
+    def __init__(self, secret: bytes) -> None:
+        self.__secret = secret
+        self.id = self._digest(_ID)[:8].hex()
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Return fingerprints that can be compared with no others."""
+        return cls(secrets.token_bytes(SECRET_BYTES))
+
+    def of(self, key: MKey) -> int:
+        """Return the fingerprint of *key* as a 64-bit number; 0 for the key 0."""
+        if key.is_zero:
+            return 0
+        return int.from_bytes(self._digest(_KEY + key.reveal().to_bytes(8))[:8]) or 1
+
+    def _digest(self, message: bytes) -> bytes:
+        return hmac.digest(self.__secret, message, hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return f"<Fingerprints {self.id}>"

@@ -1,0 +1,56 @@
+"""The secret behind fingerprints of M_Keys: 32 random bytes in a file of mode 0600, made when they are first needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from ibkeys.errors import StoreError
+from ibkeys.keys.fingerprint import SECRET_BYTES, Fingerprints
+from ibkeys.store.sqlite import create_private_file, os_error, sync_directory
+
+_WHAT = "secret of fingerprints"
+
+
+def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | None:
+    """Return the fingerprints made with the secret in *path*; for None such as end with this run.
+
+    A missing file is made with *create*, else the answer is None. Raises StoreError: the file cannot be read or made,
+    others may read it, or it holds something else.
+    """
+    if path is None:
+        return Fingerprints.generate()
+    try:
+        if not path.exists():
+            if not create:
+                return None
+            _make(path)
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise StoreError(f"{path}: other users may read or write this {_WHAT}; chmod 600 it, or remove it")
+        secret = path.read_bytes()
+    except OSError as error:
+        raise os_error(path, _WHAT, error) from error
+    if len(secret) != SECRET_BYTES:
+        raise StoreError(f"{path}: is no {_WHAT} ({len(secret)} bytes instead of {SECRET_BYTES}); move it away")
+    return Fingerprints(secret)
+
+
+def _make(path: Path) -> None:
+    """Write a new secret beside *path* and link it there: whoever comes second keeps the first one's."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    create_private_file(unfinished)
+    try:
+        with unfinished.open("r+b") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            return
+        sync_directory(path.parent)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,194 @@
+"""The schema of a snapshot file: one SQLite database with all that one sweep read of a fabric's keys.
+
+Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with M_Key and SM_Key
+zeroed unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file.
+GUIDs and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column
+says why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.errors import StoreError
+from ibkeys.store.sqlite import Database, Schema, create_private_file, os_error, sync_directory
+
+Row = tuple[Any, ...]
+
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "about": ("name TEXT PRIMARY KEY", "value TEXT"),
+    "nodes": (
+        "id INTEGER PRIMARY KEY",
+        "node_guid TEXT NOT NULL",
+        "node_desc TEXT",
+        "node_type TEXT NOT NULL",
+        "num_ports INTEGER NOT NULL",
+        "system_image_guid TEXT NOT NULL",
+        "partition_cap INTEGER NOT NULL",
+        "partition_enforcement_cap INTEGER",
+        "inbound_enforcement_cap INTEGER",
+        "outbound_enforcement_cap INTEGER",
+        "path TEXT NOT NULL",
+        "twin INTEGER NOT NULL",
+        "node_info BLOB NOT NULL",
+        "node_description BLOB",
+        "switch_info BLOB",
+    ),
+    "ports": (
+        "id INTEGER PRIMARY KEY",
+        "node INTEGER NOT NULL REFERENCES nodes (id)",
+        "port INTEGER NOT NULL",
+        "port_guid TEXT",
+        "lid INTEGER",
+        "path TEXT",
+        "peer INTEGER",  # of ports; as a foreign key each row would search the whole table for those that refer to it
+        "port_state INTEGER",
+        "port_physical_state INTEGER",
+        "capability_mask INTEGER",
+        "master_sm_lid INTEGER",
+        "m_key_state TEXT NOT NULL",
+        "m_key TEXT",
+        "m_key_fingerprint TEXT",
+        "m_key_traits TEXT",
+        "m_key_protect_bits INTEGER",
+        "m_key_lease_period INTEGER",
+        "m_key_violations INTEGER",
+        "p_key_violations INTEGER",
+        "q_key_violations INTEGER",
+        "partition_enforcement_inbound INTEGER",
+        "partition_enforcement_outbound INTEGER",
+        "p_key_capacity INTEGER",
+        "asked_m_key_fingerprint TEXT",
+        "port_info_reading TEXT NOT NULL",
+        "p_key_table_reading TEXT NOT NULL",
+        "port_info BLOB",
+        "p_key_table BLOB",
+        "guid_info BLOB",
+        "sm_info BLOB",
+        "UNIQUE (node, port)",
+    ),
+    "p_keys": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "p_key_index INTEGER NOT NULL",
+        "p_key TEXT NOT NULL",
+        "partition TEXT NOT NULL",
+        "membership TEXT NOT NULL",
+        "PRIMARY KEY (port, p_key_index)",
+    ),
+    "unread": (
+        "port INTEGER NOT NULL REFERENCES ports (id)",
+        "attribute TEXT NOT NULL",
+        "reading TEXT NOT NULL",
+        "error TEXT NOT NULL",
+    ),
+    "constraint_errors": (
+        "port INTEGER PRIMARY KEY REFERENCES ports (id)",
+        "port_rcv_constraint_errors INTEGER",
+        "port_xmit_constraint_errors INTEGER",
+        "error TEXT",
+    ),
+    "sa_probes": ("question TEXT PRIMARY KEY", "answer TEXT NOT NULL", "detail TEXT NOT NULL"),
+    "notes": ("text TEXT NOT NULL",),
+}
+"""Table → its columns, and constraints in capitals."""
+
+_VIEWS: Final = (
+    """CREATE VIEW links AS
+       SELECT a.node_guid, x.port, b.node_guid AS peer_node_guid, y.port AS peer_port
+       FROM ports x JOIN ports y ON x.peer = y.id JOIN nodes a ON x.node = a.id JOIN nodes b ON y.node = b.id
+       WHERE x.id < y.id""",
+    """CREATE VIEW sms AS
+       SELECT n.node_guid, n.node_desc, p.port, p.port_guid, p.lid,
+              hex(substr(p.sm_info, 1, 8)) AS sm_guid, hex(substr(p.sm_info, 21, 1)) AS priority_and_state
+       FROM ports p JOIN nodes n ON p.node = n.id WHERE p.sm_info IS NOT NULL""",
+)
+
+SCHEMA: Final = Schema(
+    what="snapshot",
+    application_id=0x49424B53,  # "IBKS"
+    steps=(
+        (
+            *(
+                f"CREATE TABLE {name} ({', '.join(columns)}){' WITHOUT ROWID' if name == 'p_keys' else ''}"
+                for name, columns in TABLES.items()
+            ),
+            "CREATE INDEX members ON p_keys (partition)",
+            *_VIEWS,
+        ),
+    ),
+)
+
+
+def columns(table: str) -> list[str]:
+    """Return the names of a table's columns, in order."""
+    return [column.split()[0] for column in TABLES[table] if not column.startswith(("UNIQUE", "PRIMARY"))]
+
+
+def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
+    """Write the rows of every table into *path*, of mode 0600, at one stroke.
+
+    Whoever looks at *path* sees the file that was there before or the whole new one, also when this process is killed:
+    it is written beside it, synced, and renamed. Raises StoreError.
+    """
+    database = Database(None, SCHEMA)
+    try:
+        with database.transaction() as connection:
+            for table, rows in contents.items():
+                marks = ", ".join("?" * len(columns(table)))
+                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        _replace(path, database)
+    finally:
+        database.close()
+
+
+def _replace(path: Path, database: Database) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        _remove_leftovers(path)
+        unfinished.unlink(missing_ok=True)
+        create_private_file(unfinished)
+        try:
+            database.copy_to(unfinished)
+            _sync(unfinished)
+            os.replace(unfinished, path)
+            sync_directory(path.parent)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise os_error(path, SCHEMA.what, error) from error
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what runs that were killed left beside *path*; a run that still goes on keeps its own."""
+    for left in path.parent.glob(f".{path.name}.*.unfinished"):
+        pid = left.name.split(".")[-2]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            with suppress(OSError):
+                left.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
+    """Return the rows of every table of a snapshot file, in the order they were written. Never changes the file.
+
+    Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
+    """
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    database = Database(path, SCHEMA, read_only=True)
+    try:
+        return {table: database.query(f"SELECT * FROM {table} ORDER BY rowid") for table in TABLES if table != "p_keys"}
+    finally:
+        database.close()
