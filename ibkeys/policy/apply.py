@@ -268,8 +268,11 @@ def _work_of_undo(writer: Writer, former: Former, operation: int, options: Optio
     survey = look(writer, former.ports)
     goal = goal_of_undo(former, survey)
     work = _work(writer, goal, survey, True, "what somebody else wrote is kept, all else goes back")
+    # The way back must not need a list of options: what was there before may be there again.
+    asked = [each for each in work.objections if each.interlock in ("stale", "active-sm")]
+    work.notes += [each.message for each in work.objections if each not in asked]
+    work.objections = asked
     work.breaks = find_breaks(goal.tables)
-    work.notes += [each.message for each in work.breaks]
     work.operation_id = operation
     work.open_operation = lambda journal: journal.reopen(operation)
     work.perform = partial(_perform, writer, work, survey, options, "undone")

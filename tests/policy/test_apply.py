@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.subnet_manager import SubnetManager
 from ibkeys.errors import Incomplete, MKeyNeeded, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -39,7 +42,7 @@ def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None)
 
 
 def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
-    with writer(fabric, "index-0", "index-move", "default-pkey", "enforce-blind", *overrides) as w:
+    with writer(fabric, *overrides) as w:
         work = plan_undo(w, operation)
         w.apply(work)
     return work
@@ -392,6 +395,82 @@ def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> N
         assert lab.leaf(2).info[43] & 0x0C == 0
         undo(fabric)
     assert lab.image() == before
+
+
+def test_the_way_back_asks_for_no_overrides_but_tells(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
+        work = undo(fabric)
+    assert lab.image() == before
+    assert work.notes[0].startswith("the P_Key at index 0, which IPoIB and many tools use, is emptied")
+
+
+def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in range(2, 7)}, {5: "io"})
+    dead = lab.net.node("Infiniscale-IV Mellanox Technologies")
+    count = 0
+    with opened(lab, stores, retries=0) as fabric:
+
+        def die(out: Any) -> None:
+            nonlocal count
+            count += 1
+            dead.silent = 2 if count == 4 else dead.silent
+
+        watch(fabric, die)
+        with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
+            apply(fabric, plan)
+    for make in (plan_resume, plan_undo):
+        with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):
+            w.apply(make(w))
+    dead.silent = 0
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert [lab.host(number).p_keys[:2] for number in range(2, 7)] == [[0x7FFF, 0x8001]] * 5
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores, retries=0) as fabric:
+        apply(fabric, lab.plan(MORE))
+        lab.net.node("node02 mlx4_0").silent = 2
+        work = undo(fabric, None, "stale")
+        assert len(work.failed) == 1
+        assert state_of(stores) == "open"
+        assert lab.host(3).p_keys[2] == 0
+        lab.net.node("node02 mlx4_0").silent = 0
+        undo(fabric)
+    assert lab.image() == before
+    assert state_of(stores) == "undone"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_between_two_batches_and_all_is_settled(
+    lab: Lab, stores: StorePaths, number: signal.Signals
+) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric, Interrupts() as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None)
+        with pytest.raises(KeyboardInterrupt, match=rf"by {number.name}: .* operation 1 of the journal is open"):
+            apply(fabric, lab.plan(MORE), check=interrupts.check)
+    with Journal(stores.journal) as journal:
+        assert {entry.status for entry in journal.entries(1)} == {"done"}
+        assert len(journal.entries(1)) == 3  # the leaf ports
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, Interrupts(survive_hangup=True) as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), signal.SIGHUP))
+        apply(fabric, lab.plan(MORE), check=interrupts.check)
+    assert state_of(stores) == "done"
 
 
 def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -> None:
