@@ -12,7 +12,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.fabricwide import carry_out, progress_bar, wait_for_enter
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import journal_of, open_fabric
+from ibkeys.cli.where import journal_of, open_fabric, stores_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -142,11 +142,10 @@ def _guardian(where: Where, seconds: int) -> Guardian | None:
     from ibkeys.change.consent import INTERLOCKS
     from ibkeys.cli.guardian import Guardian
 
-    try:
-        journal = journal_of(where)
-    except UsageError:
+    stores = stores_of(where)
+    if stores.journal is None:
         return None
-    return Guardian(where, journal, seconds, ["--force", *(f"--override={name}" for name in INTERLOCKS)])
+    return Guardian(where, stores, seconds, ["--force", *(f"--override={name}" for name in INTERLOCKS)])
 
 
 def _arm(run: Options, seconds: int, interrupts: Interrupts, guardian: Guardian | None) -> None:

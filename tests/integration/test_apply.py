@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,5 +86,35 @@ def test_plan_apply_opensm_undo(kind: str, tmp_path: Path) -> None:
             assert p_key_sets(fabric) == 0
         assert run(fabric, "journal")["operations"][0]["state"] == "done"
         run(fabric, "undo", "--yes")
+        assert physical(fabric) == before
+        assert run(fabric, "journal")["operations"][0]["state"] == "undone"
+
+
+def test_when_the_shell_is_killed_the_change_goes_back_without_it() -> None:
+    with Served(TWO_SWITCH) as fabric:
+        fabric.opensm("", fabric.folder / "missing.conf")
+        before = physical(fabric)
+        planned(fabric, "both")
+        end, kept = os.pipe()
+        arguments = ("apply", str(fabric.folder / "p.plan"), "--allow-removals", "--yes", "--confirm-within", "1")
+        shell = subprocess.Popen(
+            fabric.arguments(fabric.ibkeys_command(*arguments, *OVERRIDES)),
+            cwd=fabric.folder,
+            env=fabric.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=[kept],
+        )
+        os.close(kept)
+        with shell, os.fdopen(end) as gone:
+            assert shell.stderr is not None
+            said = next(line for line in shell.stderr if "going back in 1 s" in line)
+            assert "`ibkeys apply --confirm 1` from any shell" in said
+            assert physical(fabric) != before
+            os.killpg(shell.pid, signal.SIGKILL)
+            gone.read()  # ends when the last process ends that the shell left behind
         assert physical(fabric) == before
         assert run(fabric, "journal")["operations"][0]["state"] == "undone"
