@@ -105,7 +105,7 @@ class Executor:
         target = self.targets[step.port.key]
         self.touched[step.port.key] = target
         if isinstance(step, EnforcementStep):
-            return [Job(target, EnforcementJob(target, step))]
+            return [Job(target, EnforcementJob(target, step, self.writer.consent.covers("stale")))]
         known = self._tables[step.port.key]
         empties = self._empties.get(step.port.key, {})
         return [Job(target, BlockJob(target, block, known, step.writes, empties)) for block in step.blocks]

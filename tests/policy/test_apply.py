@@ -16,7 +16,7 @@ from ibkeys.change.subnet_manager import SubnetManager
 from ibkeys.errors import Incomplete, MKeyNeeded, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.policy.apply import Options, Permissions, Work, plan_apply, plan_resume, plan_undo
+from ibkeys.policy.apply import Conduct, Permissions, Work, plan_apply, plan_resume, plan_undo
 from ibkeys.policy.planfile import PlanFile
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
@@ -29,7 +29,7 @@ DEFAULT = entries(0xFFFF)
 
 def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
     with writer(fabric, *overrides) as w:
-        work = plan_apply(w, plan, ALL, Options(**options))
+        work = plan_apply(w, plan, ALL, Conduct(**options))
         w.apply(work)
     return work
 
