@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
 from ibkeys.change.portinfo_write import wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
@@ -413,7 +414,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
         try:
             rollout.carry_out(run.stages, run.settled)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
+            raise Explained(
                 f"in the middle of run {number}: every key is in the key store; --resume finishes it, --abort goes back"
             ) from None
         finally:
