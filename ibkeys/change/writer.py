@@ -59,6 +59,11 @@ class Writer:
         """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
         return find_subnet_manager(self.fabric, self._witnesses)
 
+    def holds_sm(self, port: Port) -> bool:
+        """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read."""
+        info, lid = port.end_port.port_info, self.subnet_manager.lid
+        return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
+
     def witness(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
         info = port.port.end_port.port_info

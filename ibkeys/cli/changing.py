@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
@@ -60,7 +61,8 @@ def change(
         elif plan.pending:
             writer.check(plan)
             exits.flush_stdout()  # nothing is changed that could not be shown
-            _ask(consent, document, format)
+            # what is asked about must be seen before
+            ask(consent, partial(_show_on_stderr, document) if format != "table" else lambda: None)
             writer.apply(plan)
             applied = True
     if missing is not None:
@@ -70,7 +72,11 @@ def change(
     return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
 
 
-def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
+def ask(consent: Changing, show: Callable[[], None]) -> None:
+    """Ask whether to go ahead, unless the user said yes beforehand. *show*: puts before the user what is asked about.
+
+    Raises Refused (exit 4) without a terminal, and when the answer is not yes.
+    """
     if consent.yes:
         return
     if not _is_a_terminal():
@@ -79,11 +85,14 @@ def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
             "--yes goes ahead",
             "confirmation",
         )
-    if format != "table":  # what is asked about must be seen before
-        _write_changes(document, lambda line: print(line, file=sys.stderr))
+    show()
     print("Make this change? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Refused("nothing was changed: the answer was not yes", "confirmation")
+
+
+def _show_on_stderr(document: dict[str, Any]) -> None:
+    _write_changes(document, lambda line: print(line, file=sys.stderr))
 
 
 def _is_a_terminal() -> bool:

@@ -70,6 +70,19 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
                 _say_statistics(fabric)
 
 
+def journal_of(where: Where) -> Path:
+    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+    from ibkeys.store.paths import store_paths
+    from ibkeys.umad.simulated import parse_spec
+
+    simulated = is_simulated(where)
+    state = parse_spec(where.backend).state if simulated else None
+    path = store_paths(simulated=simulated, state=state, journal=Path(where.journal) if where.journal else None).journal
+    if path is None:
+        raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
+    return path
+
+
 @contextmanager
 def open_source(where: Where) -> Iterator[OpenFabric | RecordedFabric]:
     """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""

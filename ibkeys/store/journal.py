@@ -56,6 +56,7 @@ _SCHEMA: Final = Schema(
             """CREATE TABLE plans (
                 operation INTEGER PRIMARY KEY REFERENCES operations (id),
                 document TEXT NOT NULL,
+                options TEXT NOT NULL,
                 stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back'))
             )""",
         ),
@@ -127,7 +128,8 @@ class Entry:
 class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
-    ``unproven`` counts the Sets whose effect was not proven, or was disproved.
+    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
+    plan is, None for one without.
     """
 
     id: int
@@ -137,6 +139,21 @@ class OperationRecord:
     finished: str | None
     ports: int
     unproven: int
+    stage: Stage | None
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Whether it will be undone unless somebody says that all is well."""
+        return self.stage == "unconfirmed" and self.state != "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
+
+    document: str
+    options: str
+    stage: Stage
 
 
 class Operation:
@@ -211,10 +228,10 @@ class Journal(Store):
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments."""
         return Operation(self, command)
 
-    def begin(self, command: str, document: str) -> Operation:
+    def begin(self, command: str, document: str, options: str) -> Operation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
 
-        It is on disk with *document*, the text of its plan, when this returns.
+        It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
         """
         with self._database.transaction() as connection:
             cursor = connection.execute(
@@ -222,7 +239,8 @@ class Journal(Store):
                 (command, timestamp(self._clock)),
             )
             connection.execute(
-                "INSERT INTO plans (operation, document, stage) VALUES (?, ?, 'running')", (cursor.lastrowid, document)
+                "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
+                (cursor.lastrowid, document, options),
             )
         return Operation(self, command, cursor.lastrowid, resumable=True)
 
@@ -233,20 +251,21 @@ class Journal(Store):
         """
         record = self.find(operation)
         self.set_state(operation, "open")
+        self.set_stage(operation, "running")
         [(first,)] = self._database.query(
             "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
         )
         return Operation(self, record.command, operation, first, resumable=True)
 
-    def plan_of(self, operation: int) -> str | None:
-        """Return the text of the plan that an operation follows, None when it follows none."""
-        rows = self._database.query("SELECT document FROM plans WHERE operation = ?", (operation,))
-        return str(rows[0][0]) if rows else None
+    def plan_of(self, operation: int) -> PlanRecord | None:
+        """Return the plan that an operation follows, None when it follows none."""
+        rows = self._database.query("SELECT document, options, stage FROM plans WHERE operation = ?", (operation,))
+        return PlanRecord(*rows[0]) if rows else None
 
-    def stage_of(self, operation: int) -> Stage | None:
-        """Return how far an operation with a plan is, None for one without."""
-        rows = self._database.query("SELECT stage FROM plans WHERE operation = ?", (operation,))
-        return cast(Stage, rows[0][0]) if rows else None
+    def set_stage(self, operation: int, stage: Stage) -> None:
+        """Set how far an operation is; nothing happens to one without a plan."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE plans SET stage = ? WHERE operation = ?", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
@@ -266,8 +285,8 @@ class Journal(Store):
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
-                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
-               FROM operations ORDER BY id"""
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage
+               FROM operations LEFT JOIN plans ON plans.operation = id ORDER BY id"""
         )
         return [OperationRecord(*row) for row in rows]
 
