@@ -26,7 +26,7 @@ _LISTED: Final = 6
 @click.command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, and by which P_Keys.")
-@click.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
 @options.format
 @options.reading
 def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str | None, format: str) -> int:

@@ -27,7 +27,7 @@ _NAMED: Final = 3
 
 @click.command("plan")
 @options.option(
-    "--policy", "policy_file", env=False, required=True, metavar="FILE", help="The partition policy, a partitions.conf."
+    "--policy", "policy_file", required=True, metavar="FILE", help="The partition policy, a partitions.conf."
 )
 @options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
 @options.option(

@@ -56,7 +56,6 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
-    "--policy",
 }
 
 
