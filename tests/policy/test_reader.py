@@ -164,6 +164,7 @@ def test_what_opensm_refuses_is_an_error_with_line_and_column(
         ("X=5 : mgid=ff12::1 # mtu=5\n ALL ;", 19, "comment-flags", "comment"),
         ("X=5 : mgid=fe80::1\n ALL ;", 12, "group-refused", "multicast"),
         ("X=5 : mgid=zz\n ALL ;", 12, "group-refused", "no GID"),
+        ("X=5 : mgid=ff12::1%ib0\n ALL ;", 12, "group-refused", "no GID"),
         ("X=5 : mgid=ff12:401b:8006::1\n ALL ;", 12, "group-refused", "0x8006"),
     ],
 )
