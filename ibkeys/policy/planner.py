@@ -292,7 +292,7 @@ class _Planner:
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
             if node is None:
-                self.report(None, "guid-not-found", f"{where} is not on the fabric")
+                self.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue
             guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
             hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def test_wrong_usage(policy: Path, tmp_path: Path) -> None:
 def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: Path) -> None:
     rng = random.Random(5)
     good = sorted(path for path in POLICIES.glob("*.conf") if path.stat().st_size < 2000)
-    for number in range(60):
+    for number in range(500 if os.environ.get("IBKEYS_SOAK") == "1" else 40):
         data = bytearray(rng.choice(good).read_bytes())
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(data) + 1)
@@ -178,6 +179,12 @@ def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
     assert {row["what"] for row in rows} == {"pkey", "enforcement"}
     entry = next(row for row in rows if row["port_guid"] == "0x0002c903000a1021" and row["index"] == "1")
     assert (entry["before"], entry["after"]) == ("", "0x8005")
+
+
+def test_warnings_of_the_policy_are_counted_on_standard_error(policy: Path) -> None:
+    policy.write_text("Auto : ALL=f ;\n")
+    result = run("plan", "--backend", IBSIM, "--policy", policy)
+    assert result.err == f"ibkeys: warning: {policy}: 2 warnings: ibkeys policy-check {policy}\n"
 
 
 def test_nothing_to_change_exits_0(policy: Path) -> None:
