@@ -15,6 +15,8 @@ DEFAULT_MTU: Final = 4
 DEFAULT_RATE: Final = 3
 DEFAULT_SCOPE: Final = 2
 IPOIB_Q_KEY: Final = 0x0B1B
+MAX_NAME: Final = 31
+"""Bytes of a partition's name that OpenSM keeps."""
 _IPOIB_BROADCAST: Final = 0xFF12_401B_0000_0000_0000_0000_FFFF_FFFF
 _IP_SIGNATURES: Final = (0x401B, 0x601B)
 
@@ -205,13 +207,18 @@ class Policy:
 
 
 def partition_name(base: int, name: str | None) -> str:
-    """Return the name that OpenSM gives a partition: at most 31 characters; the number in hex where there is none.
+    """Return the name that OpenSM gives a partition: what it keeps of it; the number in hex where there is none.
 
     The default partition is named before the file is read, so it is always ``Default``.
     """
     if base == DEFAULT_PARTITION:
         return DEFAULT_NAME
-    return name[:31] if name else f"{base:04x}"
+    return stored_name(name) if name else f"{base:04x}"
+
+
+def stored_name(name: str) -> str:
+    """Return what OpenSM keeps of a name: 31 bytes."""
+    return name.encode("utf-8", "surrogateescape")[:MAX_NAME].decode("utf-8", "surrogateescape")
 
 
 def table_order(base: int) -> int:

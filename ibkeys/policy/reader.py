@@ -26,6 +26,7 @@ from ibkeys.policy.lines import Pair, Remarks, Word, pairs, skip_blanks
 from ibkeys.policy.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
+    MAX_NAME,
     Definition,
     Group,
     Keyword,
@@ -34,13 +35,13 @@ from ibkeys.policy.model import (
     Rule,
     broadcast_mgid,
     partition_name,
+    stored_name,
     table_order,
 )
 from ibkeys.policy.words import BLANKS, abbreviates, c_number
 
 MAX_LINE: Final = 4094
 """Bytes in a line without its newline. OpenSM cuts a longer one in two, wherever that is."""
-_MAX_NAME: Final = 31
 _LAST_AUTOMATIC: Final = 0x7FFE
 
 _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
@@ -86,6 +87,7 @@ class _Reader:
         self.open: _Open | None = None
         self.skipping = False  # after a mistake in a header: to the next semicolon
         self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
+        self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
         self.last_automatic = 0
         self.picked: set[int] = set()
         self.mgids: set[int] = set()
@@ -220,7 +222,9 @@ class _Reader:
                     key.column, "zero-pkey", f"P_Key {key.text} is no partition; OpenSM picks 0x{base:04x}"
                 )
         self.check_name(first.name, name, base, pkey_given)
-        self.bases.setdefault(base, partition_name(base, name))
+        if base not in self.bases:
+            kept = self.bases[base] = partition_name(base, name)
+            self.names[kept] = min(base, self.names.get(kept, base), key=table_order)
         if header.ipoib:
             self.mgids.add(broadcast_mgid(base))
         self.open = _Open(
@@ -241,10 +245,8 @@ class _Reader:
         return True
 
     def by_name(self, name: str | None) -> int | None:
-        """Return the partition that already has this name. A name longer than 31 characters is never found again."""
-        if not name or len(name) > _MAX_NAME:
-            return None
-        return min((base for base, known in self.bases.items() if known == name), key=table_order, default=None)
+        """Return the partition that already has this name: of several the first in OpenSM's table."""
+        return self.names.get(name) if name else None
 
     def next_automatic(self) -> int:
         """Return the P_Key that OpenSM picks: it counts from 1 and skips those in use; 0 when there is none left."""
@@ -274,11 +276,11 @@ class _Reader:
             )
 
     def check_name(self, word: Word, name: str | None, base: int, pkey_given: bool) -> None:
-        if name is not None and len(name) > _MAX_NAME:
+        if name is not None and stored_name(name) != name:
             self.remarks.warn(
                 word.column,
                 "long-name",
-                f"the name has {len(name)} characters; OpenSM keeps {_MAX_NAME} and does not find it again by name",
+                f"OpenSM keeps {MAX_NAME} bytes of this name, and does not find it again by name",
             )
         known = self.bases.get(base)
         if known is not None and pkey_given and base in self.picked:
@@ -287,7 +289,7 @@ class _Reader:
                 "collision",
                 f"OpenSM has picked 0x{base:04x} for partition {known!r} above; both definitions make one partition",
             )
-        elif known is not None and name is not None and name[:_MAX_NAME] != known and base != DEFAULT_PARTITION:
+        elif known is not None and name is not None and stored_name(name) != known and base != DEFAULT_PARTITION:
             self.remarks.warn(
                 word.column,
                 "two-names",
