@@ -93,6 +93,10 @@ class _Planner:
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.plan_leaf(port.peer, port, table)
+            elif port.peer is None and port.is_linked and port.num:
+                self.report(
+                    port, "unreadable", "what it is linked to is not known, so a leaf port there stays as it is"
+                )
         self.clear_between_switches()
         self.report_incapable()
         self.report_unmatched(resolution)

@@ -322,6 +322,16 @@ def test_a_table_that_could_not_be_read_is_reported_and_left_alone() -> None:
     assert not touched & {(port.node.guid, 1), (port.peer.node.guid, port.peer.num)}
 
 
+def test_a_leaf_port_that_could_not_be_found_is_reported() -> None:
+    found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
+    (port,) = found.find_guid(NODE02)
+    port.peer = None
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), Manager(SM))
+    assert problems(plan) == [("unreadable", NODE02)]
+    assert "linked to" in plan.problems[0].message
+    assert NODE02 in end_tables(plan)
+
+
 def test_nodes_with_the_same_guid_are_reported_and_left_alone() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
