@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.render import write_csv, write_json
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
     if any(error.code != "long-line" for error in policy.errors):
         exits.warn(f"{policy.path}: {WIDE_OPEN}; there is no copy of it", "error")
     else:
-        write(to_conf(policy).rstrip("\n"))
+        write_as_is(to_conf(policy))
     return _exit_code(problems)
 
 

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,14 @@ def test_the_copy_goes_to_standard_output_and_remarks_to_standard_error(policy: 
     assert run("policy-check", policy, "--pin").out == "Auto=0x0001 : ALL=full ;\n"
     (partition,) = parse_policy(run("policy-check", policy, "--pin-random").out).partitions
     assert not partition.automatic
+
+
+def test_a_name_that_is_no_utf_8_is_copied_byte_for_byte(policy: Path) -> None:
+    policy.write_bytes(b"Gr\xf6\xdfe=0x0005 : ALL=full ;\n")
+    command = [sys.executable, "-m", "ibkeys", "policy-check", str(policy)]
+    done = subprocess.run([*command, "-f", "conf"], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, policy.read_bytes())
+    assert b"Gr\\udcf6\\udcdfe: partition 0x0005" in subprocess.run(command, capture_output=True, timeout=60).stdout
 
 
 def test_of_a_refused_policy_there_is_no_copy(policy: Path) -> None:
