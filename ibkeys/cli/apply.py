@@ -12,13 +12,13 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.fabricwide import carry_out, progress_bar, wait_for_enter
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import journal_of, open_fabric
+from ibkeys.cli.where import journal_of, open_fabric, stores_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.cli.guardian import Guardian
-    from ibkeys.policy.apply import Options, Permissions, Run
+    from ibkeys.policy.apply import Conduct, Permissions, Run
     from ibkeys.policy.planfile import PlanFile
     from ibkeys.store.journal import Operation
 
@@ -109,7 +109,7 @@ def _apply(
     from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Options, plan_apply, plan_resume
+    from ibkeys.policy.apply import Conduct, plan_apply, plan_resume
 
     agreed = Consent(consent.force, frozenset(consent.override))
     waits = confirm_within is not None and not consent.dry_run
@@ -122,7 +122,7 @@ def _apply(
         ):
             if guardian is not None and where.m_key and not where.m_key.startswith("@"):
                 guardian.keep_key(fabric.ring.for_all)
-            run = Options(interrupts.check, progress)
+            run = Conduct(interrupts.check, progress)
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, guardian)
             with Writer(fabric, "apply", agreed, dry_run=consent.dry_run) as writer:
@@ -142,14 +142,13 @@ def _guardian(where: Where, seconds: int) -> Guardian | None:
     from ibkeys.change.consent import INTERLOCKS
     from ibkeys.cli.guardian import Guardian
 
-    try:
-        journal = journal_of(where)
-    except UsageError:
+    stores = stores_of(where)
+    if stores.journal is None:
         return None
-    return Guardian(where, journal, seconds, ["--force", *(f"--override={name}" for name in INTERLOCKS)])
+    return Guardian(where, stores, seconds, ["--force", *(f"--override={name}" for name in INTERLOCKS)])
 
 
-def _arm(run: Options, seconds: int, interrupts: Interrupts, guardian: Guardian | None) -> None:
+def _arm(run: Conduct, seconds: int, interrupts: Interrupts, guardian: Guardian | None) -> None:
     """Let a run wait for its confirmation, here and, should this process die, in the guardian."""
     from ibkeys.policy.confirm import confirm_or_go_back
 

@@ -15,6 +15,8 @@ from ibkeys.cli.changing import ask
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.showing import LISTED_TROUBLES
+from ibkeys.errors import Incomplete
 
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
@@ -49,14 +51,27 @@ def carry_out(command: str, writer: Writer, work: Work, consent: Changing, forma
         exits.flush_stdout()  # nothing is changed that could not be shown
         if work.phases:
             ask(consent, (lambda: None) if format == "table" else lambda: _write_phases(work, _to_stderr))
-        writer.apply(work)
         applied = True
-    for port, error in work.failed:
-        exits.warn(f"{port}: {error}" if port is not None else error, "not written")
+        try:
+            writer.apply(work)
+        except Incomplete:
+            _say_failed(work, format)
+            if format == "json":
+                _report(command, work, consent.dry_run, applied, format)
+            raise
+    _say_failed(work, format)
     _report(command, work, consent.dry_run, applied, format)
     if consent.dry_run:
         return exits.SAYS_NO if work.phases else exits.DONE
     return exits.NOT_COMPLETED if work.failed or work.gone_back else exits.DONE
+
+
+def _say_failed(work: Work, format: str) -> None:
+    listed = work.failed if format != "table" else work.failed[:LISTED_TROUBLES]
+    for port, error in listed:
+        exits.warn(f"{port}: {error}" if port is not None else error, "not written")
+    if len(work.failed) > len(listed):
+        exits.warn(f"and {len(work.failed) - len(listed)} more (all of them: -f json)", "not written")
 
 
 def _to_stderr(line: str) -> None:

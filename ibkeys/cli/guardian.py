@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 from ibkeys.cli.options import Where
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.paths import StorePaths
 
 POLL: Final = 0.5
 """Seconds between two looks at the journal."""
@@ -33,14 +34,15 @@ PAUSE: Final = 2.0
 class Guardian:
     """The child, as seen from the process that it looks after. M_Keys reach it through the pipe only."""
 
-    def __init__(self, where: Where, journal: Path, seconds: float, consent: Sequence[str]) -> None:
-        self._journal = journal
+    def __init__(self, where: Where, stores: StorePaths, seconds: float, consent: Sequence[str]) -> None:
+        assert stores.journal is not None
+        journal = self._journal = stores.journal
         self._operation: int | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._writer)  # or the pipe would never close
-            _live(reader, arguments(where, journal, consent), journal, seconds)
+            _live(reader, arguments(where, stores, consent), journal, seconds)
         os.close(reader)
 
     def tell(self, word: str, value: object = "") -> None:
@@ -151,12 +153,12 @@ def _undo(command: list[str], operation: int, key: str, wanted: Callable[[], boo
         time.sleep(PAUSE)
 
 
-def arguments(where: Where, journal: Path, consent: Sequence[str]) -> list[str]:
+def arguments(where: Where, stores: StorePaths, consent: Sequence[str]) -> list[str]:
     """Return the command line of the ``undo`` that the child may have to start, without the operation and M_Key."""
-    return [sys.executable, "-m", "ibkeys", "undo", "--yes", *consent, *_where(where), f"--journal={journal}"]
+    return [sys.executable, "-m", "ibkeys", "undo", "--yes", *consent, *_where(where, stores)]
 
 
-def _where(where: Where) -> Iterator[str]:
+def _where(where: Where, stores: StorePaths) -> Iterator[str]:
     values = {
         "Ca": where.ca,
         "Port": where.port,
@@ -167,7 +169,8 @@ def _where(where: Where) -> Iterator[str]:
         "outstanding_smps": where.outstanding_smps,
         "m_key": where.m_key if where.m_key and where.m_key.startswith("@") else None,
         "security-keys": where.security_keys,
-        "keystore": where.keystore,
+        "keystore": stores.keystore,
+        "journal": stores.journal,
         "node-name-map": where.node_name_map,
         "config": where.config,
     }

@@ -26,7 +26,7 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Options, plan_undo
+    from ibkeys.policy.apply import Conduct, plan_undo
 
     agreed = Consent(consent.force, frozenset(consent.override))
     with (
@@ -35,5 +35,5 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
         Interrupts() as interrupts,
         Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
     ):
-        work = plan_undo(writer, operation, Options(interrupts.check, progress))
+        work = plan_undo(writer, operation, Conduct(interrupts.check, progress))
         return carry_out("undo", writer, work, consent, format)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.session import OpenFabric, PortHandle
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
+    from ibkeys.store.paths import StorePaths
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -70,14 +71,23 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
                 _say_statistics(fabric)
 
 
-def journal_of(where: Where) -> Path:
-    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+def stores_of(where: Where) -> StorePaths:
+    """Return the journal and the key store that the options mean, without opening a fabric."""
     from ibkeys.store.paths import store_paths
     from ibkeys.umad.simulated import parse_spec
 
     simulated = is_simulated(where)
-    state = parse_spec(where.backend).state if simulated else None
-    path = store_paths(simulated=simulated, state=state, journal=Path(where.journal) if where.journal else None).journal
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(where.backend).state if simulated else None,
+        keystore=Path(where.keystore) if where.keystore else None,
+        journal=Path(where.journal) if where.journal else None,
+    )
+
+
+def journal_of(where: Where) -> Path:
+    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+    path = stores_of(where).journal
     if path is None:
         raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
     return path

@@ -96,7 +96,7 @@ Hook = Callable[["Run"], None]
 
 
 @dataclass(slots=True)
-class Options:
+class Conduct:
     """How a run goes. ``check``: called between batches, raises to stop; ``progress``: see `Executor`; ``began``:
     called before the first Set; ``ended``: called after the last, while the operation is still open; None where nobody
     needs to confirm it."""
@@ -109,7 +109,7 @@ class Options:
 
 @dataclass(slots=True)
 class Run:
-    """A run at its end, for `Options.ended`. ``error``: why it stopped early, None when all was written."""
+    """A run at its end, for `Conduct.ended`. ``error``: why it stopped early, None when all was written."""
 
     writer: Writer
     work: Work
@@ -121,7 +121,7 @@ class Run:
 
 
 def plan_apply(
-    writer: Writer, plan: PlanFile, permissions: Permissions | None = None, options: Options | None = None
+    writer: Writer, plan: PlanFile, permissions: Permissions | None = None, conduct: Conduct | None = None
 ) -> Work:
     """Plan to make a plan document true.
 
@@ -136,13 +136,13 @@ def plan_apply(
     work.breaks = _all_breaks(plan.breaks, find_breaks([*unchanged, *goal.tables]))
     permissions = permissions or Permissions()
     _permit(writer, work, permissions)
-    work.notes += _unfinished_notes(writer)
+    work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
     if work.phases:
         found = {table.port.key: table for table in goal.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         memory = json.dumps({**asdict(permissions), "overrides": sorted(writer.consent.overrides)})
         work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory)
-        work.perform = partial(_perform, writer, work, survey, options or Options(), "done")
+        work.perform = partial(_perform, writer, work, survey, conduct or Conduct(), "done")
     return work
 
 
@@ -174,6 +174,12 @@ def _permit(writer: Writer, work: Work, permissions: Permissions) -> None:
         _keep_first(work, permissions.first)
 
 
+def _problem_notes(plan: PlanFile) -> list[str]:
+    if not plan.problems:
+        return []
+    return [f"the plan names {counted(len(plan.problems), 'problem')}, the first: {plan.problems[0].message}"]
+
+
 def _unfinished_notes(writer: Writer) -> list[str]:
     with Journal(writer.fabric.stores.journal, create=False) as journal:
         return [
@@ -192,7 +198,7 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
 def plan_resume(
     writer: Writer,
     permissions: Permissions | None = None,
-    options: Options | None = None,
+    conduct: Conduct | None = None,
     plan: PlanFile | None = None,
 ) -> Work:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
@@ -221,7 +227,7 @@ def plan_resume(
     work.operation_id = operation
     _permit(writer, work, permissions)
     work.open_operation = lambda journal: journal.reopen(operation)
-    work.perform = partial(_perform, writer, work, survey, options or Options(), "done")
+    work.perform = partial(_perform, writer, work, survey, conduct or Conduct(), "done")
     return work
 
 
@@ -239,7 +245,7 @@ def _remember(writer: Writer, memory: PlanRecord, permissions: Permissions) -> P
 # --- going back ------------------------------------------------------------------------------------------------------
 
 
-def plan_undo(writer: Writer, operation: int | None = None, options: Options | None = None) -> Work:
+def plan_undo(writer: Writer, operation: int | None = None, conduct: Conduct | None = None) -> Work:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone. Raises StoreError when there is none, UsageError for one
@@ -261,18 +267,21 @@ def plan_undo(writer: Writer, operation: int | None = None, options: Options | N
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    return _work_of_undo(writer, former, operation, options or Options())
+    return _work_of_undo(writer, former, operation, conduct or Conduct())
 
 
-def _work_of_undo(writer: Writer, former: Former, operation: int, options: Options) -> Work:
+def _work_of_undo(writer: Writer, former: Former, operation: int, conduct: Conduct) -> Work:
     survey = look(writer, former.ports)
     goal = goal_of_undo(former, survey)
     work = _work(writer, goal, survey, True, "what somebody else wrote is kept, all else goes back")
+    # The way back must not need a list of options: what was there before may be there again.
+    asked = [each for each in work.objections if each.interlock in ("stale", "active-sm")]
+    work.notes += [each.message for each in work.objections if each not in asked]
+    work.objections = asked
     work.breaks = find_breaks(goal.tables)
-    work.notes += [each.message for each in work.breaks]
     work.operation_id = operation
     work.open_operation = lambda journal: journal.reopen(operation)
-    work.perform = partial(_perform, writer, work, survey, options, "undone")
+    work.perform = partial(_perform, writer, work, survey, conduct, "undone")
     return work
 
 
@@ -289,7 +298,7 @@ def go_back(run: Run) -> None:
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_of(operation.command, operation.journal.entries(operation.id))
-        back = _work_of_undo(writer, former, operation.id, Options())
+        back = _work_of_undo(writer, former, operation.id, Conduct())
         back.perform()
         run.work.failed += back.failed
     except IbkeysError as error:
@@ -339,11 +348,11 @@ def _stage(phase: Phase) -> int:
     return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
 
 
-def _perform(writer: Writer, work: Work, survey: Survey, options: Options, outcome: OperationState) -> None:
+def _perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct, outcome: OperationState) -> None:
     operation = writer.operation
     work.operation_id = operation.id
-    executor = Executor(writer, survey.targets, work.goal.empties, options.check, options.progress)
-    options.began(operation)
+    executor = Executor(writer, survey.targets, work.goal.empties, conduct.check, conduct.progress)
+    conduct.began(operation)
     error: IbkeysError | KeyboardInterrupt | None = None
     try:
         stopped = executor.run(work.phases)
@@ -354,8 +363,8 @@ def _perform(writer: Writer, work: Work, survey: Survey, options: Options, outco
     except (IbkeysError, KeyboardInterrupt) as problem:
         error = problem
     operation.outcome = "open" if error is not None or work.rest or work.goal.absent else outcome
-    if options.ended is not None:
-        options.ended(Run(writer, work, operation, error))
+    if conduct.ended is not None:
+        conduct.ended(Run(writer, work, operation, error))
     elif error is None and operation.id is not None and outcome != "undone":
         operation.journal.set_stage(operation.id, "confirmed")
     if error is not None and not work.gone_back:

@@ -50,7 +50,7 @@ def confirm_or_go_back(
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Let a run be confirmed within *seconds*, or undo it; for `Options.ended`.
+    """Let a run be confirmed within *seconds*, or undo it; for `Conduct.ended`.
 
     Also a run that stopped early waits: whoever looks after it may want to resume it. One that was interrupted by the
     user goes back at once. *say* tells the user what is going on.

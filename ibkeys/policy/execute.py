@@ -5,7 +5,8 @@ moved meanwhile is noticed), the before-images go into the journal with one sync
 read back. Silence after a Set means nothing: only what is read back counts.
 
 SMPs: for each block that differs a Set and two Gets, and one NodeInfo for each port and phase. For PortInfo the same.
-What is older than a second when its Set is due is read once more.
+A block that both gains and loses P_Keys differs twice, once in each phase. What is older than a second when its Set is
+due is read once more.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Executor:
         target = self.targets[step.port.key]
         self.touched[step.port.key] = target
         if isinstance(step, EnforcementStep):
-            return [Job(target, EnforcementJob(target, step))]
+            return [Job(target, EnforcementJob(target, step, self.writer.consent.covers("stale")))]
         known = self._tables[step.port.key]
         empties = self._empties.get(step.port.key, {})
         return [Job(target, BlockJob(target, block, known, step.writes, empties)) for block in step.blocks]

@@ -129,13 +129,15 @@ def _key(value: int) -> PKey:
 
 
 class EnforcementJob:
-    """The enforcement bits of one external port of a switch."""
+    """The enforcement bits of one external port of a switch. *settle_for_now*: PortInfo may have changed since the
+    sweep in other fields than those."""
 
     name = "PortInfo"
     attribute: type[Attribute] = PortInfo
 
-    def __init__(self, target: Target, step: EnforcementStep) -> None:
+    def __init__(self, target: Target, step: EnforcementStep, settle_for_now: bool = False) -> None:
         self.modifier = target.port.num
+        self._target, self._settle_for_now = target, settle_for_now
         self.changes = {
             name: int(value)
             for name, value in (
@@ -147,7 +149,9 @@ class EnforcementJob:
 
     def build(self, now: bytes) -> bytes:
         """Change the bits and nothing else. The M_Key of an external port is its own, which is none."""
-        info = PortInfo(now)
+        info, shown = PortInfo(now), self._target.port.port_info
+        if shown is not None and _others(shown) != _others(info) and not self._settle_for_now:
+            raise Objection("stale", f"{self._target.port}: PortInfo changed since it was shown").refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
             return now
         return set_image(info, MKey(info.m_key), **self.changes).raw
@@ -168,3 +172,8 @@ class EnforcementJob:
             for name, value in self.changes.items()
             if getattr(info, name) != value
         )
+
+
+def _others(info: PortInfo) -> bytes:
+    """PortInfo without the enforcement bits, states, speeds and counters."""
+    return settled(info.replace(partition_enforcement_inbound=0, partition_enforcement_outbound=0))

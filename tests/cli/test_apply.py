@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.cli.guardian import Watch
+from ibkeys.cli.guardian import Watch, _undo, arguments
+from ibkeys.cli.options import Where
 from ibkeys.policy.planfile import PlanFile, write_plan
+from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.policy.lab import Lab
 from tests.policy.plans import entries
@@ -317,6 +320,47 @@ def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
     assert watch(["key 0x1\n", "began 7\n", "waiting \n", "over \n"])[0] is None
     assert watch([]) == (None, 0)
     assert watch(["began 7\n", "waiting \n"], unconfirmed=False) == (None, 4)
+
+
+def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = (
+        "import sys; from ibkeys.cli.secrets import read_m_key\n"
+        "option, operation = sys.argv[1:]\n"
+        "key = read_m_key(option.removeprefix('--m_key='), 'x')\n"
+        f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
+    )
+    _undo([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: False)
+    assert out.read_text() == "0x1234 7"
+
+
+def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
+    values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
+    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
+    command = arguments(Where(**values), stores, ["--force"])
+    assert command[3:] == [
+        "undo",
+        "--yes",
+        "--force",
+        "--timeout=77",
+        f"--keystore={tmp_path / 'keys'}",
+        f"--journal={tmp_path / 'journal'}",
+    ]
+    kept = arguments(Where(**{**values, "m_key": "@/etc/key"}), stores, [])
+    assert "--m_key=@/etc/key" in kept
+
+
+def test_ports_that_could_not_be_written_are_named(cli: Cli, plan: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+        result = cli("apply", plan, "--allow-removals", "--yes", "-f", "json")
+    assert result.code == 3
+    document = json.loads(result.out)
+    assert (document["complete"], len(document["errors"])) == (False, 2)
+    assert document["errors"][0]["error"].endswith("was accepted but not stored: index 1 is 0x0000 instead of 0x8001")
+    lines = result.err.splitlines()
+    assert [line.split(":")[1] for line in lines] == [" not written", " not written", " error"]
+    assert lines[-1].endswith("`ibkeys apply --resume` finishes it, `ibkeys undo 1` goes back")
 
 
 class Started:

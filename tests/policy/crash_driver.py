@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import sys
 from itertools import count
 from pathlib import Path
@@ -19,7 +18,7 @@ from ibkeys.policy.planfile import PlanFile
 from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
-from tests.policy.lab import ALL, Lab
+from tests.policy.lab import ALL, Lab, unsynced
 from tests.policy.plans import entries
 
 CRASHED = 77
@@ -91,21 +90,11 @@ def work(kind: str, steps: int) -> None:
     (place / "fabric").write_text(json.dumps(lab.net.dump_state()))
 
 
-_connect = sqlite._connect
-
-
-def unsynced(path: Path | None) -> sqlite3.Connection:
-    """Open a database without the syncs that only a power cut needs."""
-    connection = _connect(path)
-    connection.execute("PRAGMA synchronous = OFF")
-    return connection
-
-
 def crash_everywhere(kind: str, directory: Path, stride: int) -> None:
     global place
 
-    def traced(path: Path | None) -> object:
-        connection = unsynced(path)
+    def traced(path: Path | None, *rest: bool) -> object:
+        connection = unsynced(path, *rest)
         connection.set_trace_callback(step)
         return connection
 

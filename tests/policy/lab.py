@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ibkeys.fabric.session import OpenFabric
@@ -23,6 +25,7 @@ from ibkeys.policy.planfile import (
 )
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store import sqlite
 from ibkeys.umad.port import Outgoing, SendFailure
 from tests.fabricsim import subnet
 from tests.policy.plans import Table, packed
@@ -130,6 +133,17 @@ class Lab:
             for partition in partitions
             if self.delivers(one, other, partition)
         }
+
+
+_connect = sqlite._connect
+
+
+def unsynced(path: Path | None, *rest: bool) -> sqlite3.Connection:
+    """Open a database without the syncs that only a power cut needs: a process that dies leaves to the kernel what it
+    wrote."""
+    connection = _connect(path, *rest)
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
 
 
 def watch(fabric: OpenFabric, after_each_set: Callable[[Outgoing], None]) -> list[Outgoing]:

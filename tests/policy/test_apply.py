@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.subnet_manager import SubnetManager
-from ibkeys.errors import Incomplete, MKeyNeeded, Refused, StoreError, UsageError
+from ibkeys.errors import Incomplete, MKeyNeeded, NoReply, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.policy.apply import Options, Permissions, Work, plan_apply, plan_resume, plan_undo
+from ibkeys.policy.apply import Conduct, Permissions, Work, plan_apply, plan_resume, plan_undo
 from ibkeys.policy.planfile import PlanFile
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
-from tests.fabricsim import interlocks, tool, writer
+from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.policy.lab import ALL, Lab, sets, watch
 from tests.policy.plans import entries, tables
 
@@ -26,7 +29,7 @@ DEFAULT = entries(0xFFFF)
 
 def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
     with writer(fabric, *overrides) as w:
-        work = plan_apply(w, plan, ALL, Options(**options))
+        work = plan_apply(w, plan, ALL, Conduct(**options))
         w.apply(work)
     return work
 
@@ -39,7 +42,7 @@ def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None)
 
 
 def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
-    with writer(fabric, "index-0", "index-move", "default-pkey", "enforce-blind", *overrides) as w:
+    with writer(fabric, *overrides) as w:
         work = plan_undo(w, operation)
         w.apply(work)
     return work
@@ -391,6 +394,172 @@ def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> N
         undo(fabric)
         assert lab.leaf(2).info[43] & 0x0C == 0
         undo(fabric)
+    assert lab.image() == before
+
+
+def test_the_way_back_asks_for_no_overrides_but_tells(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
+        work = undo(fabric)
+    assert lab.image() == before
+    assert work.notes[0].startswith("the P_Key at index 0, which IPoIB and many tools use, is emptied")
+
+
+def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in range(2, 7)}, {5: "io"})
+    dead = lab.net.node("Infiniscale-IV Mellanox Technologies")
+    count = 0
+    with opened(lab, stores, retries=0) as fabric:
+
+        def die(out: Any) -> None:
+            nonlocal count
+            count += 1
+            dead.silent = 2 if count == 4 else dead.silent
+
+        watch(fabric, die)
+        with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
+            apply(fabric, plan)
+    for make in (plan_resume, plan_undo):
+        with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):
+            w.apply(make(w))
+    dead.silent = 0
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert [lab.host(number).p_keys[:2] for number in range(2, 7)] == [[0x7FFF, 0x8001]] * 5
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores, retries=0) as fabric:
+        apply(fabric, lab.plan(MORE))
+        lab.net.node("node02 mlx4_0").silent = 2
+        work = undo(fabric, None, "stale")
+        assert len(work.failed) == 1
+        assert state_of(stores) == "open"
+        assert lab.host(3).p_keys[2] == 0
+        lab.net.node("node02 mlx4_0").silent = 0
+        undo(fabric)
+    assert lab.image() == before
+    assert state_of(stores) == "undone"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_between_two_batches_and_all_is_settled(
+    lab: Lab, stores: StorePaths, number: signal.Signals
+) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric, Interrupts() as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None)
+        with pytest.raises(KeyboardInterrupt, match=rf"by {number.name}: .* operation 1 of the journal is open"):
+            apply(fabric, lab.plan(MORE), check=interrupts.check)
+    with Journal(stores.journal) as journal:
+        assert {entry.status for entry in journal.entries(1)} == {"done"}
+        assert len(journal.entries(1)) == 3  # the leaf ports
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, Interrupts(survive_hangup=True) as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), signal.SIGHUP))
+        apply(fabric, lab.plan(MORE), check=interrupts.check)
+    assert state_of(stores) == "done"
+
+
+def test_no_set_leaves_before_its_before_image_is_on_disk(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric:
+        count = 0
+
+        def look(out: Any) -> None:
+            nonlocal count
+            with Journal(stores.journal, create=False) as journal:
+                images = [entry.image for entry in journal.entries(1)]
+            modifier, data = int.from_bytes(out.mad[20:24]), out.mad[64:128]
+            assert any(image.attribute_modifier == modifier and image.after == data for image in images)
+            count += 1
+
+        watch(fabric, look)
+        apply(fabric, lab.plan(MORE, {1: "io"}))
+    assert count == 11
+
+
+def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
+        record = Journal._record
+
+        def full(self: Journal, operation: Any, command: str, first: int, images: Any) -> Any:
+            if first >= 3:
+                raise StoreError("no space left for the journal")
+            return record(self, operation, command, first, images)
+
+        patch.setattr(Journal, "_record", full)
+        watching = watch(fabric, lambda out: None)
+        with pytest.raises(StoreError, match="no space left"):
+            apply(fabric, lab.plan(MORE))
+    assert len(sets(watching)) == 3  # the leaf ports, whose images were kept
+    assert state_of(stores) == "open"
+
+
+def test_port_info_that_somebody_else_changes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
+    with opened(lab, stores) as fabric:
+
+        def interfere(out: Any) -> None:
+            lab.leaf(2).subnet_timeout = 9
+
+        watch(fabric, interfere)
+        with pytest.raises(Incomplete, match="PortInfo changed since it was shown"):
+            apply(fabric, plan)
+        assert lab.leaf(2).info[43] & 0x0C == 0
+        resume(fabric)
+    assert lab.leaf(2).info[43] & 0x0C == 0x0C
+    assert lab.leaf(2).subnet_timeout == 9
+
+
+def test_ports_with_m_keys_are_written_with_their_keys_and_the_journal_has_none(lab: Lab, stores: StorePaths) -> None:
+    for node in lab.net.nodes:
+        for port in node.end_ports:
+            port.m_key, port.protect_bits = 0x1122334455667788, 2
+    before = lab.image()
+    with opened(lab, stores, m_key=0x1122334455667788) as fabric:
+        apply(fabric, lab.plan(MORE, {1: "io", 2: "io"}))
+        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
+        undo(fabric)
+    assert lab.image() == before
+    assert all(port.m_key_violations == 0 for node in lab.net.nodes for port in node.end_ports)
+    assert all(port.m_key == 0x1122334455667788 for port in lab.ports)
+    assert bytes.fromhex("1122334455667788") not in stores.journal.read_bytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_on_a_fabric_that_loses_mads_resume_comes_to_the_end_and_undo_too(stores: StorePaths, seed: int) -> None:
+    lab = Lab(subnet("two-switch", seed))
+    before = lab.image()
+    plan = lab.plan({number: entries(0x7FFF, 0x8001 + number % 2) for number in range(2, 7)}, {2: "io", 5: "i"})
+    with opened(lab, stores, retries=6) as fabric:
+        lab.net.faults.drop = 0.08
+
+        def persist(first: Any, again: Any) -> None:
+            for turn in range(40):
+                try:
+                    with writer(fabric, force=True) as w:
+                        w.apply((again if turn else first)(w))
+                except (Incomplete, NoReply):
+                    continue
+                return
+            raise AssertionError("it never came to an end")
+
+        persist(lambda w: plan_apply(w, plan, ALL), plan_resume)
+        assert [lab.host(number).p_keys[0] for number in range(2, 7)] == [0x7FFF] * 5
+        assert state_of(stores) == "done"
+        persist(plan_undo, plan_undo)
     assert lab.image() == before
 
 

@@ -10,25 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ibkeys.policy.apply import plan_resume, plan_undo
-from ibkeys.store import sqlite
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
-from tests.policy.crash_driver import OVERRIDES, prepared, unsynced
+from tests.policy.crash_driver import OVERRIDES, prepared
 from tests.policy.lab import Lab
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
 STRIDE = 1 if os.environ.get("IBKEYS_SOAK") == "1" else 7
-
-
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that dies leaves to the kernel what it wrote: only a power cut needs the syncs."""
-    monkeypatch.setattr(sqlite, "_connect", unsynced)
 
 
 def crash_points(kind: str, directory: Path) -> list[Path]:
