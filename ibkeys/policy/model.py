@@ -24,9 +24,9 @@ MemberWord = Literal["full", "limited", "both"]
 Keyword = Literal["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]
 Severity = Literal["error", "warning", "note"]
 
-WIDE_OPEN: Final = (
-    "OPENSM WOULD REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
-)
+_WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
+CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
+"""Errors after which OpenSM may still take the file, by what happens to stand in its buffer or line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -173,6 +173,12 @@ class Policy:
         """Whether OpenSM takes the file. If not, it makes every port a full member of the default partition."""
         return not self.errors
 
+    @property
+    def verdict(self) -> str:
+        """What OpenSM would do with a file that has errors, in capitals."""
+        uncertain = all(error.code in CANNOT_BE_TOLD for error in self.errors)
+        return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
+
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         """The partitions in the order in which the file first names them."""
@@ -202,7 +208,7 @@ class Policy:
             first = min(self.errors)
             more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
             raise FileFormatError(
-                f"{first.message}{more}; {WIDE_OPEN}; nothing was read from it", self.path, first.line, first.column
+                f"{first.message}{more}; {self.verdict}; nothing was read from it", self.path, first.line, first.column
             )
 
 

@@ -246,6 +246,11 @@ def test_a_line_of_4094_bytes_is_not_too_long(length: int) -> None:
     assert parse_policy("X=5 : ALL ;".ljust(length) + "\nY=6 : ALL ;\n").accepted
 
 
+def test_where_it_cannot_be_told_what_opensm_does_that_is_said() -> None:
+    assert parse_policy("X=5 : ALL ;;").verdict.startswith("OPENSM MAY REFUSE THIS FILE AND MAKE EVERY PORT")
+    assert parse_policy("X=5 : 0xzz ;;").verdict.startswith("OPENSM WOULD REFUSE THIS FILE AND MAKE EVERY PORT")
+
+
 def test_a_long_line_is_an_error_even_in_a_comment() -> None:
     assert not parse_policy("X=5 : ALL ; #" + "x" * MAX_LINE).accepted
 
