@@ -76,6 +76,7 @@ def plan(
     there is something to change.
     """
     from ibkeys.fabric.discovery import Wanted
+    from ibkeys.policy.lint import lint
     from ibkeys.policy.manager import Manager, find_manager
     from ibkeys.policy.planfile import Options, dumps, write_plan
     from ibkeys.policy.planner import make_plan
@@ -83,6 +84,11 @@ def plan(
 
     policy = read_policy(policy_file)
     policy.require_accepted()  # before anything is asked
+    warnings = sum(problem.severity == "warning" for problem in lint(policy))
+    if warnings:
+        exits.warn(
+            f"{policy_file}: {warnings} warning{'s' if warnings != 1 else ''}: ibkeys policy-check {policy_file}"
+        )
     chosen = Options(
         enforce,  # type: ignore[arg-type]
         allow_both_pkeys,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.render import write_csv, write_json
 
 if TYPE_CHECKING:
@@ -68,22 +68,20 @@ def _exit_code(problems: Sequence[Problem]) -> int:
 def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
     """Write the policy where it can be told what it means, and its problems on standard error."""
     from ibkeys.policy.export import to_conf
-    from ibkeys.policy.model import WIDE_OPEN
 
     for problem in problems:
         if problem.severity != "note":
             exits.warn(problem.located(policy.path), "problem")
     # A line that is too long can be read whole here, and is short in the copy.
     if any(error.code != "long-line" for error in policy.errors):
-        exits.warn(f"{policy.path}: {WIDE_OPEN}; there is no copy of it", "error")
+        exits.warn(f"{policy.path}: {policy.verdict}; there is no copy of it", "error")
     else:
-        write(to_conf(policy).rstrip("\n"))
+        write_as_is(to_conf(policy))
     return _exit_code(problems)
 
 
 def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     from ibkeys.policy.describe import in_words
-    from ibkeys.policy.model import WIDE_OPEN
 
     for problem in problems:
         write(clean(problem.located(policy.path)))
@@ -95,7 +93,7 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         if (count := sum(problem.severity == severity for problem in problems))
     )
     if not policy.accepted:
-        write(clean(f"{policy.path}: {counts}; {WIDE_OPEN}"))
+        write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
     partitions = len(policy.partitions)
     write(clean(f"{policy.path}: OpenSM takes it: {partitions} partition{'s' if partitions != 1 else ''}"))

@@ -8,6 +8,8 @@ move. Differences from OpenSM (`ibkeys.policy.opensm`), each for that reason:
   not left empty when the default P_Key becomes limited;
 - of two forms of one partition the one that stays is the one that is wanted, not the full one with its bit cleared;
 - the same P_Key twice stays twice while there is room;
+- an index that becomes free is not taken again while there is room behind the highest one in use, as by an OpenSM that
+  remembers what it placed; one that was just started takes it at once;
 - where there is no room for all, the default P_Key comes before every other new one.
 """
 

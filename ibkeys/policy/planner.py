@@ -93,6 +93,10 @@ class _Planner:
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.plan_leaf(port.peer, port, table)
+            elif port.peer is None and port.is_linked and port.num:
+                self.report(
+                    port, "unreadable", "what it is linked to is not known, so a leaf port there stays as it is"
+                )
         self.clear_between_switches()
         self.report_incapable()
         self.report_unmatched(resolution)
@@ -292,7 +296,7 @@ class _Planner:
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
             if node is None:
-                self.report(None, "guid-not-found", f"{where} is not on the fabric")
+                self.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
                 continue
             guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
             hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,14 @@ def test_the_copy_goes_to_standard_output_and_remarks_to_standard_error(policy: 
     assert not partition.automatic
 
 
+def test_a_name_that_is_no_utf_8_is_copied_byte_for_byte(policy: Path) -> None:
+    policy.write_bytes(b"Gr\xf6\xdfe=0x0005 : ALL=full ;\n")
+    command = [sys.executable, "-m", "ibkeys", "policy-check", str(policy)]
+    done = subprocess.run([*command, "-f", "conf"], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, policy.read_bytes())
+    assert b"Gr\\udcf6\\udcdfe: partition 0x0005" in subprocess.run(command, capture_output=True, timeout=60).stdout
+
+
 def test_of_a_refused_policy_there_is_no_copy(policy: Path) -> None:
     policy.write_text("X=5 : ALL=full, 0xzz ;\n")
     for option in ("--pin", "--pin-random", "--format=conf"):
@@ -125,7 +136,7 @@ def test_wrong_usage(policy: Path, tmp_path: Path) -> None:
 def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: Path) -> None:
     rng = random.Random(5)
     good = sorted(path for path in POLICIES.glob("*.conf") if path.stat().st_size < 2000)
-    for number in range(60):
+    for number in range(500 if os.environ.get("IBKEYS_SOAK") == "1" else 40):
         data = bytearray(rng.choice(good).read_bytes())
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(data) + 1)
@@ -178,6 +189,12 @@ def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
     assert {row["what"] for row in rows} == {"pkey", "enforcement"}
     entry = next(row for row in rows if row["port_guid"] == "0x0002c903000a1021" and row["index"] == "1")
     assert (entry["before"], entry["after"]) == ("", "0x8005")
+
+
+def test_warnings_of_the_policy_are_counted_on_standard_error(policy: Path) -> None:
+    policy.write_text("Auto : ALL=f ;\n")
+    result = run("plan", "--backend", IBSIM, "--policy", policy)
+    assert result.err == f"ibkeys: warning: {policy}: 2 warnings: ibkeys policy-check {policy}\n"
 
 
 def test_nothing_to_change_exits_0(policy: Path) -> None:

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
+from ibkeys.mad.attributes import PortInfo, SMInfo
+from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.policy import opensm
-from ibkeys.policy.manager import Manager, find_sm_port
+from ibkeys.policy.manager import Manager, find_manager, find_sm_port
 from ibkeys.policy.opensm import packed
 from ibkeys.policy.planfile import Enforcement, Options, PlanFile, PortKey, Reach, write_plan
 from ibkeys.policy.planner import make_plan
@@ -219,7 +221,7 @@ def test_guids_that_are_no_end_ports_are_reported_with_their_line() -> None:
         ("guid-not-found", None),
         ("guid-no-end-port", None),
     ]
-    assert plan.problems[0].message.startswith("p.conf:1:7: 0x000000000000dead is not on the fabric")
+    assert plan.problems[0].message.startswith("p.conf:1:7: 0x000000000000dead: no port that a link")
     assert "'node02 mlx4_0'" in plan.problems[1].message
     assert f"0x{NODE02:016x}" in plan.problems[1].message
 
@@ -290,6 +292,25 @@ def test_the_sms_port_is_the_one_that_master_sm_lid_names() -> None:
     assert find_sm_port(Fabric()) is None
 
 
+def test_who_is_master_and_where_it_cannot_be_told() -> None:
+    found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
+    (port,) = found.find_guid(NODE02)
+    assert find_manager(found) == Manager(SM, "none", find_manager(found).evidence)
+    assert "MasterSMLID is still that of 'node01 mlx4_0'" in (find_manager(found).evidence or "")
+    assert port.info is not None
+    port.info = PortInfo(port.info).replace(capability_mask=CapabilityMask.IS_SM).raw
+    silent = find_manager(found)
+    assert (silent.port_guid, silent.presence) == (SM, "unknown")
+    assert "'node02 mlx4_0'" in (silent.evidence or "")
+    port.sm_info = SMInfo.new(guid=NODE02, sm_state=SMState.STANDBY).raw
+    assert find_manager(found).presence == "unknown"
+    assert "standby" in (find_manager(found).evidence or "")
+    port.sm_info = SMInfo.new(guid=NODE02, sm_state=SMState.MASTER).raw
+    master = find_manager(found)
+    assert (master.port_guid, master.presence) == (NODE02, "active")
+    assert find_manager(Fabric()).port_guid is None
+
+
 def test_a_table_that_could_not_be_read_is_reported_and_left_alone() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
@@ -299,6 +320,16 @@ def test_a_table_that_could_not_be_read_is_reported_and_left_alone() -> None:
     assert port.peer is not None
     touched = {table.port.key for table in plan.tables} | {change.port.key for change in plan.enforcement}
     assert not touched & {(port.node.guid, 1), (port.peer.node.guid, port.peer.num)}
+
+
+def test_a_leaf_port_that_could_not_be_found_is_reported() -> None:
+    found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
+    (port,) = found.find_guid(NODE02)
+    port.peer = None
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), Manager(SM))
+    assert problems(plan) == [("unreadable", NODE02)]
+    assert "linked to" in plan.problems[0].message
+    assert NODE02 in end_tables(plan)
 
 
 def test_nodes_with_the_same_guid_are_reported_and_left_alone() -> None:
@@ -340,19 +371,20 @@ def test_a_plan_survives_its_file(tmp_path: Path) -> None:
 # --- properties ------------------------------------------------------------------------------------------------------
 
 PARTITIONS = [0x7FFF, 1, 2, 3, 0x0100]
-WHO = ["ALL", "ALL_CAS", "ALL_SWITCHES", "SELF", *(f"0x{guid:x}" for guid in (SM, NODE02, NODE03, SWITCH1))]
+NETS = [DATA / "fabrics" / f"{name}.net" for name in ("two-switch", "dual-home", "ring-router")]
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> str:
+def policies(draw: st.DrawFn, guids: list[int]) -> str:
+    who = st.one_of(
+        st.sampled_from(["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]), st.sampled_from(guids).map(hex)
+    )
     lines = []
     for number in range(draw(st.integers(1, 4))):
         flags = draw(st.sampled_from(["", ", indx0", ", defmember=full", ", defmember=both"]))
-        items = draw(
-            st.lists(st.tuples(st.sampled_from(WHO), st.sampled_from(["", "=full", "=limited", "=both"])), max_size=4)
-        )
+        items = draw(st.lists(st.tuples(who, st.sampled_from(["", "=full", "=limited", "=both"])), max_size=4))
         base = draw(st.sampled_from(PARTITIONS))
-        lines.append(f"P{number}=0x{base:x}{flags} : {', '.join(who + how for who, how in items)} ;")
+        lines.append(f"P{number}=0x{base:x}{flags} : {', '.join(each + how for each, how in items)} ;")
     return "\n".join(lines)
 
 
@@ -360,15 +392,18 @@ KEYS = st.sampled_from([base | bit for base in PARTITIONS for bit in (0, 0x8000)
 TABLES = st.lists(st.one_of(st.just(0), KEYS), max_size=8)
 
 
-@given(text=policies(), data=st.data(), allow_both=st.booleans())
+@given(data=st.data(), netfile=st.sampled_from(NETS), allow_both=st.booleans())
 def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
-    text: str, data: st.DataObject, allow_both: bool
+    data: st.DataObject, netfile: Path, allow_both: bool
 ) -> None:
-    net = Subnet.from_file(TWO_SWITCH, "ibsim")
-    for node in net.nodes:
-        for port in [*node.end_ports, *(node.ports[1:4] if node.is_switch else [])]:
-            port.p_keys = data.draw(TABLES)
-    plan = make_plan(parse_policy(text), sweep(net), Options("both", allow_both), Manager(SM), full=True)
+    net = Subnet.from_file(netfile, "ibsim")
+    ends = [port for node in net.nodes for port in node.end_ports if node.is_switch or port.peer is not None]
+    leaves = [port.peer for port in ends if port.peer is not None and port.peer.node.is_switch]
+    for port in [*ends, *leaves]:
+        port.p_keys = data.draw(TABLES)
+    policy = parse_policy(data.draw(policies([port.guid for port in ends])))
+    manager = Manager(data.draw(st.sampled_from(ends)).guid)
+    plan = make_plan(policy, sweep(net), Options("both", allow_both), manager, full=True)
     for table in plan.tables:
         if table.port.is_external:
             end = next(other for other in plan.tables if other.port.key == table.peer)
@@ -378,13 +413,14 @@ def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
         for index, key in table.before.items():
             if key in wanted and list(table.before.values()).count(key) == 1:
                 assert table.after[index] == key
-    ends = [table for table in plan.tables if not table.port.is_external]
-    was = talking({table.port.key: table.before for table in ends})
-    will = talking({table.port.key: table.after for table in ends})
+    tables = [table for table in plan.tables if not table.port.is_external]
+    assert len(tables) == len(ends)
+    was = talking({table.port.key: table.before for table in tables})
+    will = talking({table.port.key: table.after for table in tables})
     assert plan.reach == Reach(len(will - was), len(was - will))
     # A second plan, from what the first one made, has nothing to do.
     perform(net, plan)
-    assert not make_plan(parse_policy(text), sweep(net), Options("both", allow_both), Manager(SM)).pending
+    assert not make_plan(policy, sweep(net), Options("both", allow_both), manager).pending
 
 
 def talking(tables: Mapping[PortKey, Mapping[int, PKey]]) -> set[tuple[PortKey, PortKey]]:
