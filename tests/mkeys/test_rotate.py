@@ -11,8 +11,9 @@ import pytest
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
-from ibkeys.mkeys.rollout import PortResult
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
