@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.model import Fabric
-from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys import beside_sm
 from ibkeys.mkeys.account import Account, PortResult, Report
 from ibkeys.mkeys.job import Job
 from ibkeys.mkeys.rollout import Rollout
 from ibkeys.mkeys.set import changes_of, objections_to_lease
-from ibkeys.mkeys.settle import Wanted
 from ibkeys.store.runs import RunOptions, Runs
-
-_ANY_KEY: Final = MKey(1)
-"""Stands for a key that is not zero, where nothing else of it counts."""
 
 
 @dataclass(slots=True)
@@ -72,11 +66,12 @@ def describe(writer: Writer, run: PlannedRun, key_file: str = "") -> None:
     if plan.objections:
         run.procedure = beside_sm.procedure(managers, run.options.protect, run.options.lease, key_file)
     interval = known_sweep_interval(writer.fabric, writer.subnet_manager)
-    groups = Counter((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease) for job in jobs)
-    for (is_zero, protect, lease), count in sorted(groups.items()):
-        who = f"each of {count} ports" if count > 1 else str(jobs[0].port)
-        wanted = Wanted(NO_MKEY if is_zero else _ANY_KEY, protect, lease)
-        plan.objections += objections_to_lease(who, wanted, interval)
+    groups: dict[tuple[bool, int, int], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease), []).append(job)
+    for group in groups.values():
+        who = f"each of {len(group)} ports" if len(group) > 1 else str(group[0].port)
+        plan.objections += objections_to_lease(who, group[0].wanted, interval)
     levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
     plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
     if not run.goes_back:

@@ -60,15 +60,17 @@ def plan_run(
     shared = (new_key or MKey.generate()) if options.same else None
     jobs: list[Job] = []
     for port, reason in _candidates(writer, found):
-        job = None if reason else _new_job(port, options, shared)
-        if job is not None:
-            reason = _not_for(command, job)
-        if job is None or reason:
-            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=job is None))
+        if reason:
+            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+            continue
+        job = _new_job(port, options, shared)
+        if reason := _not_for(command, job):
+            run.skipped.append(PortResult(port.identity(), "skipped", reason))
         elif _has(job):
             run.settled.append(job)
         else:
             jobs.append(job)
+    run.skipped += _nothing_behind(found)
     jobs.sort(key=lambda job: len(job.route.path), reverse=order == "farthest")
     _put_in_stages(writer, run, jobs)
     everything = run.jobs + run.settled
@@ -156,7 +158,7 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
 
 
 def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
-    """Return every end port with the reason to leave it alone, "" for none; then what no port could be found behind."""
+    """Return every end port with the reason to leave it alone, "" for none."""
     ports = list(found.end_ports())
     guids = Counter(port.port_guid for port in ports)
     errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
@@ -175,13 +177,25 @@ def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
         else:
             reason = ""
         listed.append((port, reason))
-    hidden = [(trouble.port, trouble.error) for trouble in found.troubles if not trouble.port.is_end_port]
-    return listed + [(port, error) for port, error in hidden if port.peer is None]
+    return listed
+
+
+def _nothing_behind(found: Fabric) -> list[PortResult]:
+    """Return the ports behind which something is that does not answer: it may be one whose key is not known."""
+    troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
+    return [PortResult(each.port.identity(), "skipped", each.error, unread=True) for each in troubles.values()]
+
+
+def _leads_nowhere(port: Port) -> bool:
+    """Whether a port that the sweep had trouble with should lead to another, and does not."""
+    if port.peer is not None:
+        return False
+    return not port.is_end_port or (port.path == () and port.is_linked)
 
 
 def _reachable(writer: Writer, found: Fabric) -> dict[int, tuple[Port, str]]:
     """Return every end port by its GUID, with the reason to leave it alone."""
-    return {port.port_guid: (port, reason) for port, reason in _candidates(writer, found) if port.is_end_port}
+    return {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
 
 
 def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
@@ -275,6 +289,8 @@ def _known_job(
     known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
     if kept.is_begun and old.key not in known | ({NO_MKEY} if kept.old_ref is None else set()):
         text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+        if old.key.is_zero:
+            text = "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
         return None
     return Job(port, kept.sequence, info, old, meant(old))
