@@ -36,7 +36,7 @@ def constraint_errors(data: AuditInput) -> Verdict:
         errors = data.snapshot.constraint_errors.get(leaf)
         if errors is None or errors.received is None or errors.transmitted is None:
             why = errors.error if errors is not None and errors.error else "they were not asked"
-            verdict.unknown(leaf, f"its PortCounters were not read: {why}", {"PortCounters": {"reading": "none"}})
+            verdict.unknown(leaf, f"its PortCounters were not read: {why}", {"PortCounters": {"error": why}})
             continue
         counts = {"port_rcv_constraint_errors": errors.received, "port_xmit_constraint_errors": errors.transmitted}
         evidence = {"PortCounters": counts}

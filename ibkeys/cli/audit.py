@@ -46,6 +46,8 @@ class Compare:
     lease_limit: int
     sweep_interval: int | None
     probe_sa: bool
+    sm_port: int | None
+    pkey_idx: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,9 @@ _compare: Final = options.group(
         help="Longest M_Key lease.  [default: 3600]",
     ),
     options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
-    options.option("--probe-sa", is_flag=True, help="Ask the SA what it tells strangers; one question with SM_Key 1."),
+    options.probe_sa,
+    options.sm_port,
+    options.pkey_idx,
 )
 _choice: Final = options.group(
     "choice",
@@ -141,7 +145,7 @@ def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, f
             raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
         data, source = _from_snapshot(where, given), where.snapshot
     else:
-        data, source = _from_fabric(where, given, compare.probe_sa)
+        data, source = _from_fabric(where, given, compare)
     return _report(data, source, rules, choice, format)
 
 
@@ -226,20 +230,20 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     return frozenset(found) if values else None
 
 
-def _from_fabric(where: Where, given: dict[str, Any], probe: bool) -> tuple[AuditInput, str]:
+def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
     """Sweep the fabric once, and return the input made of it with the name of the local port."""
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
     from ibkeys.fabric.snapshot import take_snapshot
+    from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.store.fingerprint import load_fingerprints
 
     with open_fabric(where) as fabric:
-        fingerprints = load_fingerprints(fabric.stores.fingerprints)
-        assert fingerprints is not None
+        fingerprints = load_fingerprints(fabric.stores.fingerprints, create=False) or Fingerprints.generate()
         with progress_bar(where) as progress:
             snapshot = take_snapshot(fabric, fingerprints, progress)
-        if probe:
-            snapshot.sa_probes = probe_sa(fabric)
+        if compare.probe_sa:
+            snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
         store = _store(fabric)
         host = None if fabric.is_simulated else _host(fabric.stores.keystore, where)
     say_notes(snapshot.fabric)

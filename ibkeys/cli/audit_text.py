@@ -19,6 +19,7 @@ LISTED: Final = 8
 """Subjects of one rule that the table names; JSON and CSV have all."""
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
+_SEE: Final = "see NOT READ"
 _ALL_OF_THEM: Final = " (all of them: -f json)"
 _CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
 
@@ -61,6 +62,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
             write(f"\n{severity.upper()}")
         for result in failed:
             _write_failure(result, with_remedy)
+    _write_not_read(report)
     _write_not_evaluated(report)
     _write_waived(report)
     coverage = report.coverage
@@ -82,8 +84,13 @@ def _verdict(report: Report) -> str:
     text = (
         f"{_count(len(failed), 'rule')} fail{'s' if len(failed) == 1 else ''}: {listed}" if failed else "No rule fails"
     )
-    unknown = report.summary["unknown"]
-    return f"{text}; {_count(unknown, 'rule')} could not be evaluated" if unknown else text
+    unknown, unread = report.summary["unknown"], len(report.coverage.troubles)
+    text += f"; {_count(unknown, 'rule')} could not be evaluated" if unknown else ""
+    return text + (f"; {_count(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
+
+
+def _was(things: int) -> str:
+    return "was" if things == 1 else "were"
 
 
 def _count(things: int, word: str) -> str:
@@ -121,7 +128,23 @@ def _write_failure(result: RuleResult, with_remedy: bool) -> None:
 def _line(subject: Subject) -> str:
     if subject.identity["node_guid"] is None:
         return clean(subject.message)
-    return clean(f"{heading_of(subject.identity)}: {subject.message}")
+    message = f"not read, {_SEE}" if _is_unread(subject) else subject.message
+    return clean(f"{heading_of(subject.identity)}: {message}")
+
+
+def _is_unread(subject: Subject) -> bool:
+    """Whether all that is said of a subject is that something was not read: the reasons stand in their own section."""
+    return any("reading" in fields for fields in subject.evidence.values())
+
+
+def _write_not_read(report: Report) -> None:
+    troubles = report.coverage.troubles
+    if troubles:
+        write("\nNOT READ")
+    for trouble in troubles[:LISTED]:
+        write(clean(f"  {heading_of(trouble)}: {trouble['error']}"))
+    if len(troubles) > LISTED:
+        write(f"  and {len(troubles) - LISTED} more{_ALL_OF_THEM}")
 
 
 def _write_not_evaluated(report: Report) -> None:
@@ -129,20 +152,23 @@ def _write_not_evaluated(report: Report) -> None:
     reasons: dict[tuple[str, ...], list[str]] = {}
     for result in report.results:
         if result.result == "unknown":
-            reasons.setdefault(_reason(result), []).append(result.rule)
+            reasons.setdefault(_reasons(result), []).append(result.rule)
     if reasons:
         write("\nNOT EVALUATED")
-    for reason, rules in reasons.items():
+    for lines, rules in reasons.items():
         _write_wrapped("  ", " ".join(rules))
-        for line in reason[:LISTED]:
+        for line in lines[:LISTED]:
             write(f"{_INDENT}{line}")
-        if len(reason) > LISTED:
-            write(f"{_INDENT}and {len(reason) - LISTED} more{_ALL_OF_THEM}")
+        if len(lines) > LISTED:
+            write(f"{_INDENT}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
 
 
-def _reason(result: RuleResult) -> tuple[str, ...]:
-    lines = tuple(_line(subject) for subject in result.subjects if subject.result == "unknown")
-    return lines or (result.note,)
+def _reasons(result: RuleResult) -> tuple[str, ...]:
+    unknown = [subject for subject in result.subjects if subject.result == "unknown"]
+    lines = [_line(subject) for subject in unknown if not _is_unread(subject)]
+    if len(lines) < len(unknown):
+        lines.insert(0, f"needs what was not read: {_SEE}")
+    return tuple(lines or [result.note])
 
 
 def _write_waived(report: Report) -> None:

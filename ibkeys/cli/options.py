@@ -166,19 +166,28 @@ reading: Final = group(
 )
 """For commands that only read: a fabric, or a snapshot of one."""
 
+sm_port: Final = option(
+    "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
+)
+pkey_idx: Final = option(
+    "-Y",
+    "--pkey-idx",
+    type=Number(0, 0xFFFF),
+    metavar="N",
+    help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+)
+probe_sa: Final = option(
+    "--probe-sa", is_flag=True, help="Ask the SA what it tells strangers; one question with SM_Key 1."
+)
+
 sa: Final = group(
     "sa",
     AskSa,
-    option("-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"),
+    sm_port,
     option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
-    option(
-        "-Y",
-        "--pkey-idx",
-        type=Number(0, 0xFFFF),
-        metavar="N",
-        help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
-    ),
+    pkey_idx,
 )
+"""For commands that ask the SA."""
 
 store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
 """For commands that need the key store and no fabric."""

@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 @click.command("snapshot")
 @click.argument("file")
+@options.probe_sa
+@options.sm_port
+@options.pkey_idx
 @options.format
 @options.fabric
-def snapshot(where: Where, file: str, format: str) -> int:
+def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int | None, pkey_idx: int | None) -> int:
     """Read the whole fabric's keys into one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
     that were read, and what could not be read and why. M_Keys are kept as fingerprints, with -K as they are. Every
     reading command reads it with --from. A file that is there is replaced at one stroke.
     """
+    from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.snapshot import take_snapshot
     from ibkeys.fabric.snapshot_file import save_snapshot
     from ibkeys.store.fingerprint import load_fingerprints
@@ -38,6 +42,8 @@ def snapshot(where: Where, file: str, format: str) -> int:
         assert fingerprints is not None
         with progress_bar(where) as progress:
             taken = take_snapshot(fabric, fingerprints, progress)
+        if probe_sa:
+            taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
     say_notes(taken.fabric)
     save_snapshot(Path(file), taken, where.show_keys)
     errors = errors_of(taken.fabric)

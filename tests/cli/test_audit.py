@@ -115,6 +115,27 @@ def test_what_could_not_be_read_is_3_whatever_else_was_found(cli: Cli, format: s
     assert f"{KEY:x}" not in result.out + result.err
 
 
+def test_the_table_names_once_what_was_not_read(cli: Cli, key_file: Path) -> None:
+    locked = ("--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    assert cli("mkey-set", 6, *locked, "--keystore", key_file.with_name("aside.db")).code == 0
+    result = cli("audit", "--check", "MK006,MK011,PK002,SE003", "--keystore", key_file.with_name("empty.db"))
+    lines = result.out.splitlines()
+    place = "Infiniscale-IV Mellanox Technologies (switch 0x0002c90200401040) port 3, LID 8"
+    assert lines[1] == (
+        "1 rule fails: 1 medium; 3 rules could not be evaluated; 1 thing that should have been read was not"
+    )
+    assert f"         - {place}: not read, see NOT READ" in lines
+    (reason,) = (line for line in lines if "nothing answers behind it" in line)
+    assert reason.startswith(f"  {place}: ")
+    at = lines.index("NOT EVALUATED")
+    assert lines[at + 1 : at + 5] == [
+        "  MK006 SE003",
+        "         needs what was not read: see NOT READ",
+        "  PK002",
+        "         no policy to compare with (--policy)",
+    ]
+
+
 def test_the_key_store_gives_the_keys_and_is_compared(cli: Cli, key_file: Path) -> None:
     assert cli("mkey-set", 6, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
     document = cli("audit", "-f", "json", "--check", "MK009,MK010").json
@@ -213,3 +234,11 @@ def test_options_come_from_the_environment(cli: Cli, monkeypatch: pytest.MonkeyP
     document = cli("audit", "-f", "json").json
     assert [each["rule"] for each in document["results"]] == ["MK001", "PK007"]
     assert document["profile"] == "lab"
+
+
+def test_a_snapshot_keeps_what_the_sa_said(tmp_path: Path) -> None:
+    backend = ("--backend", f"{DUAL_HOME},state={tmp_path / 'state'}")
+    assert run("snapshot", tmp_path / "a.db", *backend, "--probe-sa", "-t", 10, "--retries", 0).code == 0
+    asked = run("audit", "--from", tmp_path / "a.db", "--group", "SM", "-f", "json").json
+    said = {each["rule"]: each["subjects"][0]["message"] for each in asked["results"] if each["rule"] != "SM001"}
+    assert all("the SA did not tell" in message for message in said.values())
