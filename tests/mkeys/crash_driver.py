@@ -30,7 +30,8 @@ from typing import Any
 from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Delivery, Subnet
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import RunOptions, Runs

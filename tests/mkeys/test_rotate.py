@@ -11,8 +11,9 @@ import pytest
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
-from ibkeys.mkeys.rollout import PortResult
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
@@ -496,6 +497,27 @@ def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> Non
     assert (run.account.done, run.account.unread) == (7, 1)
     assert "somebody else" in str(site.reasons("skipped")[NAME])
     assert port.m_key == KEY.reveal()
+
+
+def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=1, lease=60)))
+    site.run(rotate(RunOptions(first=3)))
+    site.net.reset("node05 mlx4_0")
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.unread) == (2, 1)
+    assert "mkey-deploy" in str(site.reasons("skipped")["node05 mlx4_0"])
+    site.run(deploy())
+    assert all(site.keys().values())
+    assert site.current() == site.keys()
+
+
+def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"), tmp_path)
+    site.run(deploy())
+    run = site.run(rotate())
+    assert (run.account.done, run.account.unread) == (1, 1)  # the own port, and what is behind it
+    assert site.run(plan_return).account.done == 1
+    assert site.run(rotate(), trust_topology=True).account.done == 9
 
 
 def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:

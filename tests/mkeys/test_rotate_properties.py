@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.planned import PlannedRun, carry_out
 from ibkeys.mkeys.ring import _add_store
-from ibkeys.mkeys.rollout import PortResult
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer
