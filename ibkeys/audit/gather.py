@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ibkeys.audit.inputs import HostView, StoredPort
+from ibkeys.audit.inputs import HostView, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.hostfacts import HostFacts, host_facts
 from ibkeys.store.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
+from ibkeys.store.runs import Runs
+from ibkeys.store.sealing import Passphrase
 
 
-def stored_ports(store: KeyStore) -> dict[int, StoredPort]:
-    """Return what *store* says of each port, by port GUID. Raises StoreError, StoreSealed."""
-    rows: dict[int, list[StoredKey]] = {}
-    for row in store.rows():
-        rows.setdefault(row.port_guid, []).append(row)
-    return {guid: _stored_port(found) for guid, found in rows.items()}
+def look_at_store(path: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
+    """Return what the key store says; None where there is none. Raises StoreError, StoreSealed."""
+    if path is None or not path.exists():
+        return None
+    with KeyStore(path, create=False, passphrase=passphrase) as store:
+        rows: dict[int, list[StoredKey]] = {}
+        for row in store.rows():
+            rows.setdefault(row.port_guid, []).append(row)
+        return StoreView({guid: _stored_port(found) for guid, found in rows.items()}, _changing(Runs(store)))
+
+
+def _changing(runs: Runs) -> frozenset[int]:
+    last = runs.last()
+    if last is None or last.state != "open":
+        return frozenset()
+    return frozenset(port.port_guid for port in runs.ports(last.id) if port.state != "skipped")
 
 
 def _stored_port(rows: list[StoredKey]) -> StoredPort:

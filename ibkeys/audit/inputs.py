@@ -46,6 +46,15 @@ class StoredPort:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreView:
+    """The key store: its ports by port GUID, and in ``changing`` those of an mkey-deploy or mkey-rotate that is not
+    finished."""
+
+    ports: Mapping[int, StoredPort]
+    changing: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class HostView:
     """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None where it cannot be read."""
 
@@ -105,7 +114,7 @@ class AuditInput:
     policy: Policy | None = None
     allow_both: bool = False
     baseline: Snapshot | None = None
-    store: Mapping[int, StoredPort] | None = None
+    store: StoreView | None = None
     host: HostView | None = None
     registry: Mapping[int, str] | None = None
     inventory: frozenset[int] | None = None

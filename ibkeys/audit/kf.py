@@ -34,8 +34,9 @@ def readable(data: AuditInput) -> Verdict:
 
 def _problems(each: KeyFile) -> list[str]:
     found = []
-    if each.file.others_can_read:
-        found.append("others can read it")
+    if not each.file.is_private:
+        only = "" if each.file.others_can_read else ", and only the directories above keep them out"
+        found.append(f"its mode {each.file.mode:04o} lets others read it{only}")
     if each.file.others_can_write:
         found.append("others can write it, or put another in its place")
     if each.file.strange_owners:

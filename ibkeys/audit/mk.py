@@ -186,7 +186,10 @@ def differing(data: AuditInput) -> Verdict:
             if field_of(port, row) != most
         ]
         if odd:
-            verdict.fail(port, "; ".join(odd), port_info(data, port, *rows))
+            message = "; ".join(odd)
+            if data.store is not None and port.guid in data.store.changing:
+                message += "; an mkey-deploy or mkey-rotate that has this port is not finished"
+            verdict.fail(port, message, port_info(data, port, *rows))
         else:
             verdict.passed += 1
     return verdict
@@ -277,7 +280,7 @@ RULES: Final = (
         "A rollout that stopped half way, or a node that came back from a reset without its protection.",
         ("NVG",),
         "Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
-        "A staged rotation under way: ibkeys journal names it.",
+        "A staged rotation under way: where the key store has one, the finding says so.",
         differing,
     ),
 )

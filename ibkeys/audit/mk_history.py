@@ -29,7 +29,7 @@ def dropped(data: AuditInput) -> Verdict:
         return Verdict.without(data, _NO_STORE)
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
-        stored = data.store.get(port.guid)
+        stored = data.store.ports.get(port.guid)
         if stored is None or not stored.protect_bits:
             continue
         if protect_bits(port) == 0:
@@ -49,7 +49,7 @@ def store_is_wrong(data: AuditInput) -> Verdict:
         return Verdict.without(data, _NO_STORE)
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
-        stored = data.store.get(port.guid)
+        stored = data.store.ports.get(port.guid)
         if stored is not None and stored.keys:
             _compare_with_store(verdict, port, stored)
     verdict.note = "" if verdict.passed or verdict.drafts else "the key store has no key of these ports"

@@ -125,6 +125,8 @@ def index_moved(data: AuditInput) -> Verdict:
     verdict = Verdict.over_fabric(data)
     for port, table in _tables(verdict):
         before = data.before(port)
+        if before is None and not data.baseline.fabric.troubles:
+            continue  # it came since then
         if before is None or before.p_key_raw is None:
             verdict.unknown(port, "the baseline does not have its P_Key table")
             continue

@@ -18,14 +18,13 @@ from ibkeys.cli.audit_formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric, open_recorded
+from ibkeys.cli.where import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.inputs import AuditInput, HostView, Limits, StoredPort
+    from ibkeys.audit.inputs import AuditInput, HostView, Limits
     from ibkeys.audit.rule import Rule
-    from ibkeys.fabric.session import OpenFabric
     from ibkeys.fabric.snapshot import Snapshot
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
@@ -153,6 +152,7 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     from ibkeys.audit.engine import audit as run_audit
     from ibkeys.audit.waivers import Waivers, read_waivers
 
+    _say_unmatched(data)
     waivers = Waivers()
     if choice.waivers is not None:
         waivers = read_waivers(Path(choice.waivers), datetime.now(UTC).date())
@@ -173,6 +173,15 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
     for question, probe in failed_probes:
         exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
     return code
+
+
+def _say_unmatched(data: AuditInput) -> None:
+    """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
+    unmatched = data.resolution.unmatched if data.resolution is not None else ()
+    if unmatched:
+        named = ", ".join(str(rule) for rule in unmatched[:4]) + (", ..." if len(unmatched) > 4 else "")
+        what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
+        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {named}", "note")
 
 
 def _write(report: Report, format: str, with_remedy: bool) -> None:
@@ -232,6 +241,7 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
 
 def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
     """Sweep the fabric once, and return the input made of it with the name of the local port."""
+    from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
     from ibkeys.fabric.snapshot import take_snapshot
@@ -244,25 +254,11 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
             snapshot = take_snapshot(fabric, fingerprints, progress)
         if compare.probe_sa:
             snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
-        store = _store(fabric)
+        store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
         host = None if fabric.is_simulated else _host(fabric.stores.keystore, where)
     say_notes(snapshot.fabric)
     about = snapshot.about
     return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
-
-
-def _store(fabric: OpenFabric) -> dict[int, StoredPort] | None:
-    return _stored(fabric.stores.keystore, fabric.stores.passphrase)
-
-
-def _stored(path: Path | None, passphrase: Any = None) -> dict[int, StoredPort] | None:
-    from ibkeys.audit.gather import stored_ports
-    from ibkeys.store.keystore import KeyStore
-
-    if path is None or not path.exists():
-        return None
-    with KeyStore(path, create=False, passphrase=passphrase) as store:
-        return stored_ports(store)
 
 
 def _host(keystore: Path | None, where: Where) -> HostView:
@@ -273,13 +269,16 @@ def _host(keystore: Path | None, where: Where) -> HostView:
 
 def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
     """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
+    from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.store.paths import store_paths
+    from ibkeys.store.sealing import Passphrase
 
     snapshot: Snapshot = open_recorded(where).snapshot
     say_notes(snapshot.fabric)
     own = None if snapshot.about.simulated else store_paths().keystore
     keystore = Path(where.keystore) if where.keystore else own
+    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
     is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
     host = _host(keystore, where) if is_here else None
-    return AuditInput(snapshot, store=_stored(keystore), host=host, **given)
+    return AuditInput(snapshot, store=store, host=host, **given)

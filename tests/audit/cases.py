@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ibkeys.audit.inputs import AuditInput, StoredPort
+from ibkeys.audit.inputs import AuditInput, StoredPort, StoreView
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim import pma
@@ -85,8 +85,8 @@ def count_up(name: str, number: int = 3) -> Callable[[Subnet], object]:
     return lambda net: setattr(net.port("node02 mlx4_0", 1), name, number)
 
 
-def stored(net: Subnet, key: int, bits: int = 2) -> dict[int, StoredPort]:
-    return {port.guid: StoredPort(bits, [("current", MKey(key))]) for port in end_ports(net)}
+def stored(net: Subnet, key: int, bits: int = 2) -> StoreView:
+    return StoreView({port.guid: StoredPort(bits, [("current", MKey(key))]) for port in end_ports(net)})
 
 
 def losing(attribute: AttributeID, net: Subnet, name: str = "node02 mlx4_0") -> AuditInput:

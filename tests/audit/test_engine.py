@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,16 @@ from ibkeys.audit.findings import PROFILES, Profile, Severity
 from ibkeys.audit.formats.html import render_html
 from ibkeys.audit.formats.junit import render_junit
 from ibkeys.audit.formats.sarif import render_sarif
+from ibkeys.audit.gather import look_at_host, look_at_store
+from ibkeys.audit.inputs import StoreView
 from ibkeys.audit.rule import SOURCES
 from ibkeys.errors import UsageError
 from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.mkey import MKey
-from tests.audit.cases import CASES, LAST, protected, ruled, silent, two_switch
-from tests.audit.looking import KEY, by_id, enforce, look, policy, protect, result_of
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import NewRunPort, RunOptions, Runs
+from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, two_switch
+from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
 
 NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "PK014"}
 """Rules that a silent node keeps nothing from: they ask the host, the SA or the policy."""
@@ -188,3 +193,46 @@ def test_a_question_to_the_sa_that_went_wrong_makes_the_audit_incomplete_in_ever
     assert "<strong>Failed, and incomplete</strong>" in render_html(report)
     assert 'type="incomplete"' in render_junit(report)
     assert '"executionSuccessful": false' in render_sarif(report, version="1.2.3", exit_code=3)
+
+
+def test_an_unfinished_rotation_is_named_where_protection_differs() -> None:
+    net = half_rolled_out()
+    changing = frozenset({net.port("node03 mlx4_0", 1).guid})
+    (subject,) = result_of("MK008", look(net, store=StoreView({}, changing))).subjects
+    assert subject.message.endswith("an mkey-deploy or mkey-rotate that has this port is not finished")
+    (subject,) = result_of("MK008", look(net, store=StoreView({}))).subjects
+    assert "mkey" not in subject.message
+
+
+def test_what_the_key_store_says_comes_in_the_order_in_which_keys_are_tried(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    with KeyStore(path) as store:
+        store.promote(store.put_pending(1, 2, 3, MKey(KEY), 2, 60, MKey(7)))
+        store.put_pending(1, 2, 3, MKey(9), 1, 60, MKey(KEY))
+        run = Runs(store).begin("mkey-rotate", RunOptions(), [NewRunPort(1, 2, 3), NewRunPort(1, 4, 1, "no key")])
+    view = look_at_store(path)
+    assert view is not None
+    assert view.ports[2].protect_bits == 2
+    assert view.ports[2].keys == [("current", MKey(KEY)), ("pending", MKey(9)), ("former", MKey(7))]
+    assert view.changing == {2}
+    with KeyStore(path) as store:
+        Runs(store).finish(run, "ended")
+    assert look_at_store(path) == StoreView(view.ports)
+    assert look_at_store(tmp_path / "missing.db") is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [(0o644, "its mode 0644 lets others read it"), (0o640, "its mode 0640 lets others read it")],
+)
+def test_a_key_file_that_others_may_read(mode: int, message: str) -> None:
+    result = result_of("KF001", look(two_switch(), host=host(files=[key_file(mode), key_file(0o644, holds_key=False)])))
+    assert [each.message for each in result.subjects] == [f"/var/cache/guid2mkey: {message}"]
+
+
+def test_guids_of_key_files_are_read_from_them(tmp_path: Path) -> None:
+    (tmp_path / "guid2mkey").write_text("0x0002c903000a1021 0x0000000000000042\n\n")
+    view = look_at_host(None, [tmp_path])
+    assert view.guid2mkey[tmp_path / "guid2mkey"] == {0x2C903000A1021}
+    (tmp_path / "guid2mkey").write_text(" nonsense\n")
+    assert look_at_host(None, [tmp_path]).guid2mkey[tmp_path / "guid2mkey"] is None

@@ -175,3 +175,17 @@ def test_leaf_tables_are_compared_as_opensm_packs_them() -> None:
     assert result_of("SE002", look(net)).result == "pass"
     leaf.p_keys = [0x8011, 0x7FFF, 0x0010]
     assert "0x8010 missing, 0x0010 too much" in result_of("SE002", look(net)).subjects[0].message
+
+
+def test_a_port_that_came_since_the_baseline_did_not_move_anything() -> None:
+    net = ruled()
+    cable = net.unplug("node06 mlx4_0", 1)
+    before = taken(net)
+    assert cable is not None
+    net.plug("node06 mlx4_0", 1, cable.node, cable.number)
+    result = result_of("PK010", look(net, baseline=before))
+    assert (result.result, result.passed) == ("pass", 7)
+    net.silence("node06 mlx4_0")
+    before = taken(net)
+    net.silence("node06 mlx4_0", False)
+    assert result_of("PK010", look(net, baseline=before)).result == "unknown"

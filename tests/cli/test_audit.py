@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ibkeys.audit.catalogue import CATALOGUE
+from ibkeys.mkeys.hostfacts import Device, HostFacts
 from tests.cli.conftest import DUAL_HOME, KEY, Cli, run
 
 SM_PORT = "0x0002c903000a1011"
@@ -171,6 +175,37 @@ def test_policy_registry_inventory_and_baseline_turn_rules_on(cli: Cli, tmp_path
         assert results[rule] == "pass", rule
     assert results["PK014"] == "fail"
     assert document["policy"] == str(tmp_path / "partitions.conf")
+
+
+def test_guids_of_the_policy_that_are_not_there_are_said(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "partitions.conf"
+    path.write_text("Default=0x7fff : ALL=full ;\nA=0x10 : 0x1234567, 0x2345678=full ;\n")
+    result = cli("audit", "--policy", path, "--check", "PK002")
+    assert result.err == (
+        "ibkeys: note: the policy names 2 GUIDs that are not on this fabric: 0x0000000001234567, 0x0000000002345678\n"
+    )
+
+
+def test_a_snapshot_of_this_hosts_fabric_is_audited_with_this_host(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_device = Device(Path("/dev/infiniband/umad0"), 0o666, 0, 0)
+    facts = HostFacts((), (), (), (open_device,), None)
+    monkeypatch.setattr("ibkeys.audit.gather.host_facts", lambda **_: facts)
+    monkeypatch.setattr("ibkeys.store.paths.default_directory", lambda: tmp_path)
+    snapshot = tmp_path / "a.db"
+    cli("snapshot", snapshot)
+    options = ("audit", "--from", snapshot, "--check", "HY001,QK003,KF001", "-f", "json")
+    for simulated, host, expected in (
+        (1, socket.gethostname(), {"HY001": "n/a", "QK003": "n/a", "KF001": "n/a"}),
+        (0, "elsewhere", {"HY001": "n/a", "QK003": "n/a", "KF001": "n/a"}),
+        (0, socket.gethostname(), {"HY001": "fail", "QK003": "unknown", "KF001": "n/a"}),
+    ):
+        with closing(sqlite3.connect(snapshot)) as database, database:
+            database.execute("UPDATE about SET value = ? WHERE name = 'simulated'", (str(simulated),))
+            database.execute("UPDATE about SET value = ? WHERE name = 'host'", (host,))
+        document = run(*options).json
+        assert {each["rule"]: each["result"] for each in document["results"]} == expected
 
 
 def test_mistakes_in_files_show_before_anything_is_sent(cli: Cli, tmp_path: Path) -> None:
