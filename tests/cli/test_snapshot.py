@@ -125,6 +125,18 @@ def test_keys_with_fingerprints_of_other_secrets_are_said_to_be_incomparable(
     assert "cannot be compared" in result.err
 
 
+def test_hidden_keys_are_named_and_no_change(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
+    without, with_it = tmp_path / "without.db", tmp_path / "with.db"
+    assert cli("snapshot", without, "--keystore", tmp_path / "none").code == 0
+    assert cli("snapshot", with_it).code == 0
+    result = run("diff", without, with_it)
+    assert (result.code, result.out) == (0, "no difference in what was read\n")
+    assert "1 port hid the M_Key in one of the snapshots or both (node04 mlx4_0 port 1): " in result.err
+    document = run("diff", without, with_it, "-f", "json").json
+    assert [port["node_desc"] for port in document["m_keys_hidden"]] == ["node04 mlx4_0"]
+
+
 def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
     for lid in (3, 4):
         assert cli("pkey-set", lid, "0=0x7fff", "--override", "index-0", "--yes").code == 0
