@@ -7,8 +7,8 @@ returns a `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -37,7 +37,7 @@ class Writer:
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
-        self._witnesses: list[int] = []
+        self.witnesses: list[int] = []
         self._stack = ExitStack()
         self._operation: Operation | None = None
 
@@ -56,13 +56,13 @@ class Writer:
     @cached_property
     def subnet_manager(self) -> SubnetManager:
         """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
-        return find_subnet_manager(self.fabric, self._witnesses)
+        return find_subnet_manager(self.fabric, self.witnesses)
 
     def witness(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
-            self._witnesses.append(info.master_sm_lid)
+            self.witnesses.append(info.master_sm_lid)
 
     @cached_property
     def keystore(self) -> KeyStore:
@@ -128,8 +128,7 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
-        with Journal(self.fabric.stores.journal) as journal, journal.operation(self.command) as operation:
-            self._operation = operation
+        with self.operation() as operation:
             try:
                 plan.perform()
             except KeyboardInterrupt:
@@ -137,6 +136,14 @@ class Writer:
                     f"in the middle of a change: what was set may have taken effect; operation {operation.id} of the "
                     "journal is open, look at its ports before you go on"
                 ) from None
+
+    @contextmanager
+    def operation(self) -> Iterator[Operation]:
+        """Open the operation of the journal that `record` writes to. Without a record it leaves no trace."""
+        with Journal(self.fabric.stores.journal) as journal, journal.operation(self.command) as operation:
+            self._operation = operation
+            try:
+                yield operation
             finally:
                 self._operation = None
 
@@ -144,7 +151,7 @@ class Writer:
         self, port: PortHandle, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
     ) -> Entry:
         """Put what a Set overwrites into the journal; it is on disk when this returns."""
-        assert self._operation is not None, "record() belongs inside apply()"
+        assert self._operation is not None, "record() belongs inside apply() or operation()"
         node = port.port.node
         return self._operation.record(
             node_guid=node.guid,
