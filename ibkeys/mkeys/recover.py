@@ -54,9 +54,10 @@ class Wishes:
     """What the user wants.
 
     ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
-    seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every port that
-    does not open, at most ``tries`` for each port with those that are known for it. ``wait``: seconds after which a
-    silent port is given up. ``names``: NodeDescription by node GUID, for nodes that do not tell it.
+    seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every
+    port that does not open; each port is tried with at most ``tries`` of them, and of the further keys that are known
+    for it. ``wait``: seconds after which a silent port is given up. ``names``: NodeDescription by node GUID, for nodes
+    that do not tell it.
     """
 
     set_new: bool = False

@@ -28,6 +28,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.mkeys.links import Links, routes
 from ibkeys.mkeys.waiting import (
     LATE,
+    LEAST_SCOUTING,
     MOST_QUESTIONS,
     SCOUTS,
     BlindEnd,
@@ -227,8 +228,12 @@ class Search:
         now = self.now + _DUE
         asked = [spot for spot in self.closed.values() if self._is_due(spot, now)]
         if now >= self._next_scouts:
-            asked += self._scouts(asked)
-            self._next_scouts = next_scouting(self._since, now)
+            soon = self._next_due(now)
+            if soon is not None and soon - now < self.client.timing.timeout + LATE:
+                self._next_scouts = soon + LEAST_SCOUTING  # waiting for scouts would make the others late
+            else:
+                asked += self._scouts(asked)
+                self._next_scouts = next_scouting(self._since, now)
         tasks = [self._poll(spot) for spot in asked]
         for hidden in self.hidden.values():
             due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))
@@ -556,6 +561,10 @@ class Search:
     def _is_due(self, spot: Closed, now: float) -> bool:
         due = next_question(spot.started, spot.last, self.leases)
         return due is not None and due <= now and spot.asked < MOST_QUESTIONS
+
+    def _next_due(self, now: float) -> float | None:
+        dues = (next_question(spot.started, spot.last, self.leases) for spot in self.closed.values())
+        return min((due for due in dues if due is not None and due > now), default=None)
 
     def _scouts(self, asked: Sequence[Closed]) -> list[Closed]:
         others = [spot for spot in self.closed.values() if spot not in asked and spot.asked < MOST_QUESTIONS]
