@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "qkey-explain": Entry("explain", "Say what a Q_Key may be used for."),
     "mkey-show": Entry("mkey", "Show M_Key state, ProtectBits, lease and violations."),
     "mkey-set": Entry("mkey", "Set M_Key, ProtectBits or lease of one port."),
+    "mkey-recover": Entry("recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
     "mkey-gen": Entry("mkey", "Generate M_Keys from the system's random source."),
     "enforce-show": Entry("enforce", "Show partition enforcement of switch ports."),
     "enforce-set": Entry("enforce", "Switch partition enforcement of a switch port on or off."),

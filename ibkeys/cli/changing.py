@@ -71,6 +71,13 @@ def change(
 
 
 def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
+    if not consent.yes and format != "table" and _is_a_terminal():  # what is asked about must be seen before
+        _write_changes(document, lambda line: print(line, file=sys.stderr))
+    ask_to_go_on(consent, "Make this change?")
+
+
+def ask_to_go_on(consent: Changing, question: str) -> None:
+    """Ask the user unless ``--yes`` was given. Raises Refused without a terminal, and when the answer is not yes."""
     if consent.yes:
         return
     if not _is_a_terminal():
@@ -79,9 +86,7 @@ def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
             "--yes goes ahead",
             "confirmation",
         )
-    if format != "table":  # what is asked about must be seen before
-        _write_changes(document, lambda line: print(line, file=sys.stderr))
-    print("Make this change? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Refused("nothing was changed: the answer was not yes", "confirmation")
 

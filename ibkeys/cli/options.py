@@ -180,3 +180,16 @@ changing: Final = _group(
     _option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
     _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
+
+topology: Final = _option(
+    "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."
+)
+try_keys: Final = _option(
+    "--try-keys", env=False, multiple=True, metavar="FILE", help="Keys to try, one on each line; repeatable."
+)
+tries: Final = _option(
+    "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys tried on one port.  [default: 8]"
+)
+wait: Final = _option(
+    "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give a silent port up after that time."
+)

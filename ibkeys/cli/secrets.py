@@ -42,7 +42,26 @@ def read_m_key(
     return _ask(option, confirm)
 
 
+def read_m_keys(path: Path, option: str) -> list[MKey]:
+    """Return the keys of a file with one on each line; empty lines and those that begin with # are left out.
+
+    Raises UsageError, EncodeError; no message repeats a key.
+    """
+    try:
+        return [MKey.parse(line) for line in _lines_of(path, option)]
+    except EncodeError as error:
+        raise EncodeError(f"{path}: {error}") from None
+
+
 def _from_file(path: Path, option: str) -> MKey:
+    try:
+        return MKey.parse(_lines_of(path, option)[0])
+    except EncodeError as error:
+        raise EncodeError(f"{path}: {error}") from None
+
+
+def _lines_of(path: Path, option: str) -> list[str]:
+    """Return the lines of a key file that are no comments. Raises UsageError when there is none."""
     try:
         with path.open("rb") as file:
             status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
@@ -54,13 +73,10 @@ def _from_file(path: Path, option: str) -> MKey:
     if status & 0o077:
         warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
     lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
-    first = next((line for line in lines if line and not line.startswith("#")), None)
-    if first is None:
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
         raise UsageError(f"{option}: {path}: there is no key in it")
-    try:
-        return MKey.parse(first)
-    except EncodeError as error:
-        raise EncodeError(f"{path}: {error}") from None
+    return keys
 
 
 def _ask(option: str, confirm: bool) -> MKey:

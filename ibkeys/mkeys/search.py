@@ -567,10 +567,12 @@ class Search:
         return min((due for due in dues if due is not None and due > now), default=None)
 
     def _scouts(self, asked: Sequence[Closed]) -> list[Closed]:
+        """Choose who is asked early: those whose leases began first, and some of the others in turn."""
         others = [spot for spot in self.closed.values() if spot not in asked and spot.asked < MOST_QUESTIONS]
-        chosen = [others[(self._turn + step) % len(others)] for step in range(min(SCOUTS, len(others)))]
-        self._turn += SCOUTS
-        return chosen
+        others.sort(key=lambda spot: spot.started)
+        first, rest = others[: SCOUTS // 2], others[SCOUTS // 2 :]
+        self._turn += SCOUTS // 2
+        return first + [rest[(self._turn + step) % len(rest)] for step in range(min(SCOUTS // 2, len(rest)))]
 
     def _limit_of(self, hidden: Hidden) -> float:
         return (hidden.started or 0.0) + patience((hidden.lease,), self.wait)
