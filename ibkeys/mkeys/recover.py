@@ -254,7 +254,8 @@ class Recovery:
         try:
             with self.writer.operation():
                 self._take(report)
-                self.search.try_keys(self.wishes.try_keys[: self.wishes.tries])
+                self.search.given = self.wishes.try_keys[: self.wishes.tries]
+                self.search.try_keys()
                 self._take(report)
                 self.search.provoke(self._record)
                 self._take(report)
@@ -262,6 +263,7 @@ class Recovery:
                     self._pause(progress)
                     self.search.ask_due(self._record)
                     self._take(report)
+                self._store_links()  # setting a key looks for the links of its port
                 self._change(report)
         except KeyboardInterrupt:
             account.interrupted = True

@@ -42,8 +42,13 @@ from ibkeys.store.journal import Entry
 
 BLIND_PROBES: Final = 64
 """Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
-BLIND_AT_ONCE: Final = 8192
-"""Blind probes that go out in one wave."""
+HEARD_AT_ONCE: Final = 32
+"""Closed switches in one step whose blind probes are waited for; the probes of others only start leases."""
+TOLD_AT_ONCE: Final = 256
+"""Closed switches in one step that get blind probes for which nobody waits."""
+FIRST_LOOKS: Final = 1024
+"""Nodes of the known links that are asked, and waited for, when the leases are started; others get a question for
+which nobody waits."""
 MOST_BLIND_WAVES: Final = 3
 """Waves through one closed switch: to start the leases behind it, when they should be over, and before it is given
 up."""
@@ -62,7 +67,8 @@ class Search:
     """One search from one local port. ``closed`` and ``hidden``: who is waited for; ``given_up``: who was.
 
     ``blind_ends``: links of closed switches that blind probes proved. ``leases``: seconds, as ports of this fabric show
-    them or the key store has them; it may be added to. ``own_is_silent``: the own port did not answer at first.
+    them or the key store has them; it may be added to. ``given``: keys to try on everybody.
+    ``own_is_silent``: the own port did not answer at first.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Search:
         self.ring = ring
         self.links = links
         self.wait = wait
+        self.given: Sequence[MKey] = ()
         self.sweep = Sweep(client, ring, Wanted(), None, node_names, probe_retries=0)
         self.closed: dict[tuple[int, ...], Closed] = {}
         self._closed_by_guid: dict[int, Closed] = {}
@@ -168,8 +175,8 @@ class Search:
                 continue
             self._wait_for(Closed(path, None, guid, self.now, self.now, asked=0))
 
-    def try_keys(self, given: Sequence[MKey]) -> None:
-        """Try the further keys that the ring has for a port, and then, on each silent or hiding port, those *given*.
+    def try_keys(self) -> None:
+        """Try the further keys that the ring has for a port, and then, on each silent or hiding port, those given.
 
         Each wrong one counts a violation at a silent port, and starts its lease.
         """
@@ -184,17 +191,26 @@ class Search:
                 tasks.append(self.sweep.ask_again(spot.near))
         tasks += [self.sweep.read_again(port) for port in self.hidden if ring.others_for(port.guid, port.m_key)]
         self._run(tasks)
-        for key in given:
-            self._run(
-                [
-                    *(self._poll(spot, key) for spot in self.closed.values()),
-                    *(self._show(hidden, key) for hidden in self.hidden.values()),
-                ]
-            )
+        self._try_given()
+
+    def _try_given(self) -> None:
+        """Try the given keys, one after the other, on everybody on whom they were not tried yet."""
+        while True:
+            tasks: list[Task] = []
+            for spot in [spot for spot in self.closed.values() if spot.tried < len(self.given)]:
+                tasks.append(self._poll(spot, self.given[spot.tried]))
+                spot.tried += 1
+            for hidden in [hidden for hidden in self.hidden.values() if hidden.tried < len(self.given)]:
+                tasks.append(self._show(hidden, self.given[hidden.tried]))
+                hidden.tried += 1
+            if not tasks:
+                return
+            self._run(tasks)
 
     def provoke(self, record: Record) -> None:
         """Start the leases of all that are waited for, as far as they do not run already."""
         self._provoke_routes()
+        self._try_given()
         self._provoke_hidden(record)
         self._probe_blindly()
         if not self._next_scouts:
@@ -210,7 +226,9 @@ class Search:
             times.append(spot.started + patience(self.leases, self.wait))
             if due is not None and spot.asked < MOST_QUESTIONS:
                 times.append(due)
-            if self._has_blind_wave_left(spot) and self.leases:
+            if self._is_time(spot, self.now + _DUE):
+                times.append(self.now)
+            elif self._has_blind_wave_left(spot) and self.leases:
                 times.append(max(self.leases) + (spot.blind_at + LATE if spot.blind else spot.started + SOON))
         for hidden in self.hidden.values():
             due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))
@@ -243,6 +261,7 @@ class Search:
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_again(port))
         self._run(tasks)
+        self._try_given()
         self._probe_blindly()
         for hidden in list(self.hidden.values()):
             if hidden.started is not None and now > hidden.started + hidden.lease + SOON:
@@ -441,8 +460,13 @@ class Search:
     def _trap_repress(self, path: tuple[int, ...]) -> Request:
         return self.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
 
-    def _tell(self, paths: Sequence[tuple[int, ...]]) -> None:
-        self._told_in_vain += len(paths) - len(self.client.tell([self._trap_repress(path) for path in paths]))
+    def _question(self, path: tuple[int, ...]) -> Request:
+        return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
+
+    def _tell(self, requests: Iterable[Request]) -> None:
+        """Send SMPs for whose answers nobody waits."""
+        requests = list(requests)
+        self._told_in_vain += len(requests) - len(self.client.tell(requests))
 
     def _provoke_routes(self) -> None:
         """Start the leases of nodes that only known links tell of, all together: first by TrapRepress, which waits for
@@ -450,12 +474,15 @@ class Search:
         spots = [spot for spot in self.closed.values() if not spot.asked]
         if not spots:
             return
-        self._tell([spot.path for spot in spots])
+        self._tell(self._trap_repress(spot.path) for spot in spots)
         for spot in spots:
-            spot.asked, spot.started = 1, self.now
+            spot.asked, spot.started = 2, self.now
             if spot.guid is not None:
                 self._told[spot.guid] = self.now
-        self._run([self._poll(spot) for spot in spots])
+        self._tell(self._question(spot.path) for spot in spots[FIRST_LOOKS:])
+        for spot in spots:
+            spot.last = self.now
+        self._run([self._poll(spot) for spot in spots[:FIRST_LOOKS]])
 
     def _provoke_hidden(self, record: Record) -> None:
         """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
@@ -470,7 +497,7 @@ class Search:
             if by_set:
                 self._run([self._write_back(hidden, record) for hidden in waiting])
             else:
-                self._tell([hidden.port.path or hidden.port.node.path for hidden in waiting])
+                self._tell(self._trap_repress(hidden.port.path or hidden.port.node.path) for hidden in waiting)
             now = self.now
             self._run([self._show(hidden) for hidden in waiting if hidden.port in self.hidden])
             for hidden in waiting:
@@ -499,28 +526,42 @@ class Search:
 
     def _probe_blindly(self) -> None:
         """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
-        while True:
-            now = self.now + _DUE
-            spots = [
-                spot for spot in self.closed.values() if self._has_blind_wave_left(spot) and self._is_time(spot, now)
-            ]
-            if not spots:
-                return
-            self._blind_wave(spots[: BLIND_AT_ONCE // BLIND_PROBES])
+        now = self.now + _DUE
+        ready = [spot for spot in self.closed.values() if self._is_time(spot, now)]
+        # Of each open switch first one closed neighbour, then the second: several may lead to the same closed one.
+        rank: dict[Node | None, int] = {}
+        ranked = []
+        for spot in ready:
+            node = spot.near.node if spot.near is not None else None
+            rank[node] = rank.get(node, 0) + 1
+            ranked.append((rank[node], spot))
+        ready = [spot for _, spot in sorted(ranked, key=lambda each: each[0])]
+        told = ready[HEARD_AT_ONCE : HEARD_AT_ONCE + TOLD_AT_ONCE]
+        self._count_wave(told)
+        self._tell(self._question((*spot.path, num)) for num in range(1, BLIND_PROBES + 1) for spot in told)
+        for spot in told:
+            spot.blind_at = self.now
+        if ready:
+            self._blind_wave(ready[:HEARD_AT_ONCE])
+
+    def _count_wave(self, spots: Sequence[Closed]) -> None:
+        for spot in spots:
+            spot.blind += 1
+            spot.waves += 1
+            spot.blind_at = self.now
 
     def _is_time(self, spot: Closed, now: float) -> bool:
         """Whether to probe through *spot* now: for the first time unless most of its own lease is over, for then it
         will soon tell itself what is behind it; again when the leases behind it should be over."""
         lease = max(self.leases, default=0)
+        if not self._has_blind_wave_left(spot):
+            return False
         if spot.blind:
             return bool(lease) and now >= spot.blind_at + lease + LATE
         return not spot.started + lease / 2 < now < spot.started + lease + SOON
 
     def _blind_wave(self, spots: Sequence[Closed]) -> None:
-        for spot in spots:
-            spot.blind += 1
-            spot.waves += 1
-            spot.blind_at = self.now
+        self._count_wave(spots)
         # One port of each switch after the other, so that no switch has all its probes at once.
         self._run([self._blind_probe(spot, num) for num in range(1, BLIND_PROBES + 1) for spot in spots])
         asked_at = self.now - self.client.timing.timeout
@@ -585,8 +626,8 @@ class Search:
         limit = patience(self.leases, self.wait)
         over = [spot for spot in self.closed.values() if now >= spot.started + limit]
         last_look = [spot for spot in over if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES]
-        for first in range(0, len(last_look), BLIND_AT_ONCE // BLIND_PROBES):
-            self._blind_wave(last_look[first : first + BLIND_AT_ONCE // BLIND_PROBES])
+        for first in range(0, len(last_look), HEARD_AT_ONCE):
+            self._blind_wave(last_look[first : first + HEARD_AT_ONCE])
         self._run([self._poll(spot) for spot in over if spot.path in self.closed])
         for spot in over:
             if self._drop(spot):

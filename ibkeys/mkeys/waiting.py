@@ -26,8 +26,10 @@ SCOUTING: Final = 0.1
 """Scouts go out after each tenth of the time that has been waited, but not more often than each `LEAST_SCOUTING` s."""
 MOST_QUESTIONS: Final = 64
 """SMPs without its key that one silent port gets at most: each counts a violation."""
+LEAST_PATIENCE: Final = 120.0
+"""Seconds that a silent port is waited for, however short the leases known are: its own may be another."""
 UNKNOWN_PATIENCE: Final = 3600.0
-"""Seconds that a silent port is waited for where no lease of the fabric is known."""
+"""The same where no lease of the fabric is known."""
 
 _ROUNDING: Final = 1e-6
 
@@ -38,8 +40,8 @@ class Closed:
 
     ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
     ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
-    SMPs without its key so far. ``blind``: how often blind probes went through it, the last time at ``blind_at``;
-    ``waves``: as often, also by other routes to the same switch.
+    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``blind``: how often blind probes
+    went through it, the last time at ``blind_at``; ``waves``: as often, also by other routes to the same switch.
     """
 
     path: tuple[int, ...]
@@ -48,6 +50,7 @@ class Closed:
     started: float
     last: float
     asked: int = 1
+    tried: int = 0
     blind: int = 0
     blind_at: float = 0.0
     waves: int = 0
@@ -57,12 +60,13 @@ class Closed:
 @dataclass(slots=True)
 class Hidden:
     """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
-    ``lease`` in seconds."""
+    ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
 
     port: Port
     lease: int
     started: float | None = None
     last: float = 0.0
+    tried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def patience(leases: Collection[int], wait: float | None) -> float:
     """Return the seconds after which a silent port is given up: *wait* where the user said so."""
     if wait is not None:
         return wait
-    return 1.5 * max(leases) + 10 if leases else UNKNOWN_PATIENCE
+    return max(LEAST_PATIENCE, 2.0 * max(leases)) if leases else UNKNOWN_PATIENCE
 
 
 def most_questions(leases: Collection[int], seconds: float, closed: int) -> int:
