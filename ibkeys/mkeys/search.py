@@ -101,7 +101,7 @@ class Search:
         self._blind_waves: dict[int, int] = {}
         self._told_in_vain = 0
         self._next_scouts = 0.0
-        self._since = 0.0
+        self._since = self._begun = 0.0
         self._turn = 0
         statistics = client.statistics
         self._sent_before = statistics.sent
@@ -209,12 +209,12 @@ class Search:
 
     def provoke(self, record: Record) -> None:
         """Start the leases of all that are waited for, as far as they do not run already."""
+        self._begun = self._since = self.now  # the user may have thought it over since the survey
         self._provoke_routes()
         self._try_given()
         self._provoke_hidden(record)
         self._probe_blindly()
-        if not self._next_scouts:
-            self._next_scouts = next_scouting(self._since, self.now)
+        self._next_scouts = next_scouting(self._since, self.now)
 
     def next_time(self) -> float:
         """Return when `ask_due` has something to do."""
@@ -223,7 +223,7 @@ class Search:
             times.append(self.now)
         for spot in self.closed.values():
             due = next_question(spot.started, spot.last, self.leases)
-            times.append(spot.started + patience(self.leases, self.wait))
+            times.append(self._limit_of_closed(spot))
             if due is not None and spot.asked < MOST_QUESTIONS:
                 times.append(due)
             if self._is_time(spot, self.now + _DUE):
@@ -615,6 +615,9 @@ class Search:
         self._turn += SCOUTS // 2
         return first + [rest[(self._turn + step) % len(rest)] for step in range(min(SCOUTS // 2, len(rest)))]
 
+    def _limit_of_closed(self, spot: Closed) -> float:
+        return max(spot.started, self._begun) + patience(self.leases, self.wait)
+
     def _limit_of(self, hidden: Hidden) -> float:
         return (hidden.started or 0.0) + patience((hidden.lease,), self.wait)
 
@@ -623,8 +626,7 @@ class Search:
         self.given_up.append(hidden)
 
     def _give_up(self, now: float) -> None:
-        limit = patience(self.leases, self.wait)
-        over = [spot for spot in self.closed.values() if now >= spot.started + limit]
+        over = [spot for spot in self.closed.values() if now >= self._limit_of_closed(spot)]
         last_look = [spot for spot in over if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES]
         for first in range(0, len(last_look), HEARD_AT_ONCE):
             self._blind_wave(last_look[first : first + HEARD_AT_ONCE])
