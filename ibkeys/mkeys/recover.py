@@ -29,8 +29,9 @@ from ibkeys.fabric.keyring import PortId
 from ibkeys.fabric.model import Port
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys.blind import BLIND_PROBES, MOST_BLIND_WAVES
 from ibkeys.mkeys.links import Links, hidden_behind, links_of
-from ibkeys.mkeys.search import BLIND_PROBES, MOST_BLIND_WAVES, Search
+from ibkeys.mkeys.search import Search
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.waiting import Closed, Hidden, most_questions, patience
 from ibkeys.store.journal import Entry
@@ -197,7 +198,7 @@ class Recovery:
         seconds = patience(leases, wishes.wait)
         tries = min(wishes.tries, len(wishes.try_keys) + max(map(len, self._spares.values()), default=0))
         each = tries + 2 + most_questions(leases, seconds, len(search.closed)) if search.closed else 0
-        blind = sum(search.may_be_a_switch(spot) for spot in search.closed.values())
+        blind = sum(search.blind.may_be_a_switch(spot) for spot in search.closed.values())
         return Outlook(
             shown=sum(self._is_news(port, locked) for port, locked in self._new),
             hidden=len(search.hidden),
@@ -454,7 +455,7 @@ class Recovery:
             if spot.guid is None and spot.near is not None:
                 far = (ids[spot.path], -1)  # nobody knows which of its ports this link is at
                 links[link_end(spot.near)], links[far] = far, link_end(spot.near)
-        for end, blind in self.search.blind_ends.items():
+        for end, blind in self.search.blind.ends.items():
             if blind.path in ids:
                 links[end], links[ids[blind.path], blind.num] = (ids[blind.path], blind.num), end
         return links, ids

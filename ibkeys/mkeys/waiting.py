@@ -31,10 +31,13 @@ LEAST_PATIENCE: Final = 120.0
 UNKNOWN_PATIENCE: Final = 3600.0
 """The same where no lease of the fabric is known."""
 
-_ROUNDING: Final = 1e-6
+DUE: Final = 1e-6
+"""Seconds by which a clock may be rounded."""
+SOON: Final = 2.0
+"""Seconds after the end of its lease within which a port should have been seen open."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Closed:
     """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
 
@@ -57,7 +60,7 @@ class Closed:
     answered: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Hidden:
     """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
     ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
@@ -84,7 +87,7 @@ def next_question(started: float, last: float, leases: Collection[int]) -> float
     *leases*: seconds that it may be. None while none is known.
     """
     for lease in sorted(leases):
-        if started + lease + LATE > last + _ROUNDING:
+        if started + lease + LATE > last + DUE:
             return started + lease + LATE
     if not leases:
         return None
