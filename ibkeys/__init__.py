@@ -37,6 +37,7 @@ def open(
     security_keys: str | Path | None = None,
     keystore: str | Path | None = None,
     journal: str | Path | None = None,
+    passphrase: Callable[[], str] | None = None,
     trust_topology: bool = False,
     timeout: float = 1.0,
     retries: int = 2,
@@ -53,7 +54,8 @@ def open(
     *m_key* is sent to every node addressed, *default_m_key* to those for which no other key is known.
     *security_keys*: directory with OpenSM's key files. *keystore*: key store file, by default the user's own where it
     exists (with a simulated subnet, the one beside its state file). *journal*: where changes put what they overwrite,
-    by default beside the user's own key store.
+    by default beside the user's own key store. *passphrase* is called, once, when the key store turns out to be
+    encrypted.
 
     *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
     for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
@@ -66,7 +68,9 @@ def open(
     from ibkeys.keys.mkey import MKey
     from ibkeys.mkeys.ring import KeySources, load_ring
     from ibkeys.store.paths import store_paths
+    from ibkeys.store.sealing import Passphrase
 
+    secret = Passphrase(passphrase) if passphrase else None
     names = read_node_name_map(node_name_map) if node_name_map else {}
     own_keystore, own_journal = Path(keystore) if keystore else None, Path(journal) if journal else None
     umad: UmadPort
@@ -78,12 +82,12 @@ def open(
         else:
             spec = parse_spec(backend)
             state, umad = spec.state, open_simulated(spec, ca, port, at)
-        paths = store_paths(simulated=True, state=state, keystore=own_keystore, journal=own_journal)
+        paths = store_paths(simulated=True, state=state, keystore=own_keystore, journal=own_journal, passphrase=secret)
     elif backend == "umad":
         from ibkeys.umad.libibumad import open_port
 
         umad = open_port(ca, port)
-        paths = store_paths(keystore=own_keystore, journal=own_journal)
+        paths = store_paths(keystore=own_keystore, journal=own_journal, passphrase=secret)
     else:
         from ibkeys.errors import UsageError
 
@@ -95,6 +99,7 @@ def open(
             Path(security_keys) if security_keys else None,
             paths.keystore,
             trust_topology,
+            secret,
         )
         ring, warnings = load_ring(sources)
         fabric = OpenFabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names)
@@ -112,6 +117,7 @@ def open(
             fresh = load_ring(sources)[0]
             opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
             opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+            opened_with.fallback = fresh.fallback
 
     fabric.reload_keys = reload_keys
     return fabric

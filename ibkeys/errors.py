@@ -7,6 +7,7 @@ IbkeysError
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
  +-- MadStatusError                     the agent answered with a status; .status
+ +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
@@ -17,6 +18,7 @@ IbkeysError
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
+ |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
  +-- TransportError     (OSError)       libibumad or the kernel said no; .errno
  |    +-- LibraryMissing                ibkeys was built without libibumad
  |    +-- ModuleMissing                 the kernel module ib_umad is not loaded
@@ -73,6 +75,17 @@ class MadStatusError(IbkeysError):
         self.status = status
 
 
+class TransferFailed(IbkeysError):
+    """An answer of many segments (RMPP) broke off, so there is no part of it that could be trusted to be the whole.
+
+    ``rmpp_status`` is the RMPPStatus that ended it, by whichever side (IBA 13.6.2.1).
+    """
+
+    def __init__(self, message: str, rmpp_status: int = 0) -> None:
+        super().__init__(message)
+        self.rmpp_status = rmpp_status
+
+
 class NoReply(IbkeysError, TimeoutError):
     """No answer within all attempts. ``attempts`` counts SMPs sent, ``timeout`` is seconds for each."""
 
@@ -127,6 +140,10 @@ class StoreError(IbkeysError):
 
 class StoreLocked(StoreError):
     """Another changing command is running."""
+
+
+class StoreSealed(StoreError):
+    """The key store is encrypted, and there is no passphrase, a wrong one, or no library to decrypt with."""
 
 
 class TransportError(IbkeysError, OSError):

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* umad_size() is 56 until the first port was opened and 64 afterwards: room for the larger, never a cached value. */
@@ -65,17 +64,14 @@ int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const 
 	return unsent;
 }
 
-int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, int timeout_ms)
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms)
 {
-	uint64_t small[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
-	void *umad = room <= IBKEYS_MAD_SIZE ? small : malloc(HEADER_ROOM + room);
+	uint64_t umad[(HEADER_ROOM + IBKEYS_MAD_SIZE) / sizeof(uint64_t)];
 	int n, error = 0;
 
-	if (!umad)
-		return -ENOMEM;
 	for (n = 0; n < max; n++) {
 		int32_t *row = rows + n * IBKEYS_RECV_COLUMNS;
-		int length = room, result;
+		int length = IBKEYS_MAD_SIZE, result;
 
 		errno = 0;
 		/* only the first one waits: select() and epoll do not work on libumad2sim's descriptors */
@@ -84,8 +80,6 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, i
 			/* umad_recv() says EIO when poll() was interrupted; errno has the truth. libumad2sim's poll() may
 			 * also fail for nothing, without an errno */
 			error = result == -ETIMEDOUT ? EAGAIN : errno ? errno : result == -EIO ? EINTR : -result;
-			if (error == ENOSPC && !n)
-				row[IBKEYS_RECV_LENGTH] = length;
 			break;
 		}
 		row[IBKEYS_RECV_LENGTH] = length;
@@ -93,10 +87,8 @@ int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, i
 		row[IBKEYS_RECV_LID] = be16toh(umad_get_mad_addr(umad)->lid);
 		row[IBKEYS_RECV_QPN] = be32toh(umad_get_mad_addr(umad)->qpn);
 		memcpy(mads, umad_get_mad(umad), length);
-		mads += room;
+		mads += IBKEYS_MAD_SIZE;
 	}
-	if (umad != small)
-		free(umad);
 	/* what came before an error is returned first; the error comes again with the next call */
 	return n ? n : error == EAGAIN ? 0 : -error;
 }

@@ -40,10 +40,9 @@ enum {
 int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const uint32_t *columns, int count,
 		      int32_t *errors);
 
-/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max, into slots of room bytes.
- * Returns their number, 0 when nothing came, or a negative errno: -EINTR after a signal, -ENOSPC when the first MAD
- * needs more than room bytes (rows[IBKEYS_RECV_LENGTH] says how many; the MAD stays queued). */
-int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, int timeout_ms);
+/* Waits up to timeout_ms for a MAD, then takes all that are there, at most max, into slots of 256 bytes.
+ * Returns their number, 0 when nothing came, or a negative errno: -EINTR after a signal. */
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms);
 
 /* Waits until one of two ports has something. Returns 0 or a negative errno. */
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);

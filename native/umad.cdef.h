@@ -47,6 +47,6 @@ int umad_unregister(int fd, int agent);
 
 int ibkeys_send_batch(int fd, const int32_t *agents, const uint8_t *mads, const uint32_t *columns, int count,
 		      int32_t *errors);
-int ibkeys_recv_batch(int fd, uint8_t *mads, int room, int32_t *rows, int max, int timeout_ms);
+int ibkeys_recv_batch(int fd, uint8_t *mads, int32_t *rows, int max, int timeout_ms);
 int ibkeys_poll_pair(int fd, int other_fd, int timeout_ms);
 int ibkeys_gsi_of(const char *smi_name, char *gsi_name);

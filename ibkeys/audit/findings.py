@@ -34,7 +34,7 @@ class Subject:
     ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result`` is
     what the rule says of this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
     fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None where none could be.
-    ``waiver``: who waived it and why.
+    ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
     """
 
     identity: Mapping[str, Any]
@@ -44,6 +44,7 @@ class Subject:
     time: str | None = None
     m_key_used: bool | None = None
     waiver: str | None = None
+    severity: Severity | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the subject as the contract has it."""
@@ -55,6 +56,7 @@ class Subject:
             "time": self.time,
             "m_key_used": self.m_key_used,
             "waiver": self.waiver,
+            "severity": self.severity,
         }
 
 
@@ -62,7 +64,8 @@ class Subject:
 class RuleResult:
     """What one rule says of the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
 
-    ``subjects``: those that fail, are unknown or are waived; what passes is only counted, in ``passed``.
+    ``severity`` is the worst of the subjects that fail, else the rule's own. ``subjects``: those that fail, are unknown
+    or are waived; what passes is only counted, in ``passed``.
     """
 
     rule: str
@@ -142,6 +145,11 @@ class Report:
         """Return the worst severity among the rules that fail, None when none does."""
         failed = {each.severity for each in self.results if each.result == "fail"}
         return next((severity for severity in SEVERITIES if severity in failed), None)
+
+    def fails_at(self, severity: Severity) -> bool:
+        """Return whether some rule fails with *severity* or worse."""
+        worst = self.worst_failure()
+        return worst is not None and SEVERITIES.index(worst) <= SEVERITIES.index(severity)
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
         """Return the report as the contract has it, without its schema."""

@@ -20,13 +20,19 @@ Proof = Callable[[PortInfo, PortInfo], str]
 def fresh_port_info(writer: Writer, port: PortHandle, shown: PortInfo) -> PortInfo:
     """Read PortInfo again right before the Set. Raises Refused (``stale``) when more than states, counters changed."""
     now = port.read_port_info()
-    if settled(now) != settled(shown) and not writer.consent.covers("stale"):
-        before = settled(shown)
-        changed = [row.name for row, value in PortInfo(settled(now)).items() if value != row.decode(before)]
-        raise Objection(
-            "stale", f"{port}: PortInfo changed since it was shown ({', '.join(changed) or 'reserved bits'})"
-        ).refusal()
+    changed = what_changed(shown, now)
+    if changed and not writer.consent.covers("stale"):
+        raise Objection("stale", f"{port}: PortInfo changed since it was shown ({changed})").refusal()
     return now
+
+
+def what_changed(shown: PortInfo, now: PortInfo) -> str:
+    """Return which fields differ, other than those that change by themselves; empty when none does."""
+    before, after = settled(shown), settled(now)
+    if before == after:
+        return ""
+    changed = [row.name for row, value in PortInfo(after).items() if value != row.decode(before)]
+    return ", ".join(changed) or "reserved bits"
 
 
 def write_port_info(

@@ -74,7 +74,10 @@ def _by_driver(fabric: OpenFabric) -> SubnetManager:
 
 def _ask(fabric: OpenFabric, lid: int, retries: int | None) -> SubnetManager:
     try:
-        port = fabric.port(lid, retries=0)  # each further attempt would be a violation more at a port that is locked
+        # One that a sweep proved is asked as any other.
+        port = fabric.swept_port(lid) or fabric.port(
+            lid, retries=0
+        )  # each further attempt would be a violation more at a port that is locked
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:

@@ -7,7 +7,7 @@ returns a `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
@@ -17,11 +17,12 @@ from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded
+from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import OpenFabric, PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.store.journal import Entry, Journal, Operation
+from ibkeys.store.journal import Entry, Image, Journal, Operation
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 
@@ -64,10 +65,16 @@ class Writer:
         if info is not None:
             self.witnesses.append(info.master_sm_lid)
 
+    def witness_ports(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
+        """As `witness`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked themselves."""
+        self.witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
+        self.witnesses += [port.lid for port in managers if port.lid]
+
     @cached_property
     def keystore(self) -> KeyStore:
         """The key store, made when it is first needed."""
-        return self._stack.enter_context(KeyStore(self.fabric.stores.keystore))
+        stores = self.fabric.stores
+        return self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
 
     # --- kinds of change -----------------------------------------------------------------------------------------
 
@@ -131,7 +138,9 @@ class Writer:
         with self.operation() as operation:
             try:
                 plan.perform()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
+                if error.args:
+                    raise
                 raise KeyboardInterrupt(
                     f"in the middle of a change: what was set may have taken effect; operation {operation.id} of the "
                     "journal is open, look at its ports before you go on"
@@ -151,21 +160,14 @@ class Writer:
         self, port: PortHandle, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
     ) -> Entry:
         """Put what a Set overwrites into the journal; it is on disk when this returns."""
-        assert self._operation is not None, "record() belongs inside apply() or operation()"
-        node = port.port.node
-        return self._operation.record(
-            node_guid=node.guid,
-            port_guid=port.port.port_guid,
-            node_desc=node.description or "",
-            node_type=node.type_name,
-            port=port.port.num,
-            lid=port.port.lid or 0,
-            attribute=attribute,
-            attribute_modifier=modifier,
-            before=before,
-            after=after,
-            key_ref=key_ref,
-        )
+        return self.record_all([image_of(port.port, attribute, modifier, before, after, key_ref)])[0]
+
+    def record_all(
+        self, images: Sequence[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
+    ) -> list[Entry]:
+        """Put many images into the journal, and what became of earlier Sets: all with one sync."""
+        assert self._operation is not None, "record_all() belongs inside apply() or operation()"
+        return self._operation.record_all(images, done, failed)
 
     def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
         """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
@@ -186,3 +188,22 @@ class Writer:
             "dropped and counted "
             "as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
         )
+
+
+def image_of(
+    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
+) -> Image:
+    """Return what the journal keeps of one Set to *port*."""
+    return Image(
+        node_guid=port.node.guid,
+        port_guid=port.port_guid,
+        node_desc=port.node.description or "",
+        node_type=port.node.type_name,
+        port=port.num,
+        lid=port.lid or 0,
+        attribute=attribute,
+        attribute_modifier=modifier,
+        before=before,
+        after=after,
+        key_ref=key_ref,
+    )

@@ -46,21 +46,16 @@ def change(
     with Writer(fabric, command, agreed, dry_run=consent.dry_run) as writer:
         plan = make_plan(writer)
         document = plan.to_json()
-        for note in plan.notes:
-            exits.warn(note, "note")
+        warn_of(plan)
         if format == "table":
             _write_changes(document, write)
         applied = False
         if plan.pending and consent.dry_run:
-            for objection in writer.uncovered(plan):
-                exits.warn(
-                    f"by interlock {objection.interlock}: {objection.message} ({objection.way_round})",
-                    "would be refused",
-                )
+            warn_of_refusals(writer, plan)
         elif plan.pending:
             writer.check(plan)
             exits.flush_stdout()  # nothing is changed that could not be shown
-            _ask(consent, document, format)
+            confirm(consent, lambda: None if format == "table" else _write_changes(document, say))
             writer.apply(plan)
             applied = True
     if missing is not None:
@@ -70,14 +65,30 @@ def change(
     return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
 
 
-def _ask(consent: Changing, document: dict[str, Any], format: str) -> None:
-    if not consent.yes and format != "table" and _is_a_terminal():  # what is asked about must be seen before
-        _write_changes(document, lambda line: print(line, file=sys.stderr))
-    ask_to_go_on(consent, "Make this change?")
+def warn_of(plan: Plan) -> None:
+    """Say the plan's notes on standard error."""
+    for note in plan.notes:
+        exits.warn(note, "note")
 
 
-def ask_to_go_on(consent: Changing, question: str) -> None:
-    """Ask the user unless ``--yes`` was given. Raises Refused without a terminal, and when the answer is not yes."""
+def warn_of_refusals(writer: Writer, plan: Plan) -> None:
+    """Say on standard error which interlocks would refuse the plan of a dry run."""
+    for objection in writer.uncovered(plan):
+        exits.warn(
+            f"by interlock {objection.interlock}: {objection.message} ({objection.way_round})", "would be refused"
+        )
+
+
+def say(line: str) -> None:
+    """Write a line to standard error: what is asked about, where standard output is for a program."""
+    print(line, file=sys.stderr)
+
+
+def confirm(consent: Changing, show: Callable[[], None] = lambda: None, question: str = "Make this change?") -> None:
+    """Ask on the terminal unless the user said yes beforehand. *show* shows what is asked about, where it was not seen.
+
+    Raises Refused when the answer is not yes, and where there is no terminal to ask on.
+    """
     if consent.yes:
         return
     if not _is_a_terminal():
@@ -86,6 +97,7 @@ def ask_to_go_on(consent: Changing, question: str) -> None:
             "--yes goes ahead",
             "confirmation",
         )
+    show()
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Refused("nothing was changed: the answer was not yes", "confirmation")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.umad.probe import Check
 
 _COLUMNS: Final = ("name", "ok", "detail", "advice")
-_KEY_FILES: Final = ("guid2mkey", "neighbors", "guid2lid")
+MKEY_FILE: Final = "guid2mkey"
 
 
 @click.command("doctor")
@@ -67,10 +66,12 @@ def _checks(where: Where) -> Iterator[Check]:
     else:
         yield from probe()
     yield from _security_keys(where)
+    folders = [Path(where.security_keys)] if where.security_keys else []
+    yield from _host(where, folders)
     try:
         with open_fabric(where) as fabric:
             yield from _local_port(fabric)
-            yield from _stores(fabric.stores)
+            yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
         yield Check("local port", False, str(error))
         if not is_simulated(where):
@@ -78,7 +79,8 @@ def _checks(where: Where) -> Iterator[Check]:
                 store_paths(
                     keystore=Path(where.keystore) if where.keystore else None,
                     journal=Path(where.journal) if where.journal else None,
-                )
+                ),
+                folders,
             )
 
 
@@ -137,15 +139,23 @@ def _security_keys(where: Where) -> Iterator[Check]:
         f"{folder}: {len(files.m_keys)} M_Keys, {len(files.neighbors)} ends of links, {len(files.lids)} LIDs"
         + (f"; {len(files.warnings)} lines left out, the first: {files.warnings[0]}" if files.warnings else ""),
     )
-    for name in _KEY_FILES:
-        path = folder / name
-        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0
-        if name == _KEY_FILES[0] and mode & 0o077:
-            advice = f"chmod 600 {path}, and change the keys"
-            yield Check("security keys", False, f"{path}: other users may read it (mode {mode:04o})", advice)
 
 
-def _stores(paths: StorePaths) -> Iterator[Check]:
+def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
+    """Key files, configurations and devices of this host; of a simulated subnet only the key files that are named."""
+    from ibkeys.mkeys.hostcheck import check_host, check_key_files
+    from ibkeys.mkeys.hostfacts import host_facts, key_files_in
+
+    if is_simulated(where):
+        yield from check_key_files(key_files_in(folders))
+        return
+    facts = host_facts(security_keys=folders)
+    yield from check_host(facts)
+    folders[:] = [file.file.path.parent for file in facts.key_files if file.kind == MKEY_FILE]
+
+
+def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
+    from ibkeys.mkeys.hostcheck import check_steps
     from ibkeys.store.journal import Journal
     from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.probe import Check
@@ -160,6 +170,9 @@ def _stores(paths: StorePaths) -> Iterator[Check]:
                     _contents(store) if path.exists() else f"not there yet: a changing command makes it{_parent(path)}"
                 )
             yield Check(name, True, f"{path}: {detail}")
+            if kind is KeyStore and path.exists():
+                with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
+                    yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
         except IbkeysError as error:
             yield Check(name, False, str(error))
 
@@ -175,7 +188,13 @@ def _contents(store: Any) -> str:
         operations = store.list_operations()
         unfinished = sum(operation.state == "open" for operation in operations)
         return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
-    return f"{len(store.rows())} keys of {len(store.current())} ports"
+    rows = store.outline()
+    pending = sum(row.state == "pending" for row in rows)
+    return (
+        f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
+        + (f", {pending} changes of which were never confirmed" if pending else "")
+        + (", encrypted" if store.is_encrypted else "")
+    )
 
 
 def _parent(path: Path) -> str:

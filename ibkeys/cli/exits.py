@@ -22,6 +22,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
+from ibkeys.printable import clean as clean
 
 DONE: Final = 0
 SAYS_NO: Final = 1
@@ -137,17 +138,6 @@ def warn(text: str, kind: str = "warning") -> None:
     """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
     with suppress(OSError, ValueError):
         print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
-
-
-def clean(text: str) -> str:
-    """Return *text* on one line and without control characters: a node's name may hold any byte."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    return " " if char == "\n" else char.encode("unicode_escape").decode()
 
 
 def _where_to_read(error: click.UsageError) -> str:

@@ -28,6 +28,7 @@ class Where:
     m_key: str | None
     security_keys: str | None
     keystore: str | None
+    keystore_passphrase: str | None
     journal: str | None
     trust_topology: bool
     show_keys: bool
@@ -37,6 +38,15 @@ class Where:
     debug: bool
     pcap: str | None
     snapshot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Which key store, for a command that needs no fabric."""
+
+    backend: str
+    keystore: str | None
+    keystore_passphrase: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,16 @@ class Changing:
     override: tuple[str, ...]
 
 
-def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None
+    smkey: str | None
+    pkey_idx: int | None
+
+
+def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
     names = [field.name for field in fields(kind)]
 
@@ -77,7 +96,7 @@ def _group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[
     return decorate
 
 
-def _option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
+def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     """Return click.option, read from ``IBKEYS_<LONG NAME>`` too unless *env* is false."""
     long = next(name for name in names if name.startswith("--"))
     variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
@@ -97,58 +116,80 @@ version: Final = click.option(
     "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
 )
 
-show_keys: Final = _option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
+show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
+
+_backend: Final = option(
+    "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+)
+_keystore: Final = option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
+_passphrase: Final = option(
+    "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+)
 
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
-    _option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
-    _option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
-    _option(
-        "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
-    ),
-    _option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    _option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
-    _option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
-    _option(
+    option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
+    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
+    _backend,
+    option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
+    option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
+    option(
         "-o",
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
     ),
-    _option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
-    _option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
-    _option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]"),
-    _option(
-        "--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"
-    ),
-    _option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
+    option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
+    option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    _keystore,
+    _passphrase,
+    option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
+    option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
     show_keys,
-    _option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
-    _option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    _option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
-    _option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
-    _option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
+    option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
+    option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
+    option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
 )
 
-fabric: Final = _group("where", Where, *_fabric_options)
+fabric: Final = group("where", Where, *_fabric_options)
 """For commands that talk to a fabric."""
 
-reading: Final = _group(
+reading: Final = group(
     "where",
     Where,
-    _option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
+    option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
     *_fabric_options,
 )
 """For commands that only read: a fabric, or a snapshot of one."""
 
-_kind: Final = _group(
+sa: Final = group(
+    "sa",
+    AskSa,
+    option("-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"),
+    option("--smkey", metavar="KEY", help="SM_Key to show the SA: '-' asks without echo, @FILE reads it."),
+    option(
+        "-Y",
+        "--pkey-idx",
+        type=Number(0, 0xFFFF),
+        metavar="N",
+        help="Entry of the local P_Key table to ask with.  [default: that of 0x7fff]",
+    ),
+)
+
+store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
+"""For commands that need the key store and no fabric."""
+
+kind: Final = group(
     "kind",
     Kind,
-    _option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
-    _option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
-    _option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
-    _option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
+    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, as 0,1,4."),
+    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
+    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
 )
 
 
@@ -156,14 +197,14 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
     """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
 
     def decorate(command: F) -> F:
-        return click.argument("words", nargs=-1, required=required, metavar=words)(_kind(command))
+        return click.argument("words", nargs=-1, required=required, metavar=words)(kind(command))
 
     return decorate
 
 
-every_port: Final = _option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
 
-format: Final = _option(
+format: Final = option(
     "-f",
     "--format",
     "format",
@@ -172,24 +213,24 @@ format: Final = _option(
     help="Form of the output.  [default: table]",
 )
 
-changing: Final = _group(
+changing: Final = group(
     "consent",
     Changing,
-    _option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
-    _option("--yes", env=False, is_flag=True, help="Do not ask."),
-    _option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
-    _option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+    option("--dry-run", env=False, is_flag=True, help="Show what would change, change nothing."),
+    option("--yes", env=False, is_flag=True, help="Do not ask."),
+    option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
+    option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
 
-topology: Final = _option(
+topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."
 )
-try_keys: Final = _option(
+try_keys: Final = option(
     "--try-keys", env=False, multiple=True, metavar="FILE", help="Keys to try, one on each line; repeatable."
 )
-tries: Final = _option(
+tries: Final = option(
     "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys tried on one port.  [default: 8]"
 )
-wait: Final = _option(
+wait: Final = option(
     "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give a silent port up after that time."
 )

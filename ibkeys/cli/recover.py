@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import ask_to_go_on
+from ibkeys.cli.changing import confirm
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
@@ -85,7 +85,7 @@ def mkey_recover(
             return _finish(recovery.account, [], format)
         _check(writer, recovery)
         exits.flush_stdout()
-        ask_to_go_on(consent, "Recover these ports?")
+        confirm(consent, question="Recover these ports?")
         return _run(where, recovery, format)
 
 

@@ -1,4 +1,4 @@
-"""M_Keys from the user: from a prompt, a file, standard input, or, with a warning, from the command line."""
+"""Secrets from the user: a prompt, a file, standard input; for a key also, with a warning, the command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ibkeys.cli.exits import warn
-from ibkeys.errors import EncodeError, UsageError
+from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.secret import Secret64
+from ibkeys.keys.smkey import SMKey
+
+_K = TypeVar("_K", bound=Secret64)
 
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
 _MAX_BYTES: Final = 4096
@@ -19,6 +23,16 @@ _MAX_BYTES: Final = 4096
 def read_m_key(
     text: str, option: str, from_environment: bool = False, confirm: bool = False, words_prompt: bool = False
 ) -> MKey:
+    """Return the M_Key that the value of an option stands for; see `_read_key`."""
+    return _read_key(MKey, text, option, from_environment, confirm, words_prompt)
+
+
+def read_sm_key(text: str, option: str, from_environment: bool = False) -> SMKey:
+    """Return the SM_Key that the value of an option stands for; a word is asked for, as saquery has it."""
+    return _read_key(SMKey, text, option, from_environment, confirm=False, words_prompt=True)
+
+
+def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, confirm: bool, words_prompt: bool) -> _K:
     """Return the key that the value of an option stands for.
 
     ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``, or with
@@ -28,18 +42,49 @@ def read_m_key(
     Raises UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
-        return _from_file(Path(text[1:]), option)
+        return _from_file(kind, Path(text[1:]), option)
     if from_environment:
         raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a key")
     if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
-        key = MKey.parse(text)
+        key = kind.parse(text)
         warn(f"{option}: a key on the command line shows in the process list and the shell's history; use - or @FILE")
         return key
     if text.startswith("-") and text != "-":
         raise UsageError(f"{option} needs a value: @FILE, or - to be asked; what follows it is an option")
     if text != "-" and not words_prompt:
         raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo) nor a number")
-    return _ask(option, confirm)
+    return _ask(kind, option, confirm)
+
+
+def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
+    """Raise UsageError for a passphrase in clear: neither command line nor environment is a place for one."""
+    if text is None or text.startswith("@") or (text == "-" and not from_environment):
+        return
+    if from_environment:
+        raise UsageError(f"{option} from the environment must be @FILE: the environment is no place for a passphrase")
+    raise UsageError(f"{option}: neither @FILE nor - (to be asked without echo)")
+
+
+def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str:
+    """Return the passphrase that the value of an option stands for: ``@FILE`` its first line, ``-`` or None asks.
+
+    On a terminal it is asked for without echo (twice with *confirm*); elsewhere ``-`` reads one line of standard input,
+    and without the option there is none. Raises UsageError, StoreSealed; no message repeats it.
+    """
+    if text is not None and text.startswith("@"):
+        lines = _read_secret_file(Path(text[1:]), option).decode("utf-8", "surrogateescape").splitlines()
+        phrase = lines[0] if lines else ""
+    elif sys.stdin.isatty():
+        phrase = _ask_twice("Passphrase of the key store (not shown): ", option, confirm)
+    elif text is None:
+        raise StoreSealed(
+            f"the key store is encrypted, and there is no terminal to ask for its passphrase: {option} @FILE"
+        )
+    else:
+        phrase = sys.stdin.readline().rstrip("\n")
+    if not phrase:
+        raise UsageError(f"{option}: the passphrase is empty")
+    return phrase
 
 
 def read_m_keys(path: Path, option: str) -> list[MKey]:
@@ -53,15 +98,23 @@ def read_m_keys(path: Path, option: str) -> list[MKey]:
         raise EncodeError(f"{path}: {error}") from None
 
 
-def _from_file(path: Path, option: str) -> MKey:
+def _from_file(kind: type[_K], path: Path, option: str) -> _K:
     try:
-        return MKey.parse(_lines_of(path, option)[0])
+        return kind.parse(_lines_of(path, option)[0])
     except EncodeError as error:
         raise EncodeError(f"{path}: {error}") from None
 
 
 def _lines_of(path: Path, option: str) -> list[str]:
     """Return the lines of a key file that are no comments. Raises UsageError when there is none."""
+    lines = [line.strip() for line in _read_secret_file(path, option).decode("ascii", "replace").splitlines()]
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise UsageError(f"{option}: {path}: there is no key in it")
+    return keys
+
+
+def _read_secret_file(path: Path, option: str) -> bytes:
     try:
         with path.open("rb") as file:
             status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
@@ -72,25 +125,25 @@ def _lines_of(path: Path, option: str) -> list[str]:
         raise UsageError(f"{option}: {path}: more than {_MAX_BYTES} bytes: this is no key file")
     if status & 0o077:
         warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
-    lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
-    keys = [line for line in lines if line and not line.startswith("#")]
-    if not keys:
-        raise UsageError(f"{option}: {path}: there is no key in it")
-    return keys
+    return data
 
 
-def _ask(option: str, confirm: bool) -> MKey:
+def _ask(kind: type[_K], option: str, confirm: bool) -> _K:
     if not sys.stdin.isatty():
         line = sys.stdin.readline()
         if not line.strip():
             raise UsageError(f"{option}: no key on standard input")
-        return MKey.parse(line)
+        return kind.parse(line)
+    return kind.parse(_ask_twice(f"{kind.name} for {option} (not shown): ", option, confirm))
+
+
+def _ask_twice(prompt: str, option: str, confirm: bool) -> str:
     from getpass import getpass
 
     try:
-        text = getpass(f"M_Key for {option} (not shown): ", sys.stderr)
+        text = getpass(prompt, sys.stderr)
         if confirm and getpass("the same again: ", sys.stderr) != text:
-            raise UsageError(f"{option}: the two keys differ")
+            raise UsageError(f"{option}: the two differ")
     except EOFError:
-        raise UsageError(f"{option}: no key was given") from None
-    return MKey.parse(text)
+        raise UsageError(f"{option}: nothing was given") from None
+    return text

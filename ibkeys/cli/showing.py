@@ -17,6 +17,7 @@ from ibkeys.cli.where import open_source, target_of
 if TYPE_CHECKING:
     from ibkeys.fabric.discovery import Progress
     from ibkeys.fabric.model import Fabric, Port
+    from ibkeys.fabric.reach import Stop
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.session import OpenFabric, PortHandle
 
@@ -144,6 +145,18 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 def naming(row: dict[str, Any]) -> list[Any]:
     """Return the cells that name a port."""
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
+
+
+def short_name(port: Port) -> str:
+    """Return a port's node by name, with the number where the node has several ports of its own."""
+    node = port.node
+    several = not node.is_switch and node.num_ports > 1
+    return (node.description or f"0x{node.guid:016x}") + (f" port {port.num}" if several else "")
+
+
+def stop_document(stop: Stop) -> dict[str, Any]:
+    """Return a switch port that stops packets, as the contract has it."""
+    return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
 
 
 def write_unreached(unreached: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,20 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.options import Kind, Where
-from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.options import AskSa, Kind, Store, Where
+from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
+    from ibkeys.fabric.sa import SaClient
     from ibkeys.fabric.session import OpenFabric, PortHandle
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.mkey import MKey
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -54,6 +57,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         security_keys=where.security_keys,
         keystore=where.keystore,
         journal=where.journal,
+        passphrase=passphrase_of(where.keystore_passphrase),
         trust_topology=where.trust_topology,
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,
@@ -68,6 +72,47 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+@contextmanager
+def open_keystore(options: Store, command: str, changing: bool = False) -> Iterator[KeyStore]:
+    """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
+
+    Raises UsageError for one that would be in memory: nothing in it would last.
+    """
+    from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.lock import exclusive
+    from ibkeys.store.sealing import Passphrase
+
+    path = keystore_path(options)
+    if path is None:
+        raise UsageError("this simulated subnet has its key store in memory: name one, or keep it with state=PATH")
+    passphrase = Passphrase(passphrase_of(options.keystore_passphrase))
+    with exclusive(path if changing else None, command=command):
+        if not changing and not path.exists():
+            exits.warn(f"{path}: there is no such file: the key store is empty")
+        with KeyStore(path, create=changing, passphrase=passphrase) as store:
+            yield store
+
+
+def keystore_path(options: Store | Where) -> Path | None:
+    """Return the key store's file; None when it is in memory."""
+    from ibkeys.store.paths import store_paths
+
+    own = Path(options.keystore) if options.keystore else None
+    if options.backend == "umad":
+        return store_paths(keystore=own).keystore
+    from ibkeys.umad.simulated import parse_spec
+
+    return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
+
+
+def passphrase_of(text: str | None) -> Callable[[], str]:
+    """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
+    option = "--keystore-passphrase"
+    source = click.get_current_context().get_parameter_source("keystore_passphrase")
+    check_passphrase_option(text, option, from_environment=source == ParameterSource.ENVIRONMENT)
+    return lambda: read_passphrase(text, option)
 
 
 @contextmanager
@@ -106,6 +151,18 @@ def load(path: Path) -> Snapshot:
     from ibkeys.store.paths import store_paths
 
     return load_snapshot(path, lambda: load_fingerprints(store_paths().fingerprints, create=False))
+
+
+def open_sa(fabric: OpenFabric, where: Where, sa: AskSa) -> SaClient:
+    """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
+    return fabric.sa(_sm_key(where, sa), sa.sm_port, sa.pkey_idx)
+
+
+def _sm_key(where: Where, sa: AskSa) -> SMKey | None:
+    if sa.smkey is None:
+        return _config(where).sa_key
+    source = click.get_current_context().get_parameter_source("smkey")
+    return read_sm_key(sa.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT)
 
 
 def is_simulated(where: Where) -> bool:

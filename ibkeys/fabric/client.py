@@ -1,8 +1,8 @@
 """The SMP client: tasks in, SMPs out, attributes back.
 
 A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
-request (an error is raised inside the task), a list of bytes or exceptions for a list. Any number of tasks share the
-scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
+request (an error is raised inside the task), a list of bytes or exceptions for a list; of a GMP the whole MAD. Any
+number of tasks share the scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ibkeys.errors import EncodeError, IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress, LidAddress
-from ibkeys.fabric.scheduler import NO_ROOM, Failure, Request, Scheduler, Statistics
+from ibkeys.fabric.scheduler import NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
@@ -36,6 +36,11 @@ TOLD_AT_ONCE: Final = 64
 """SMPs that `SmpClient.tell` gives the port in one batch."""
 TOLD_PER_SECOND: Final = 8000
 _SUBN_GET: Final = int(Method.GET)
+_CLASS_WORDS: Final = {
+    int(MgmtClass.SUBN_LID_ROUTED): "Subn",
+    int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
+    int(MgmtClass.PERF_MGMT): "Performance",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,10 @@ class Timing:
 
 
 class SmpClient:
-    """Sends SMPs over one `UmadPort` and matches what comes back. Not thread-safe."""
+    """Sends SMPs, or GMPs with one MAD for an answer, over one `UmadPort` and matches what comes back.
+
+    Not thread-safe.
+    """
 
     def __init__(self, port: UmadPort, timing: Timing | None = None) -> None:
         self.port = port
@@ -211,7 +219,10 @@ class SmpClient:
                     request = received(to_int(mad[12:16]), mad, now)
                     if request is None:
                         continue
-                    outcome = _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128]
+                    if request.to is not SMI:
+                        outcome = mad if mad[4:6] == b"\0\0" else _status_error(request, mad)
+                    else:
+                        outcome = _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128]
                     owner = request.owner
                     if type(owner) is _Waiting:
                         self._fill_in(owner, request.slot, outcome)
@@ -260,12 +271,15 @@ def _with_statistics(old: Scheduler, timing: Timing) -> Scheduler:
 def describe_request(request: Request) -> str:
     """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
     mad = request.mad
-    name = attribute_name(int.from_bytes(mad[16:18])) or f"attribute 0x{int.from_bytes(mad[16:18]):04x}"
+    name = attribute_name(int.from_bytes(mad[16:18]), mad[1]) or f"attribute 0x{int.from_bytes(mad[16:18]):04x}"
     if mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
         where = "route " + ",".join(map(str, mad[128 : 129 + mad[7]]))
     else:
         where = f"LID {request.lid}"
-    return f"Subn{method_name(mad[3])}({name}, modifier 0x{int.from_bytes(mad[20:24]):x}) to {where}"
+    modifier = f"modifier 0x{int.from_bytes(mad[20:24]):x}"
+    if mad[1] == MgmtClass.PERF_MGMT:
+        modifier = f"port {mad[65]}"
+    return f"{_CLASS_WORDS.get(mad[1], '')}{method_name(mad[3])}({name}, {modifier}) to {where}"
 
 
 def _status_error(request: Request, reply: bytes) -> MadStatusError:
@@ -298,9 +312,11 @@ def _error(request: Request) -> IbkeysError:
     if failure.silent and not failure.attempts:
         return NoReply(f"{what}: not asked, the node did not answer before", 0, request.timeout)
     attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {request.timeout * 1000:.0f} ms"
+    why = "a wrong M_Key: a port that refuses a key is silent"
+    if request.to is not SMI:
+        why = f"no P_Key in common: a port drops what comes with P_Key index {request.to[3]} of this one"
     return NoReply(
-        f"{what}: no reply after {attempts} (no such node, a dead link, or a wrong M_Key: "
-        "a port that refuses a key is silent)",
+        f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
         failure.attempts,
         request.timeout,
     )

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
-from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.linkproof import AttachedLids, blocks_of, describe_moves, link_end, moved_links, way_round
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -32,7 +33,8 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType, PortState
+from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, PORT_STATE_NAMES, Method, NodeType, PortState
+from ibkeys.mad.smp import DirectedRouteSmp
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +118,6 @@ def p_key_modifier(port: Port, block: int) -> int:
     return (port.num << 16 | block) if port.node.is_switch else block
 
 
-def link_end(port: Port) -> PortId:
-    """Return a port as a link's end is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
-    return (port.node.guid if port.node.is_switch else port.guid, port.num)
-
-
 class Sweep:
     """One pass over the subnet, and what it found so far. `discover` runs it to its end.
 
@@ -149,6 +146,10 @@ class Sweep:
         self._by_guid: dict[int, list[Node]] = {}
         self._ports_read = 0
         self._unproven: list[Port] = []
+        self._unrouted: list[Port] = []
+        self._doubts: dict[Port, str] = {}
+        self._tables: dict[tuple[Node, int], bytes] = {}
+        self._attached = AttachedLids(ring)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -250,15 +251,18 @@ class Sweep:
         if ring.trust_topology:
             return key
         if not _is_active(near):
+            self._doubts[near] = f"the link is {_state_name(near)}: it was plugged again, or no SM has brought it up"
             return None
         lid = ring.lids.get(guid)
         if lid and near.node.is_switch:
             try:
-                key_of_near = near.end_port.m_key
-                block: bytes = yield self._get(LinearForwardingTable, lid // 64, near.node.path, near.node, key_of_near)
+                out = (yield from self._table(near.node, lid // 64))[lid % 64]
             except IbkeysError:
+                self._doubts[near] = "the forwarding table could not be read"
                 return None
-            if block[lid % 64] != near.num:
+            if out != near.num:
+                way = f"out of port {out}" if out <= near.node.num_ports else "nowhere"
+                self._doubts[near] = f"its LID {lid} is sent {way}"
                 return None
         return key
 
@@ -266,32 +270,112 @@ class Sweep:
         """Ask the far ends that could not be proven, after all that could.
 
         Meanwhile most of them were proven from their other side. Of parallel links a forwarding table names only one
-        for each LID: another is proven when the expected node was found in this sweep and both ends of the link, as
-        the known links have it, are Active and lead nowhere else. What is left is asked without a key.
+        for each LID: the others are proven by what the SM sends over them, or by the way round through them
+        (`ibkeys.fabric.linkproof`). What is left is asked without a key.
         """
-        while self._unproven:
+        while self._unproven or self._unrouted:
             unproven, self._unproven = self._unproven, []
-            self.client.run([self._ask_far_end(near, self._late_key(near)) for near in unproven if near.peer is None])
+            if unproven:
+                self.client.run([self._ask_if_routed(near) for near in unproven if near.peer is None])
+                continue
+            unrouted, self._unrouted = [near for near in self._unrouted if near.peer is None], []
+            self.client.run([self._ask_if_round(near, key) for near, key in self._keys_if_alone(unrouted)])
+        self.fabric.notes += describe_moves(self.fabric, self.ring)
 
-    def _late_key(self, near: Port) -> MKey:
-        far = self.ring.neighbors.get(link_end(near))
+    def _ask_if_routed(self, near: Port) -> Task:
         expected = self.ring.expected_behind(link_end(near))
-        if far is None or expected is None or not _is_active(near):
-            return NO_MKEY
+        if expected is None or not _is_active(near) or not (yield from self._is_routed(near, expected[0])):
+            self._unrouted.append(near)
+        elif near.peer is None:
+            yield from self._ask_far_end(near, expected[1])
+
+    def _is_routed(self, near: Port, guid: int) -> Task:
+        """Task: whether the SM sends over *near* what only the known far end leads to."""
+        nodes = self._by_guid.get(guid, ())
+        behind = self._attached.of_found(nodes[0]) if len(nodes) == 1 else self._attached.of_known(guid)
+        return (yield from self._sends(near, behind))
+
+    def _sends(self, port: Port, lids: set[int]) -> Task:
+        """Task: whether the forwarding table of the switch sends any of *lids* out of *port*."""
+        if not port.node.is_switch:
+            return False
+        for block, wanted in blocks_of(lids):
+            try:
+                table = yield from self._table(port.node, block)
+            except IbkeysError:
+                return False
+            if any(table[lid % 64] == port.num for lid in wanted):
+                return True
+        return False
+
+    def _table(self, switch: Node, block: int) -> Task:
+        table = self._tables.get((switch, block))
+        if table is None:
+            table = yield self._get(LinearForwardingTable, block, switch.path, switch, switch.port(0).m_key)
+            self._tables[switch, block] = table
+        return table
+
+    def _keys_if_alone(self, unrouted: list[Port]) -> list[tuple[Port, MKey]]:
+        """Return each port with the key for its far end if the links that are left all join the same two nodes: however
+        these were swapped, each still leads to the same node. With the zero key otherwise."""
+        ends = [(near, self._expected_port(near)) for near in unrouted]
+        pairs = {frozenset((near.node, far.node)) for near, far in ends if far is not None}
+        alone = len(pairs) == 1 and not moved_links(self.fabric, self.ring)
+        return [(near, self._key_behind(near) if alone and far is not None else NO_MKEY) for near, far in ends]
+
+    def _key_behind(self, near: Port) -> MKey:
+        expected = self.ring.expected_behind(link_end(near))
+        return expected[1] if expected is not None and _is_active(near) else NO_MKEY
+
+    def _ask_if_round(self, near: Port, key: MKey) -> Task:
+        """Task: ask the far end of *near* with the key of the node that it turns out to be, or else with *key*."""
+        far = self._expected_port(near)
+        home = near.node
+        way = way_round(near, far.node, self._open_switches(home)) if far is not None and home.is_switch else None
+        if key.is_zero and way is not None and len(home.path) + 1 + len(way) <= MAX_HOPS:
+            path = (*home.path, near.num, *way)
+            request = self._get(NodeInfo, 0, path, ("round", path), home.port(0).m_key)
+            with suppress(IbkeysError):
+                yield request
+            if request.reply is not None:
+                # The second link of the way is known, so the port it came back by says who sent it there.
+                back = home.ports.get(DirectedRouteSmp(request.reply).return_path_bytes[len(home.path) + 2])
+                if back is not None and back.peer is not None and back.peer.num == way[0]:
+                    key = back.peer.end_port.m_key
+        yield from self._ask_far_end(near, key)
+
+    def _open_switches(self, home: Node) -> list[Node]:
+        """Return the switches but *home* that have an Active link of which nobody knows yet where it leads."""
+        return [
+            node
+            for node in self.fabric.nodes
+            if node.is_switch
+            and node is not home
+            and any(port.num and port.peer is None and _is_active(port) for port in node.ports.values())
+        ]
+
+    def _expected_port(self, near: Port) -> Port | None:
+        """Return the port that the known links place behind *near*, if it was found, is Active and not linked yet."""
+        far = self.ring.neighbors.get(link_end(near))
+        if far is None or self.ring.neighbors.get(far) != link_end(near):
+            return None
         for node in self._by_guid.get(far[0], ()):
             port = node.ports.get(far[1])
-            back = self.ring.neighbors.get(far)
-            if port is not None and port.peer is None and _is_active(port) and back == link_end(near):
-                return expected[1]
-        return NO_MKEY
+            if port is not None and port.peer is None and _is_active(port):
+                return port
+        return None
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
         self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
-        if key.is_zero and self.ring.expected_behind(link_end(near)):
+        expected = self.ring.expected_behind(link_end(near))
+        if key.is_zero and expected:
+            attempts = error.attempts if isinstance(error, NoReply) else 1
+            doubt = self._doubts.get(near, "the link could not be proven")
             text += (
-                "; a key is known for the port that was there, but the link could not be proven, so it was asked "
-                "without: that may have counted an M_Key violation; --trust-topology sends the key"
+                f"; port GUID 0x{expected[0]:016x} was known there, but {doubt}, so what is there was asked with "
+                f"{attempts} SMP{'s' if attempts != 1 else ''} without a key, each of which a protected port counts as "
+                "an M_Key violation; --trust-topology sends the key"
             )
         self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
@@ -449,6 +533,11 @@ class Sweep:
         self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
     ) -> Request:
         return self.client.get_along(path, attribute, modifier, node, key)
+
+
+def _state_name(port: Port) -> str:
+    state = port.info[32] & 0x0F if port.info is not None else 0
+    return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
 
 
 def _is_active(port: Port) -> bool:

@@ -47,6 +47,9 @@ BREATH: Final = 0.01
 LEAST_PATIENCE: Final = 0.02
 """Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
 
+SMI: Final = (0, 0, 0, 0)
+"""QPN, Q_Key, SL and P_Key index of an SMP."""
+
 _TID_MASK: Final = 0xFFFF_FFFF
 # A MAD with another TransactionID: the first 12 bytes of it, the ID, what follows the ID.
 _WITH_TID: Final = struct.Struct(">12sI240s").pack
@@ -59,7 +62,8 @@ class Request:
 
     ``node``: who is asked, as far as the sender knows; the bound for each node goes by it. ``mad``: the 256 bytes with
     TransactionID 0. ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``owner`` and
-    ``slot`` belong to the submitter. After the end ``reply`` holds the answer's bytes, or ``failure`` the reason.
+    ``slot`` belong to the submitter. ``to``: QPN, Q_Key, SL and P_Key index to send with; `SMI` for SMPs. After the
+    end ``reply`` holds the answer's bytes, or ``failure`` the reason.
     """
 
     __slots__ = (
@@ -70,13 +74,13 @@ class Request:
         "mad",
         "node",
         "owner",
-        "qpn",
         "reply",
         "retries",
         "sent",
         "slot",
         "state",
         "timeout",
+        "to",
     )
     # The scheduler's own. It has at most one attempt of a request in flight, so the request holds the attempt's state;
     # nothing reads it before the scheduler wrote it.
@@ -92,7 +96,7 @@ class Request:
         lid: int,
         timeout: float = 1.0,
         retries: int = 2,
-        qpn: int = 0,
+        to: tuple[int, int, int, int] = SMI,
         owner: object = None,
     ) -> None:
         self.node = node
@@ -100,7 +104,7 @@ class Request:
         self.lid = lid
         self.timeout = timeout
         self.retries = retries
-        self.qpn = qpn
+        self.to = to
         self.owner = owner
         self.attempts = 0
         self.reply: bytes | None = None
@@ -235,7 +239,7 @@ class Scheduler:
             attribute = mad[16:18]
             by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
             mad = _WITH_TID(mad, tid, mad[16:])
-            batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, request.qpn, 0, 0, 0))))
+            batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, *request.to))))
         self._tid = tid
         statistics = self.statistics
         statistics.sent += len(batch)

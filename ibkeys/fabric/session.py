@@ -6,7 +6,7 @@ the port says now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -27,12 +27,16 @@ from ibkeys.fabric.address import (
 from ibkeys.fabric.client import Route, SmpClient, Timing
 from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
+from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.performance import Reading, read_port_counters
+from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
-from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, PortPhysicalState
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import LocalPort, UmadPort
 
@@ -102,6 +106,26 @@ class OpenFabric:
         self._known = fabric
         return fabric
 
+    def sa(
+        self, sm_key: SMKey | int | None = None, sm_lid: int | None = None, pkey_index: int | None = None
+    ) -> SaClient:
+        """Return a client for the SA. Sends nothing yet.
+
+        *sm_key*: SM_Key to show (OpenSM's sa_key), none by default; *sm_lid*: LID of the SA, by default the local
+        port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
+        """
+        key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
+        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index)
+
+    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+        """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
+
+        Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
+        """
+        path = gmp_path(self.local(), pkey_index)
+        self.umad.register(MgmtClass.PERF_MGMT)
+        return read_port_counters(SmpClient(self.umad, self.client.timing), path, ports)
+
     def port(
         self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
     ) -> PortHandle:
@@ -123,6 +147,11 @@ class OpenFabric:
         """Return a handle on a port that a sweep of this run found."""
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
+
+    def swept_port(self, lid: int) -> PortHandle | None:
+        """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
+        port = self._known.find_lid(lid) if self._known is not None else None
+        return self.handle(port) if port is not None else None
 
     # --- finding a port ------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.fabric.discovery import EVERYTHING, Progress
 from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
@@ -43,23 +44,6 @@ class About:
     fingerprints: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintErrors:
-    """PortCounters of a switch port that enforces partitions (IBA 16.1.3.5). None and ``error``: not readable."""
-
-    received: int | None
-    transmitted: int | None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SaProbe:
-    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
-
-    answer: str
-    detail: str
-
-
 @dataclass(slots=True)
 class Snapshot:
     """One fabric at one time.
@@ -87,12 +71,17 @@ class Snapshot:
         info = port.end_port.info
         if info is None or not any(info[:8]) or (self.about.has_keys and self.fingerprints is None):
             return None
-        return fingerprint_text(self._fingerprint(int.from_bytes(info[:8])))
+        return fingerprint_text(self.fingerprint_number(info))
 
-    def _fingerprint(self, shown: int) -> int:
+    def fingerprint_number(self, port_info: bytes) -> int:
+        """Return the fingerprint of the M_Key in *port_info*, as a number; 0 for the key 0.
+
+        A snapshot that holds keys needs its ``fingerprints`` for it.
+        """
+        shown = int.from_bytes(port_info[:8])
         if not self.about.has_keys:
             return shown
-        assert self.fingerprints is not None
+        assert self.fingerprints is not None, "fingerprints of a secret that is not at hand"
         return self.fingerprints.of(MKey(shown))
 
 
@@ -102,12 +91,13 @@ def take_snapshot(
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 
     SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
-    whose IsSM bit is set. Raises as `OpenFabric.discover`.
+    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `OpenFabric.discover`.
     """
     from ibkeys import __version__
 
     started = timestamp(clock)
     found = fabric.discover(progress=progress, wanted=EVERYTHING)
+    constraint_errors = read_constraint_errors(fabric, found)
     local = fabric.local()
     about = About(
         __version__,
@@ -123,7 +113,7 @@ def take_snapshot(
         True,
         fingerprints.id,
     )
-    return Snapshot(found, about, _traits(found), fingerprints=fingerprints)
+    return Snapshot(found, about, _traits(found), constraint_errors, fingerprints=fingerprints)
 
 
 def _traits(fabric: Fabric) -> dict[Port, tuple[Trait, ...]]:

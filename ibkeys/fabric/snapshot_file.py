@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.model import Fabric, Node, Port, Reading, Trouble
-from ibkeys.fabric.snapshot import About, ConstraintErrors, SaProbe, Snapshot, fingerprint_text
+from ibkeys.fabric.probes import ConstraintErrors, SaProbe
+from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
@@ -33,6 +34,8 @@ _KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.partition_enforcement_outbound,
 )
 _NO_KEY: Final = bytes(8)
+_P_KEY_BYTES: Final = 2
+_GUID_BYTES: Final = 8
 _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
@@ -167,7 +170,7 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     tables = read_snapshot(path)
     try:
         snapshot = _Loader(tables).snapshot()
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise StoreError(f"{path}: the snapshot is damaged ({type(error).__name__}); take another") from error
     fingerprints = secret()
     if fingerprints is not None and fingerprints.id == snapshot.about.fingerprints:
@@ -224,6 +227,9 @@ class _Loader:
             if m_key is not None or fingerprint is not None:
                 shown = (int(m_key, 16) if m_key is not None else int(fingerprint, 16)).to_bytes(8)
             port.info = PortInfo(shown + info[8:] if port.is_end_port else info).raw
+        for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES), (sm_info, SMInfo.size)):
+            if blob is not None and len(blob) % unit:
+                raise ValueError("an attribute of another length")
         port.p_key_raw, port.guid_info, port.sm_info = p_key_table, guid_info, sm_info
         if asked is not None and port.is_end_port:
             port.m_key = MKey(int.from_bytes(port.info[:8])) if asked == fingerprint and port.info else _OTHER_KEY

@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
-from typing import Final, Self, final
+from typing import Final, final
 
-from ibkeys.errors import EncodeError
-from ibkeys.keys.number import parse_secret_number
+from ibkeys.keys.secret import Secret64
 from ibkeys.mad.const import AttributeID, Method
-
-MASK: Final = "<M_Key not shown>"
 
 
 @final
-class MKey:
-    """A 64-bit M_Key. It masks itself in ``str``, ``repr``, ``format`` and pickles; only `reveal` gives the number.
+class MKey(Secret64):
+    """A 64-bit M_Key. 0 is no key: the port is not protected at all."""
 
-    Comparable and hashable, so that two ports can be seen to share a key without either being shown.
-    """
-
-    __slots__ = ("__value",)
-
-    def __init__(self, value: int) -> None:
-        """Raises EncodeError for a value outside 64 bits; the message does not show it."""
-        if not 0 <= value < 1 << 64:
-            raise EncodeError("M_Key does not fit 64 bits (value not shown)")
-        self.__value = value
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read ``0x...`` or decimal. Raises EncodeError; the message does not show the text."""
-        return cls(parse_secret_number(text, "M_Key", 64))
-
-    @classmethod
-    def generate(cls) -> Self:
-        """Return a new non-zero key from the system's cryptographic random source."""
-        return cls(1 + secrets.randbelow((1 << 64) - 1))
-
-    def reveal(self) -> int:
-        """Return the number. Every caller of this is a place where a key can leak: keep them few."""
-        return self.__value
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether this is the key 0, which means no protection at all."""
-        return self.__value == 0
-
-    def hex(self) -> str:
-        """Return ``0x`` and 16 digits: for files of mode 0600 and for output that was asked to show keys."""
-        return f"0x{self.__value:016x}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MKey) and other.__value == self.__value
-
-    def __hash__(self) -> int:
-        return hash((MKey, self.__value))
-
-    def __repr__(self) -> str:
-        return MASK
-
-    def __format__(self, spec: str) -> str:
-        return format(MASK, spec)
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("an M_Key is not pickled")
+    __slots__ = ()
+    name = "M_Key"
 
 
 NO_MKEY: Final = MKey(0)
+MASK: Final = repr(NO_MKEY)
 
 CHECKED_METHODS: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS})
 

@@ -109,6 +109,17 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
     return next((index for index, entry in enumerate(table) if may_talk(key, entry)), None)
 
 
+def taken_in(key: int, table: Iterable[int]) -> bool:
+    """Return whether a switch port with inbound enforcement takes a packet with *key* from its link: some entry of its
+    *table* is of the same partition, whatever the memberships.
+
+    The sender is a member as its own table has it, and OpenSM gives the switch port a copy of that table: a limited
+    member sends its limited P_Key past a limited entry. That two limited members do not talk is for the switch port
+    before the receiver, and the receiver, to see (`match_in_table`).
+    """
+    return key & PARTITION_MASK != 0 and any((entry ^ key) & PARTITION_MASK == 0 for entry in table)
+
+
 def explain(key: PKey) -> str:
     """Return in words what one P_Key means."""
     if not key.is_valid:

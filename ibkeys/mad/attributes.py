@@ -219,39 +219,3 @@ class ClassPortInfo(Layout):
     trap_hl = field("TrapHL", 64, 8)
     trap_qp = field("TrapQP", 65, 24)
     trap_q_key = field("TrapQ_Key", 68, 32, hex=True)
-
-
-class MCMemberRecord(Layout):
-    """MCMemberRecord (IBA 15.2.5.17), a record of the SA: 52 bytes. MTU and Rate without their selector bits."""
-
-    __slots__ = ()
-    size = 52
-    name: ClassVar[str] = "MCMemberRecord"
-    #                   name    byte width
-    mgid = field("MGID", 0, 128, hex=True)
-    port_gid = field("PortGID", 16, 128, hex=True)
-    q_key = field("Q_Key", 32, 32, hex=True)
-    mlid = field("MLID", 36, 16)
-    mtu = field("MTU", 38, 6, bit=2)
-    t_class = field("TClass", 39, 8)
-    p_key = field("P_Key", 40, 16, hex=True)
-    rate = field("Rate", 42, 6, bit=2)
-    sl = field("SL", 44, 4)
-    flow_label = field("FlowLabel", 44, 20, bit=4)
-    join_state = field("JoinState", 48, 4, bit=4)
-    proxy_join = field("ProxyJoin", 49, 1)
-
-
-class PathRecord(Layout):
-    """PathRecord (IBA 15.2.5.16), a record of the SA: 64 bytes."""
-
-    __slots__ = ()
-    size = 64
-    name: ClassVar[str] = "PathRecord"
-    #                   name    byte width
-    dgid = field("DGID", 8, 128, hex=True)
-    sgid = field("SGID", 24, 128, hex=True)
-    dlid = field("DLID", 40, 16)
-    slid = field("SLID", 42, 16)
-    numb_path = field("NumbPath", 49, 7, bit=1)
-    sl = field("SL", 53, 4, bit=4)

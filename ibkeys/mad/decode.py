@@ -8,10 +8,8 @@ from ibkeys.errors import MalformedMad, UsageError
 from ibkeys.mad.attributes import (
     ClassPortInfo,
     GUIDInfo,
-    MCMemberRecord,
     NodeDescription,
     NodeInfo,
-    PathRecord,
     PKeyTable,
     PortInfo,
     SMInfo,
@@ -20,6 +18,8 @@ from ibkeys.mad.attributes import (
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.notice import Notice
+from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
+from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 
 M_KEY_OFFSET: Final = 24
@@ -34,12 +34,11 @@ SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
 SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     0x0001: ClassPortInfo,
     0x0002: Notice,
-    0x0035: PathRecord,
-    0x0038: MCMemberRecord,
+    **{cls.attribute_id: cls for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord)},
 }
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]
-    for cls in (*SMP_ATTRIBUTES.values(), ClassPortInfo, MCMemberRecord, PathRecord)
+    for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values())
 }
 
 # First byte and size of the key in a record (IBA 15.2.5). PortInfoRecord and SMInfoRecord carry the attribute behind a
@@ -100,10 +99,26 @@ def attribute_of(mad: Mad) -> Layout | None:
     if isinstance(mad, LidRoutedSmp | DirectedRouteSmp):
         layout, offset = SMP_ATTRIBUTES.get(mad.attribute_id), DATA_OFFSET
     elif mad.mgmt_class == MgmtClass.SUBN_ADM:
+        if _rmpp_words(mad) not in ("", " segment 1"):
+            return None  # an acknowledgement, or a segment that may begin inside a record
         layout, offset = SA_ATTRIBUTES.get(mad.attribute_id), SA_DATA_OFFSET
     else:
         return None
     return layout(mad.raw[offset : offset + layout.size]) if layout else None
+
+
+def _rmpp_words(mad: Mad) -> str:
+    """Return what RMPP makes of an SA MAD, as `` segment 3``; "" when it is not in use."""
+    raw = mad.raw
+    if not (raw[24] and raw[26] & ACTIVE):
+        return ""
+    number = int.from_bytes(raw[28:32])
+    if raw[25] == RmppType.DATA:
+        return f" segment {number}"
+    if raw[25] == RmppType.ACK:
+        return f" RMPP ACK of {number}, window to {int.from_bytes(raw[32:36])}"
+    kind = {3: "STOP", 4: "ABORT"}.get(raw[25], f"type {raw[25]}")
+    return f" RMPP {kind} {describe_rmpp_status(raw[27])}"
 
 
 def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
@@ -237,6 +252,8 @@ def summary(raw: bytes) -> str:
     line = f"{method_name(mad.method)}({name}, modifier 0x{mad.attribute_modifier:x})"
     if isinstance(mad, DirectedRouteSmp):
         line += " route " + ",".join(map(str, mad.initial_path))
+    if mad.mgmt_class == MgmtClass.SUBN_ADM:
+        line += _rmpp_words(mad)
     if mad.is_response:
         line += f" status {describe_status(mad.status, mad.mgmt_class)}"
     return f"{line} tid 0x{mad.transaction_id:x}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Task
-from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.keyring import PortId
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Node, Port
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.keyring import PortId
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Fabric
 from ibkeys.mad.const import MAX_HOPS
 

@@ -24,8 +24,8 @@ from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
-from ibkeys.fabric.discovery import link_end
 from ibkeys.fabric.keyring import PortId
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Port
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
@@ -33,6 +33,7 @@ from ibkeys.mkeys.blind import BLIND_PROBES, MOST_BLIND_WAVES
 from ibkeys.mkeys.links import Links, hidden_behind, links_of
 from ibkeys.mkeys.search import Search
 from ibkeys.mkeys.set import plan_mkey_set
+from ibkeys.mkeys.topology import remember_topology
 from ibkeys.mkeys.waiting import Closed, Hidden, most_questions, patience
 from ibkeys.store.journal import Entry
 
@@ -264,7 +265,7 @@ class Recovery:
                     self._pause(progress)
                     self.search.ask_due(self._record)
                     self._take(report)
-                self._store_links()  # setting a key looks for the links of its port
+                self._store_links()
                 self._change(report)
         except KeyboardInterrupt:
             account.interrupted = True
@@ -341,15 +342,9 @@ class Recovery:
             ring.learn(port.guid, port.m_key)
 
     def _store_links(self) -> None:
-        """Store the links of ports whose keys were found: a later run sends a key only over a link that it knows."""
-        guids = {port.guid for port in self.search.fabric.end_ports() if port.guid in self.writer.fabric.ring.learned}
-        links = [
-            (*near, *far)
-            for near, far in links_of(self.search.fabric).items()
-            if near < far and {near[0], far[0]} & guids
-        ]
-        if links:
-            self.writer.keystore.put_links(links)
+        """Store links and LIDs where keys were found: a later run sends a key only over a link that it knows."""
+        if self.writer.fabric.ring.learned:
+            remember_topology(self.writer.keystore, self.search.fabric)
 
     def _change(self, report: Report) -> None:
         """Set what the user wants on the ports that came back: the farthest first, the own port last."""
@@ -359,7 +354,9 @@ class Recovery:
             port = self._to_change[0]
             key = wishes.new_key or (MKey.generate() if wishes.set_new else None)
             try:
-                plan = plan_mkey_set(writer, writer.fabric.handle(port), key, wishes.protect, wishes.lease)
+                plan = plan_mkey_set(
+                    writer, writer.fabric.handle(port), key, wishes.protect, wishes.lease, links_are_stored=True
+                )
                 writer.check(plan)
                 if plan.pending:
                     plan.perform()

@@ -9,19 +9,21 @@ from ibkeys.fabric.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
+from ibkeys.store.sealing import Passphrase
 
 
 @dataclass(frozen=True, slots=True)
 class KeySources:
     """Where keys come from. ``m_key`` goes to every node addressed, ``fallback`` to ports without another;
     ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``; ``keystore`` a key store
-    file, read when it exists."""
+    file, read when it exists, and ``passphrase`` opens it where it is encrypted."""
 
     m_key: MKey | None = None
     fallback: MKey | None = None
     security_keys: Path | None = None
     keystore: Path | None = None
     trust_topology: bool = False
+    passphrase: Passphrase | None = None
 
 
 def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
@@ -38,16 +40,18 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
         ring.lids.update({guid: base for guid, (base, _top) in files.lids.items()})
         warnings += files.warnings
     if sources.keystore is not None and sources.keystore.exists():
-        with KeyStore(sources.keystore, create=False) as store:
+        with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
             _add_store(ring, store)
+            if sources.fallback is None:
+                ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
     return ring, warnings
 
 
 def _add_store(ring: KeyRing, store: KeyStore) -> None:
-    for guid in {row.port_guid for row in store.rows()}:
-        first, *spares = store.keys_for(guid)
+    for guid, (first, *spares) in store.all_keys().items():
         if guid in ring.by_guid and ring.by_guid[guid] != first:
             spares.append(ring.by_guid[guid])
         ring.by_guid[guid] = first
-        ring.spares[guid] = tuple(spares)
+        ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.neighbors.update(store.links())
+    ring.lids.update({guid: base for guid, (base, _top) in store.lids().items()})

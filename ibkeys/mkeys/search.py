@@ -15,8 +15,9 @@ from typing import Final
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import SmpClient, Task
-from ibkeys.fabric.discovery import Sweep, Wanted, link_end
+from ibkeys.fabric.discovery import Sweep, Wanted
 from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.scheduler import Request
 from ibkeys.keys.mkey import NO_MKEY, MKey

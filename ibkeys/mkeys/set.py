@@ -2,7 +2,7 @@
 
 The order is the point of this module:
 
-1. the links of the node go into the key store: a later run sends the key only over a link that it knows;
+1. the links go into the key store: a later run sends the key only over a link that it knows;
 2. PortInfo is read again, and must be what was shown;
 3. the new key goes into the key store, and the old one stays there; both are on disk;
 4. the journal gets what is overwritten, without keys;
@@ -24,11 +24,12 @@ from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoReply, NotStored, UsageError
-from ibkeys.fabric.discovery import link_end
+from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.settle import Answer, Wanted, who_answers
+from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.journal import Entry
 from ibkeys.store.keystore import KeyStore
 
@@ -39,9 +40,16 @@ OPENSM_PROCEDURE = (
 
 
 def plan_mkey_set(
-    writer: Writer, port: PortHandle, new_key: MKey | None = None, protect: int | None = None, lease: int | None = None
+    writer: Writer,
+    port: PortHandle,
+    new_key: MKey | None = None,
+    protect: int | None = None,
+    lease: int | None = None,
+    *,
+    links_are_stored: bool = False,
 ) -> Plan:
     """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
+    *links_are_stored*: the key store has what a sweep of this run found.
 
     Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range,
     MKeyNeeded when the port hides a key that is not known.
@@ -64,24 +72,27 @@ def plan_mkey_set(
         shown.m_key_lease_period if lease is None else lease,
     )
     plan = Plan(writer.command)
-    plan.changes = _changes(port, shown, old_key, wanted)
+    had = Wanted(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
+    plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
         return plan
     plan.notes = _notes(wanted)
     plan.objections = _objections(writer, port, old_key, wanted)
-    plan.perform = partial(_perform, writer, port, shown, old_key, wanted)
+    plan.perform = partial(_perform, writer, port, shown, old_key, wanted, links_are_stored)
     return plan
 
 
-def _changes(port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted) -> list[Change]:
+def changes_of(port: Port, old: Wanted, wanted: Wanted) -> list[Change]:
+    """Return what differs between what a port has and what it shall have, the key in words."""
     changes = []
-    if wanted.key != old_key:
-        before = "zero" if old_key.is_zero else "set"
-        after = "zero" if wanted.key.is_zero else "set" if old_key.is_zero else "set to another key"
-        changes.append(Change(port.port, "m_key", None, before, after))
+    if wanted.key != old.key:
+        before = "zero" if old.key.is_zero else "set"
+        after = "zero" if wanted.key.is_zero else "set" if old.key.is_zero else "set to another key"
+        changes.append(Change(port, "m_key", None, before, after))
+    had = old.fields()
     for attr, value in wanted.fields().items():
-        if value != getattr(shown, attr):
-            changes.append(Change(port.port, attr, None, str(getattr(shown, attr)), str(value)))
+        if value != had[attr]:
+            changes.append(Change(port, attr, None, str(had[attr]), str(value)))
     return changes
 
 
@@ -139,9 +150,11 @@ def objections_to_lease(who: str, wanted: Wanted, sweep_interval: int | None) ->
 # --- making the change -------------------------------------------------------------------------------------------
 
 
-def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted) -> None:
+def _perform(
+    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted, links_are_stored: bool
+) -> None:
     store = writer.keystore
-    if not wanted.key.is_zero:
+    if not wanted.key.is_zero and not links_are_stored:
         _remember_links(store, port)
     now = fresh_port_info(writer, port, shown)
     ref = _keep(store, port, now, old_key, wanted)
@@ -178,12 +191,15 @@ def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wante
 
 
 def _remember_links(store: KeyStore, port: PortHandle) -> None:
-    """Store the links of the port's node as a sweep finds them, unless they are known. The own port needs none."""
+    """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
+
+    A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
+    port needs none.
+    """
     guid = port.port.port_guid
-    if guid == port.fabric.local().port_guid or any(near[0] == guid for near in store.links()):
-        return
-    found = (other for other in port.fabric.discover().ports() if other.port_guid == guid and other.peer is not None)
-    store.put_links((*link_end(other), *link_end(other.peer)) for other in found if other.peer is not None)
+    is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
+    if guid != port.fabric.local().port_guid and not is_known:
+        remember_topology(store, port.fabric.discover())
 
 
 def _set_and_prove(
@@ -234,5 +250,5 @@ def _is_as_wanted(found: Answer | None, wanted: Wanted) -> bool:
 
 def _who_answers(port: PortHandle, old_key: MKey, new_key: MKey, replied: bool) -> Answer | None:
     client = port.fabric.client
-    answer: Answer | None = client.call(who_answers(client, port.route, port.port.num, old_key, new_key, replied))
+    answer: Answer | None = client.call(who_answers(client, port.route, port.port.num, old_key, new_key, replied, []))
     return answer

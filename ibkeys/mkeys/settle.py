@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ibkeys.errors import MadStatusError, NoReply, SendRefused
@@ -26,12 +27,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """PortInfo as read after a Set, and the key that the port has. ``wrong``: SMPs that were sent with the other key;
-    at level 2 and 3 each of them that arrived counted a violation."""
+    """PortInfo as read after a Set, and the key that the port has."""
 
     info: PortInfo
     key: MKey
-    wrong: int
+
+    def violations(self, asked: Sequence[MKey]) -> int:
+        """Return how many violations the SMPs with the keys *asked* have counted, if all of them arrived."""
+        counts = self.info.m_key_protect_bits >= 2 and not self.key.is_zero
+        return sum(other != self.key for other in asked) if counts else 0
 
 
 def shown_key(info: PortInfo) -> MKey | None:
@@ -40,17 +44,19 @@ def shown_key(info: PortInfo) -> MKey | None:
     return None if key.is_zero and info.m_key_protect_bits == 1 else key
 
 
-def who_answers(client: SmpClient, route: Route, num: int, old_key: MKey, new_key: MKey, replied: bool) -> Task:
+def who_answers(
+    client: SmpClient, route: Route, num: int, old_key: MKey, new_key: MKey, replied: bool, asked: list[MKey]
+) -> Task:
     """Task: return the `Answer` of a port after a Set, or None when it answers to neither key.
 
     Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which a
-    port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
+    port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first. The keys
+    that were sent are added to *asked*.
     """
     rounds = client.timing.retries + 1
     order = [new_key] * rounds + [old_key] if replied else [new_key, old_key] * rounds
-    sent: list[MKey] = []
     for key in order:
-        sent.append(key)
+        asked.append(key)
         info = yield from _get_once(client, route, num, key)
         if info is None:
             continue
@@ -62,7 +68,7 @@ def who_answers(client: SmpClient, route: Route, num: int, old_key: MKey, new_ke
             if second is None:
                 continue
             info, shown = second, MKey(second.m_key)
-        return Answer(info, shown, sum(other != shown for other in sent))
+        return Answer(info, shown)
     return None
 
 

@@ -1,16 +1,16 @@
 """What becomes of a data packet: the switches' partition enforcement on its way, the receiver's P_Key and Q_Key rules.
 
 IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
-with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table; the receiver checks
-against the table of its end port, then the Q_Key. A drop is counted where it happens, and that port (or its switch)
-sends a trap.
+with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table (inbound a limited entry
+takes a limited packet: see `ibkeys.keys.pkey.taken_in`); the receiver checks against the table of its end port, then
+the Q_Key. A drop is counted where it happens, and that port (or its switch) sends a trap.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.keys.pkey import match_in_table
+from ibkeys.keys.pkey import match_in_table, taken_in
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim import pma, routing, traps
 from ibkeys.sim.nodes import Port
@@ -38,7 +38,7 @@ def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = Non
             return f"{what}: dropped by outbound enforcement at {egress}"
         _count_sent(egress)
         _count_received(ingress)
-        if ingress.node.is_switch and ingress.info[43] & _INBOUND and not allows(ingress, packet.p_key):
+        if ingress.node.is_switch and ingress.info[43] & _INBOUND and not taken_in(packet.p_key, ingress.p_keys):
             _constraint(subnet, ingress, packet, "port_rcv_constraint_errors")
             return f"{what}: dropped by inbound enforcement at {ingress}"
     if end is not destination:

@@ -43,6 +43,8 @@ _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _LENGTH: Final = MAD_SIZE.to_bytes(8)
 _LEAST_MAD: Final = 24
+_SA_DATA: Final = 168
+"""Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
 _SILENCE: Final = errno.ETIMEDOUT.to_bytes(4) + bytes(4)
 _ANSWERED: Final = bytes(8)
 _NO_LID: Final = bytes(4)
@@ -127,6 +129,7 @@ class Server:
         self._epoll = select.epoll()
         for fd in (self._control.fileno(), self._steer.fileno(), self._wake):
             self._epoll.register(fd, _IN)
+        subnet.sa_data_limit = _SA_DATA
         self._ahead = subnet.now - time.monotonic()
         subnet.follow_clock(lambda: self._ahead + time.monotonic())
 

@@ -112,8 +112,9 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
             node.routes = bytearray.fromhex(record["routes"])
     if "tables" in record:
         node.tables = {(int(attribute), int(place)): bytes.fromhex(data) for attribute, place, data in record["tables"]}
-    node.sm = None
+    manager = None
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
-        node.sm = SubnetManager(node.ports[number], state, priority, sm_key)
+        manager = SubnetManager(node.ports[number], state, priority, sm_key)
+    subnet.place_sm(node, manager)
     subnet.touched_nodes.add(node)

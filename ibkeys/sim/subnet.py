@@ -20,6 +20,7 @@ from ibkeys.sim.faults import Faults
 from ibkeys.sim.netfile import parse_net_file, parse_net_text
 from ibkeys.sim.netmodel import NetFile
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
+from ibkeys.sim.sa import SubnetAdministration
 
 LATENCY: Final = 0.0
 """Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
@@ -30,6 +31,7 @@ _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_OTHER_LO
 _LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
 _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _PERFORMANCE: Final = int(MgmtClass.PERF_MGMT)
+_ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
 _PERMISSIVE: Final = b"\xff\xff"
 
 
@@ -58,7 +60,8 @@ class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
     ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
-    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to.
+    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
+    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -76,6 +79,8 @@ class Subnet:
         self._clock: Callable[[], float] | None = None
         self._receivers: dict[Port, list[Receiver]] = {}
         self.unplugged: dict[Port, Port] = {}
+        self.sa_data_limit: int | None = None
+        self._sas: dict[Node, SubnetAdministration] = {}
         self._trap_number = 0
         self._repeats = traps.Repeats()
         self.nodes: list[Node] = build(self, file, port_guids, links)
@@ -171,12 +176,13 @@ class Subnet:
     ) -> None:
         """Let a node run a subnet manager: it answers SMInfo and shows IsSM. *state* None ends it.
 
-        A master's LID becomes MasterSMLID of all end ports. *port* is the first with a link unless given.
+        A master's LID becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). *port* is the first with
+        a link unless given.
         """
         found = self.node(node)
         if found.sm is not None:
             self.set_is_sm(found.sm.port, False)
-            found.sm = None
+            self.place_sm(found, None)
         self.touched_nodes.add(found)
         if state is None:
             return
@@ -185,13 +191,32 @@ class Subnet:
         home = self.port(found, port) if port is not None else self.attach_port(found)
         if not home.is_end_port:
             raise UsageError(f"{home} is no end port: no SM runs there")
-        found.sm = SubnetManager(home, state, priority, sm_key)
+        self.place_sm(found, SubnetManager(home, state, priority, sm_key))
         self.set_is_sm(home, True)
         if state == SMState.MASTER:
             for other in self.nodes:
                 for end in other.end_ports:
                     end.info[SM_LID] = home.lid.to_bytes(2)
                     self.touched_ports.add(end)
+
+    def place_sm(self, node: Node, manager: SubnetManager | None) -> None:
+        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
+
+        A master that takes the place of another one at the same port keeps its SA, with keys and groups.
+        """
+        node.sm = manager
+        before = self._sas.pop(node, None)
+        if manager is not None and manager.state == SMState.MASTER:
+            if before is None or before.home is not manager.port:
+                before = SubnetAdministration(self, manager.port)
+            manager.sa = self._sas[node] = before
+
+    def sa_of(self, node: Node | str | int) -> SubnetAdministration:
+        """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
+        found = self.node(node)
+        if found.sm is None or found.sm.sa is None:
+            raise UsageError(f"{found.description} has no SA: no master subnet manager runs there")
+        return found.sm.sa
 
     def set_is_sm(self, port: Port, on: bool) -> None:
         """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
@@ -319,13 +344,14 @@ class Subnet:
         return self._reply(head + data + mad[128:], mad, node, slid)
 
     def _gmp(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        """A MAD to QP1: the PMA answers its class, all else goes to the program attached there (IBA 13.5)."""
+        """A MAD to QP1: the PMA and the SA of a master answer theirs, all else goes to programs there (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
         if end is None:
             self.last_drop = "no route"
             return []
         node = end.node
-        if mad[1] != _PERFORMANCE or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
+        sa = node.sm.sa if node.sm is not None and node.sm.port is end and mad[1] == _ADMINISTRATION else None
+        if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
             self.last_drop = "silent"
@@ -336,6 +362,8 @@ class Subnet:
         if routing.hops(end, origin.lid)[1] is not origin:
             self.last_drop = "no route back"
             return []
+        if sa is not None:
+            return [delivery for answer in sa.take(mad, origin) for delivery in self._reply(answer, mad, node, end.lid)]
         status, data = pma.answer(node, mad)
         return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
 
@@ -488,13 +516,30 @@ class Subnet:
 
     def next_timer(self) -> float | None:
         """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
-        return self._repeats.next_time()
+        timers = self._repeats.next_time(), self.next_sa_timer()
+        return min((timer for timer in timers if timer is not None), default=None)
 
     def run_timers(self) -> None:
-        """Do what is due: repeat traps. Whoever serves the subnet in real time calls it; nobody has to."""
+        """Do what is due: repeat traps and segments. Whoever serves the subnet in real time calls it; nobody has to."""
         for port, mad in self._repeats.due(self.now):
             self.record("trap-repeated", port, number=mad[68] << 8 | mad[69], to=port.sm_lid)
             self._carry_trap(port, mad)
+        self.run_sa_timers()
+
+    def next_sa_timer(self) -> float | None:
+        """Return the time at which an SA sends a segment again."""
+        if not self._sas:
+            return None
+        timers = (sa.next_timer() for sa in self._sas.values())
+        return min((timer for timer in timers if timer is not None), default=None)
+
+    def run_sa_timers(self) -> None:
+        """Let every SA send again what its asker did not acknowledge in time."""
+        for sa in self._sas.values():
+            for asker, mad in sa.resend():
+                for delivery in self._reply(mad, mad, sa.home.node, sa.home.lid):
+                    for receiver in list(self._receivers.get(asker, ())):
+                        receiver(delivery)
 
     # State that lasts
 

@@ -140,45 +140,24 @@ class Operation:
         self.command = command
         self.id: int | None = None
 
-    def record(
-        self,
-        *,
-        node_guid: int,
-        port_guid: int,
-        node_desc: str,
-        node_type: str,
-        port: int,
-        lid: int,
-        attribute: str,
-        attribute_modifier: int,
-        before: bytes,
-        after: bytes,
-        key_ref: int | None = None,
-    ) -> Entry:
-        """Put one `Image` on disk; the Set may be sent when this returns."""
-        image = Image(
-            node_guid,
-            port_guid,
-            node_desc,
-            node_type,
-            port,
-            lid,
-            attribute,
-            attribute_modifier,
-            before,
-            after,
-            key_ref,
-        )
-        return self.record_all([image])[0]
-
-    def record_all(self, images: Iterable[Image]) -> list[Entry]:
-        """Put many images on disk with one sync; their Sets may be sent when this returns."""
+    def record_all(
+        self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
+    ) -> list[Entry]:
+        """Put many images on disk, and what became of earlier Sets, with one sync; the Sets of *images* may be sent
+        when this returns."""
         images = list(images)
-        if images:
-            self.id, entries = self._journal._record(self.id, self.command, len(self._entries), images)
-            self._entries += entries
+        entries: list[Entry] = []
+        if not images and not done and not failed:
             return entries
-        return []
+        with self._journal.together():
+            if done:
+                self._journal.settle(done, "done")
+            if failed:
+                self._journal.settle(failed, "failed")
+            if images:
+                self.id, entries = self._journal._record(self.id, self.command, len(self._entries), images)
+        self._entries += entries
+        return entries
 
     def settle(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Note with one sync what became of the Sets of *entries*."""

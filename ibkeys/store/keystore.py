@@ -1,67 +1,43 @@
 """The key store: every M_Key that a port has, may have or had. A key is never removed.
 
 For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` (on disk before the Set
-that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only.
+that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only. With a
+passphrase every key in the file is sealed (`ibkeys.store.sealing`); what holds no key can be read without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ibkeys.errors import StoreError
+from ibkeys.errors import StoreError, StoreSealed
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import Schema, Store, guid_number, guid_text, timestamp
+from ibkeys.store.keystore_schema import KEYSTORE_SCHEMA
+from ibkeys.store.sealing import SALT_BYTES, Cost, Passphrase, Seal
+from ibkeys.store.sqlite import Clock, guid_number, guid_text, timestamp, utc_now
+from ibkeys.store.topology import TopologyStore
 
 if TYPE_CHECKING:
     import sqlite3
 
 KeyState = Literal["current", "pending", "former", "imported"]
-TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "former", "imported")
+TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
 """The order in which keys are tried on a port."""
-
-Link = tuple[int, int, int, int]
-"""Node GUID, port, peer's node GUID, peer's port."""
-
-_SCHEMA: Final = Schema(
-    what="key store",
-    application_id=0x49424B4B,  # "IBKK"
-    steps=(
-        (
-            """CREATE TABLE keys (
-                id INTEGER PRIMARY KEY AUTOINCREMENT,
-                node_guid TEXT,
-                port_guid TEXT NOT NULL,
-                port INTEGER,
-                m_key BLOB NOT NULL CHECK (typeof(m_key) = 'blob' AND length(m_key) = 8),
-                m_key_protect_bits INTEGER,
-                m_key_lease_period INTEGER,
-                state TEXT NOT NULL CHECK (state IN ('current', 'pending', 'former', 'imported')),
-                since TEXT NOT NULL,
-                note TEXT NOT NULL DEFAULT '',
-                replaces INTEGER REFERENCES keys (id)
-            )""",
-            "CREATE UNIQUE INDEX one_current ON keys (port_guid) WHERE state = 'current'",
-            "CREATE UNIQUE INDEX one_pending ON keys (port_guid) WHERE state = 'pending'",
-            "CREATE INDEX keys_of_port ON keys (port_guid)",
-            """CREATE TABLE links (
-                node_guid TEXT NOT NULL,
-                port INTEGER NOT NULL,
-                peer_guid TEXT NOT NULL,
-                peer_port INTEGER NOT NULL,
-                seen TEXT NOT NULL,
-                PRIMARY KEY (node_guid, port)
-            ) WITHOUT ROWID""",
-            "CREATE INDEX links_of_peer ON links (peer_guid, peer_port)",
-        ),
-    ),
-)
+ImportResult = Literal["new", "known", "changed", "older"]
+"""What an imported key was: ``new``: the first of its port; ``known``: it is the one that is tried first, or pending;
+``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
+_SUBNET: Final = "the subnet"
+_PROOF: Final = MKey(0)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredKey:
-    """One row of the key store.
+class KeyRow:
+    """One row of the key store without its key.
 
     ``ref`` is its number, for `KeyStore.promote` and the journal. ``node_guid`` and ``port`` are None when only the
     port GUID is known (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: when the
@@ -72,7 +48,6 @@ class StoredKey:
     node_guid: int | None
     port_guid: int
     port: int | None
-    m_key: MKey
     m_key_protect_bits: int | None
     m_key_lease_period: int | None
     state: KeyState
@@ -81,14 +56,35 @@ class StoredKey:
     replaces: int | None
 
 
-class KeyStore(Store):
+@dataclass(frozen=True, slots=True)
+class StoredKey(KeyRow):
+    """One row of the key store with its key, which masks itself."""
+
+    m_key: MKey
+
+
+class KeyStore(TopologyStore):
     """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
 
-    All methods raise StoreError, and everything they did is on disk when they return. ``port_guid`` is that of the port
+    All methods raise StoreError, and everything they did is on disk when they return; those that take or return a key
+    raise StoreSealed where the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
     whose M_Key it is: port 0 on a switch. Synchronization: use in the thread that made it.
     """
 
-    schema = _SCHEMA
+    schema = KEYSTORE_SCHEMA
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = True,
+        clock: Clock = utc_now,
+        passphrase: Passphrase | None = None,
+    ) -> None:
+        super().__init__(path, create=create, clock=clock)
+        self._passphrase = passphrase
+
+    # --- one port ------------------------------------------------------------------------------------------------
 
     def put_pending(
         self,
@@ -150,11 +146,9 @@ class KeyStore(Store):
         A key that the port has in any state is not stored twice.
         """
         with self._database.transaction() as connection:
-            for ref, blob in connection.execute(
-                "SELECT id, m_key FROM keys WHERE port_guid = ?", (guid_text(port_guid),)
-            ):
-                if _key(blob) == key:
-                    return int(ref)
+            for known in self._known(connection, port_guid):
+                if known.m_key == key:
+                    return known.ref
             return self._insert(connection, node_guid, port_guid, port, key, None, None, "imported", None, note)
 
     def get(self, ref: int) -> StoredKey:
@@ -162,40 +156,164 @@ class KeyStore(Store):
         rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,))
         if not rows:
             raise StoreError(f"the key store has no key {ref}")
-        return _stored(rows[0])
+        return self._stored(rows[0])
 
     def keys_for(self, port_guid: int) -> list[MKey]:
         """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
         rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?", (guid_text(port_guid),))
-        keys = sorted(map(_stored, rows), key=lambda stored: (TRY_ORDER.index(stored.state), -stored.ref))
-        return list(dict.fromkeys(stored.m_key for stored in keys))
+        return _in_try_order(map(self._stored, rows))
+
+    # --- all ports -----------------------------------------------------------------------------------------------
+
+    def all_keys(self) -> dict[int, list[MKey]]:
+        """Return what `keys_for` returns, for every port by its GUID, with one query."""
+        by_port: dict[int, list[StoredKey]] = {}
+        for row in self.rows():
+            by_port.setdefault(row.port_guid, []).append(row)
+        return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
+
+    def current_of(self, port_guid: int) -> StoredKey | None:
+        """Return the current key of one port, or None when it has none."""
+        rows = self._database.query(
+            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'", (guid_text(port_guid),)
+        )
+        return self._stored(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
         rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'")
-        return {guid_number(port_guid): _key(blob) for port_guid, blob in rows}
+        return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
         """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
-        return [_stored(row) for row in self._database.query(f"SELECT {_COLUMNS} FROM keys ORDER BY port_guid, id")]
+        return [self._stored(row) for row in self._database.query(_ALL_ROWS)]
 
-    def put_links(self, links: Iterable[Link]) -> None:
-        """Store links that were seen, each once; what was known of their ends before is replaced."""
-        seen = timestamp(self._clock)
-        links = list(links)
+    def outline(self) -> list[KeyRow]:
+        """Return all rows as `rows` does, but without keys: no passphrase is needed."""
+        return [_without_key(row) for row in self._database.query(_ALL_ROWS)]
+
+    def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
+        """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
+
+        *written* is when they were written down. A current key that was proven before that becomes a former one, and
+        the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
+        """
+        when = timestamp(lambda: written)
         with self._database.transaction() as connection:
-            for node_guid, port, peer_guid, peer_port in links:
-                near, far = (guid_text(node_guid), port), (guid_text(peer_guid), peer_port)
-                for end in (near, far):
-                    connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
-                    connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
-                for one, other in {(near, far), (far, near)}:
-                    connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?)", (*one, *other, seen))
+            return {guid: self._import(connection, guid, key, when, note) for guid, key in keys.items()}
 
-    def links(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return the known links, each from both its ends: (node GUID, port) to (node GUID, port)."""
-        rows = self._database.query("SELECT node_guid, port, peer_guid, peer_port FROM links")
-        return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
+    # --- the key of the whole subnet -----------------------------------------------------------------------------
+
+    def put_subnet_key(self, key: MKey, note: str = "") -> None:
+        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``)."""
+        with self._database.transaction() as connection:
+            rows = connection.execute("SELECT id, m_key FROM subnet_keys ORDER BY id DESC LIMIT 1").fetchall()
+            if not any(self._key(blob, _SUBNET) == key for _, blob in rows):
+                blob = self._blob(key, _SUBNET)
+                row = (blob, timestamp(self._clock), note)
+                connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
+
+    def subnet_keys(self) -> list[MKey]:
+        """Return the keys of the whole subnet, the newest first, none twice."""
+        rows = self._database.query("SELECT m_key FROM subnet_keys ORDER BY id DESC")
+        return list(dict.fromkeys(self._key(blob, _SUBNET) for (blob,) in rows))
+
+    def subnet_key_outline(self) -> list[tuple[str, str]]:
+        """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
+        rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC")
+        return [(since, note) for since, note in rows]
+
+    # --- encryption ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the keys in this store are sealed."""
+        return bool(self._database.query("SELECT 1 FROM encryption"))
+
+    def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
+        """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
+
+        Afterwards the file is written anew, so that no key is left in its free space.
+        """
+        cost = cost or Cost()
+        salt = os.urandom(SALT_BYTES)
+        seal = Seal(passphrase.secret(salt, cost))
+        row = (salt, cost.n, cost.r, cost.p, seal.seal(_PROOF, "proof"))
+        self._reseal(seal, row)
+        self._passphrase = passphrase
+
+    def decrypt(self) -> None:
+        """Store all keys in clear again."""
+        self._reseal(None, None)
+
+    def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
+        with self._database.transaction() as connection:
+            keys = connection.execute("SELECT id, m_key, port_guid FROM keys").fetchall()
+            subnet_keys = connection.execute("SELECT id, m_key FROM subnet_keys").fetchall()
+            opened = [(self._key(blob, owner), owner, ref) for ref, blob, owner in keys]
+            opened_subnet = [(self._key(blob, _SUBNET), _SUBNET, ref) for ref, blob in subnet_keys]
+            connection.execute("DELETE FROM encryption")
+            if row is not None:
+                connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)
+            for table, entries in (("keys", opened), ("subnet_keys", opened_subnet)):
+                connection.executemany(
+                    f"UPDATE {table} SET m_key = ? WHERE id = ?",
+                    [(_sealed(seal, key, owner), ref) for key, owner, ref in entries],
+                )
+        self.__dict__["_seal"] = seal
+        self._database.rewrite()
+
+    @cached_property
+    def _seal(self) -> Seal | None:
+        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption")
+        if not rows:
+            return None
+        [(salt, n, r, p, proof)] = rows
+        if self._passphrase is None:
+            raise StoreSealed(
+                f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
+                "--keystore-passphrase @FILE"
+            )
+        seal = Seal(self._passphrase.secret(salt, Cost(n, r, p)))
+        try:
+            seal.open(proof, "proof")
+        except StoreSealed:
+            raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
+        return seal
+
+    def _key(self, blob: bytes, owner: str) -> MKey:
+        seal = self._seal
+        return MKey(int.from_bytes(blob)) if seal is None else seal.open(blob, owner)
+
+    def _blob(self, key: MKey, owner: str) -> bytes:
+        return _sealed(self._seal, key, owner)
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _import(
+        self, connection: sqlite3.Connection, port_guid: int, key: MKey, written: str, note: str
+    ) -> ImportResult:
+        known = self._known(connection, port_guid)
+        if _pending(known) == key or _in_try_order(known)[:1] == [key]:
+            return "known"
+        same = next((row for row in known if row.m_key == key), None)
+        current = next((row for row in known if row.state == "current"), None)
+        if current is not None and current.since > written:
+            if same is None:
+                self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+            return "older"
+        replaced: tuple[KeyState, ...] = ("current", "imported")
+        for state in replaced:
+            self._restate(connection, port_guid, state, "former", "another key was imported")
+        if same is None:
+            self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+        else:
+            self._set_state(connection, same.ref, "imported", note)
+        return "changed" if known else "new"
+
+    def _known(self, connection: sqlite3.Connection, port_guid: int) -> list[StoredKey]:
+        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? ORDER BY id"
+        return [self._stored(row) for row in connection.execute(query, (guid_text(port_guid),))]
 
     def _insert(
         self,
@@ -211,13 +329,14 @@ class KeyStore(Store):
         note: str = "",
     ) -> int:
         node = None if node_guid is None else guid_text(node_guid)
+        owner = guid_text(port_guid)
         cursor = connection.execute(
             f"INSERT INTO keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 node,
-                guid_text(port_guid),
+                owner,
                 port,
-                key.reveal().to_bytes(8),
+                self._blob(key, owner),
                 protect_bits,
                 lease_period,
                 state,
@@ -240,30 +359,50 @@ class KeyStore(Store):
         )
 
     @staticmethod
-    def _get(connection: sqlite3.Connection, ref: int) -> StoredKey:
+    def _get(connection: sqlite3.Connection, ref: int) -> KeyRow:
         row = connection.execute(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,)).fetchone()
         if row is None:
             raise StoreError(f"the key store has no key {ref}")
-        return _stored(row)
+        return _without_key(row)
 
-    @staticmethod
-    def _current_row(connection: sqlite3.Connection, port_guid: int) -> tuple[int, MKey] | None:
+    def _current_row(self, connection: sqlite3.Connection, port_guid: int) -> tuple[int, MKey] | None:
+        owner = guid_text(port_guid)
         row = connection.execute(
-            "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'", (guid_text(port_guid),)
+            "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'", (owner,)
         ).fetchone()
-        return None if row is None else (row[0], _key(row[1]))
+        return None if row is None else (row[0], self._key(row[1], owner))
+
+    def _stored(self, row: Sequence[Any]) -> StoredKey:
+        ref, node_guid, port_guid, port, blob, bits, lease, state, since, note, replaces = row
+        key = self._key(blob, port_guid)
+        where = (ref, _guid(node_guid), guid_number(port_guid), port)
+        return StoredKey(*where, bits, lease, state, since, note, replaces, key)
 
 
 _COLUMNS: Final = (
     "id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period, state, since, note, replaces"
 )
+_ALL_ROWS: Final = f"SELECT {_COLUMNS} FROM keys ORDER BY port_guid, id"
 
 
-def _stored(row: Sequence[Any]) -> StoredKey:
-    ref, node_guid, port_guid, port, blob, *rest = row
-    node = None if node_guid is None else guid_number(node_guid)
-    return StoredKey(ref, node, guid_number(port_guid), port, _key(blob), *rest)
+def _without_key(row: Sequence[Any]) -> KeyRow:
+    ref, node_guid, port_guid, port, _, *rest = row
+    return KeyRow(ref, _guid(node_guid), guid_number(port_guid), port, *rest)
 
 
-def _key(blob: bytes) -> MKey:
-    return MKey(int.from_bytes(blob))
+def _guid(text: str | None) -> int | None:
+    return None if text is None else guid_number(text)
+
+
+def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
+    newest_first = sorted(rows, key=lambda stored: (stored.since, stored.ref), reverse=True)
+    ordered = sorted(newest_first, key=lambda stored: TRY_ORDER.index(stored.state))
+    return list(dict.fromkeys(stored.m_key for stored in ordered))
+
+
+def _pending(rows: Iterable[StoredKey]) -> MKey | None:
+    return next((row.m_key for row in rows if row.state == "pending"), None)
+
+
+def _sealed(seal: Seal | None, key: MKey, owner: str) -> bytes:
+    return key.reveal().to_bytes(8) if seal is None else seal.seal(key, owner)

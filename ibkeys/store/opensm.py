@@ -1,28 +1,30 @@
-"""Reader of OpenSM's cache files: guid2mkey, neighbors and guid2lid of one directory.
+"""OpenSM's cache files guid2mkey, neighbors and guid2lid of one directory: read them, write them.
 
     file   := { record }
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key wins. Source: opensm osm_db_files.c and osm_db_pack.c, and files that opensm
-3.3.23 wrote. No message of this module shows any text of a file: it might be a key.
+first of two records with the same key wins. OpenSM reads the files when it starts, and never again. Source: opensm
+osm_db_files.c and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a
+file: it might be a key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error
+from ibkeys.store.sqlite import os_error, replace_private_file
 
 MKEY_FILE: Final = "guid2mkey"
 NEIGHBORS_FILE: Final = "neighbors"
 LID_FILE: Final = "guid2lid"
+KEY_FILES: Final = (MKEY_FILE, NEIGHBORS_FILE, LID_FILE)
 
 MAX_LINE: Final = 1023
 """Bytes in a line, its newline included: OpenSM reads into a buffer of 1024."""
@@ -48,21 +50,53 @@ class KeyFiles:
     warnings: list[str] = field(default_factory=list)
 
 
-def read_key_files(directory: Path) -> KeyFiles:
-    """Read the files of *directory*, each of which may be missing, but not all.
+def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFiles:
+    """Read the files *names* of *directory*, each of which may be missing, but not all.
 
     Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings.
     Raises FileFormatError (a line that is no record; no file at all) and StoreError (a file that cannot be read).
     """
     files = KeyFiles()
-    found = [
-        _read(directory / MKEY_FILE, _guid, _m_key, files.m_keys, files.warnings),
-        _read(directory / NEIGHBORS_FILE, _guid_and_port, _guid_and_port, files.neighbors, files.warnings),
-        _read(directory / LID_FILE, _guid, _lid_range, files.lids, files.warnings),
-    ]
+    readers: dict[str, Callable[[Path], bool]] = {
+        MKEY_FILE: lambda path: _read(path, _guid, _m_key, files.m_keys, files.warnings),
+        NEIGHBORS_FILE: lambda path: _read(path, _guid_and_port, _guid_and_port, files.neighbors, files.warnings),
+        LID_FILE: lambda path: _read(path, _guid, _lid_range, files.lids, files.warnings),
+    }
+    found = [readers[name](directory / name) for name in names]
     if not any(found):
-        raise FileFormatError(f"has none of OpenSM's files {MKEY_FILE}, {NEIGHBORS_FILE}, {LID_FILE}", str(directory))
+        raise FileFormatError(f"has none of OpenSM's files {', '.join(names)}", str(directory))
     return files
+
+
+def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> None:
+    """Write the files *names* as OpenSM itself does, each of mode 0600, synced, and put in place of an old one at once.
+
+    The directory is made, of mode 0700, where it is missing. Keys come last: with the new links and the old keys OpenSM
+    knows no less than before. Raises StoreError.
+    """
+    texts = {
+        NEIGHBORS_FILE: (_pair(_end(near), _end(far)) for near, far in sorted(files.neighbors.items())),
+        LID_FILE: (_pair(_hex(guid), f"0x{base:04x} 0x{top:04x}") for guid, (base, top) in sorted(files.lids.items())),
+        MKEY_FILE: (_pair(_hex(guid), files.m_keys[guid].hex()) for guid in sorted(files.m_keys)),
+    }
+    for name, records in texts.items():
+        if name in names:
+            try:
+                replace_private_file(directory / name, "".join(records).encode())
+            except OSError as error:
+                raise os_error(directory / name, "key file", error) from error
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key} {value}\n\n"
+
+
+def _hex(guid: int) -> str:
+    return f"0x{guid:016x}"
+
+
+def _end(end: tuple[int, int]) -> str:
+    return f"{_hex(end[0])}:{end[1]}"
 
 
 def _read(
@@ -118,8 +152,9 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
         yield *record, b"\n".join(rest)
 
 
-def _number(text: bytes, bits: int) -> int | None:
-    """Read a number as C's strtoull does with base 0: ``0x`` hexadecimal, a leading 0 octal, else decimal."""
+def c_number(text: bytes, bits: int) -> int | None:
+    """Return the number that C's strtoull reads with base 0 (``0x`` hexadecimal, a leading 0 octal, else decimal), None
+    where *text* is none of *bits* bits."""
     if not _NUMBER.fullmatch(text):
         return None
     if text[:2] in (b"0x", b"0X"):
@@ -132,17 +167,17 @@ def _number(text: bytes, bits: int) -> int | None:
 
 
 def _guid(text: bytes) -> int | None:
-    return _number(text, 64)
+    return c_number(text, 64)
 
 
 def _m_key(text: bytes) -> MKey | None:
-    value = _number(text, 64)
+    value = c_number(text, 64)
     return None if value is None else MKey(value)
 
 
 def _guid_and_port(text: bytes) -> tuple[int, int] | None:
     guid_part, colon, port_part = text.partition(b":")
-    guid = _number(guid_part, 64)
+    guid = c_number(guid_part, 64)
     if guid is None or not colon or not re.fullmatch(rb"[0-9]{1,4}", port_part):
         return None
     port = int(port_part)
@@ -150,7 +185,7 @@ def _guid_and_port(text: bytes) -> tuple[int, int] | None:
 
 
 def _lid_range(text: bytes) -> tuple[int, int] | None:
-    lids = [_number(part, 16) for part in text.split()]
+    lids = [c_number(part, 16) for part in text.split()]
     if len(lids) != 2:
         return None
     base, top = lids

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.store.sealing import Passphrase
+
 SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
 KEYSTORE_NAME: Final = "keys.db"
 JOURNAL_NAME: Final = "journal.db"
@@ -16,11 +18,13 @@ FINGERPRINT_NAME: Final = "fingerprint.secret"
 
 @dataclass(frozen=True, slots=True)
 class StorePaths:
-    """The files of one run; None is a store in memory, gone when the run ends."""
+    """The files of one run; None is a store in memory, gone when the run ends. *passphrase* opens the key store where
+    that is encrypted."""
 
     keystore: Path | None
     journal: Path | None
     fingerprints: Path | None = None
+    passphrase: Passphrase | None = None
 
 
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
@@ -44,6 +48,7 @@ def store_paths(
     state: Path | None = None,
     keystore: Path | None = None,
     journal: Path | None = None,
+    passphrase: Passphrase | None = None,
 ) -> StorePaths:
     """Return the files of a run.
 
@@ -56,7 +61,7 @@ def store_paths(
     else:
         directory = default_directory()
         own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
-    return StorePaths(keystore or own.keystore, journal or own.journal, own.fingerprints)
+    return StorePaths(keystore or own.keystore, journal or own.journal, own.fingerprints, passphrase)
 
 
 def _beside(state: Path | None, suffix: str) -> Path | None:

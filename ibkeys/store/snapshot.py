@@ -45,7 +45,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "port_guid TEXT",
         "lid INTEGER",
         "path TEXT",
-        "peer INTEGER REFERENCES ports (id) DEFERRABLE INITIALLY DEFERRED",
+        "peer INTEGER",  # of ports; as a foreign key each row would search the whole table for those that refer to it
         "port_state INTEGER",
         "port_physical_state INTEGER",
         "capability_mask INTEGER",

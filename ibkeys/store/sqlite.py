@@ -12,8 +12,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,6 +112,11 @@ class Database:
         with self._plain_errors():
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
+    def rewrite(self) -> None:
+        """Write the whole file anew, so that nothing of what was changed or removed stays in free space."""
+        with self._plain_errors():
+            self._open_connection().execute("VACUUM")
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it.
@@ -159,6 +165,11 @@ class Database:
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _refuse_other_version(self, schema: Schema) -> None:
+        if self.query("PRAGMA application_id") != [(schema.application_id,)]:
+            raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
+        problems = self.query("PRAGMA quick_check(1)")
+        if problems != [("ok",)]:
+            raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
         version = self._version()
         if version != schema.version:
             raise StoreError(
@@ -190,6 +201,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+        except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
+            raise StoreError(f"{self.path or 'memory'}: the {self._what} is damaged (text that is no UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -270,6 +283,24 @@ def create_private_file(path: Path) -> None:
     sync_directory(path.parent)
 
 
+def replace_private_file(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError."""
+    _make_directory(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_directory(path.parent)
+
+
 def _make_directory(directory: Path) -> None:
     missing = []
     while not directory.exists():
@@ -298,6 +329,7 @@ def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 

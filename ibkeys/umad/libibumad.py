@@ -33,7 +33,7 @@ from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
 MAD_SIZE = 256
-SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE, SUBN_ADM = 0x01, 0x81, 0x03
+SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
 # half while these are looked at and the next ones are sent.
@@ -99,10 +99,9 @@ class _Device:
         words = ffi.cast("unsigned long *", mask)
         for method in methods:
             words[method // bits] |= 1 << method % bits
-        # version 1: the kernel puts an SA answer of many segments together. Other classes have no RMPP
-        rmpp_version = 1 if mgmt_class == SUBN_ADM else 0
         ffi.errno = 0
-        agent = lib.umad_register(self.fd, mgmt_class, class_version, rmpp_version, mask)
+        # RMPP version 0: the kernel hands up the segments of a long answer as they come (see ibkeys.fabric.rmpp)
+        agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:
             _refuse_agent(self.where, mgmt_class, reason or -agent)
@@ -182,7 +181,7 @@ class LibibumadPort:
         """Register an agent for a management class; registering again replaces the agent.
 
         *methods* are those it wants to receive unsolicited. The agents for 0x01 and 0x81 are there from the start.
-        An SA agent (0x03) gets an answer of many RMPP segments as one long MAD.
+        An SA agent (0x03) gets an answer of many RMPP segments one by one, and has to acknowledge them.
 
         Raises AgentRefused, AccessDenied, DeviceGone, UsageError, ClosedError.
         """
@@ -282,7 +281,7 @@ class LibibumadPort:
 
     def _take(self, device: _Device, milliseconds: int) -> list[Incoming] | None:
         """Return what came, or None when a signal ended the wait."""
-        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, MAD_SIZE, self._rows, _SLOTS, milliseconds)
+        count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, _SLOTS, milliseconds)
         if count > 0:
             self._on_the_way = max(0, self._on_the_way - count)
             rows = self._ffi.unpack(self._rows, count * 4)
@@ -298,17 +297,7 @@ class LibibumadPort:
             return []
         if count == -errno.EINTR:
             return None
-        if count == -errno.ENOSPC and self._rows[0] > MAD_SIZE:
-            return self._take_long(device, self._rows[0])
         raise _failed(device.where, "umad_recv", -count)
-
-    def _take_long(self, device: _Device, length: int) -> list[Incoming]:
-        mad = self._ffi.new("uint8_t[]", length)
-        count = self._lib.ibkeys_recv_batch(device.fd, mad, length, self._rows, 1, 0)
-        if count < 0:
-            raise _failed(device.where, "umad_recv", -count)
-        length, status, lid, qpn = self._ffi.unpack(self._rows, 4)
-        return [Incoming(bytes(self._ffi.buffer(mad, length)), status, lid, qpn)] if count else []
 
     def _device(self) -> _Device:
         if self._smi is None:

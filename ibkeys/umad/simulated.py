@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, get_args
 
 from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
+from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.sim.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
@@ -34,7 +35,7 @@ HEADER_SIZE: Final = 24
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the own port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
 
-_OPTIONS: Final = ("state", "port-guids", "seed", "links", "sm", "drop", "duplicate", "delay")
+_OPTIONS: Final = ("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "drop", "duplicate", "delay")
 _PERCENTAGES: Final = ("drop", "duplicate", "delay")
 
 
@@ -48,6 +49,8 @@ class SimSpec:
     seed: int = 0
     links: Links = "active"
     sm: str = ""
+    sa_key: SMKey | None = None
+    enhanced_trust: bool = False
     drop: float = 0.0
     duplicate: float = 0.0
     delay: float = 0.0
@@ -57,6 +60,10 @@ class SimSpec:
         subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
         if self.sm:
             subnet.set_sm(self.sm)
+            sa = subnet.sa_of(self.sm)
+            sa.enhanced_trust = self.enhanced_trust
+            if self.sa_key is not None:
+                sa.sa_key = self.sa_key.reveal()
         faults = subnet.faults
         faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
         return subnet
@@ -64,9 +71,10 @@ class SimSpec:
 
 def parse_spec(text: str) -> SimSpec:
     """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
-    links=active|initialize, sm=NODE, drop=PCT, duplicate=PCT, delay=PCT.
+    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced, drop=PCT, duplicate=PCT, delay=PCT.
 
-    ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here. Raises UsageError.
+    ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
+    Raises UsageError; EncodeError for an sa-key that is no number.
     """
     scheme, colon, rest = text.partition(":")
     if scheme != SCHEME or (rest and not colon):
@@ -87,6 +95,11 @@ def parse_spec(text: str) -> SimSpec:
         raise UsageError(f"port-guids={port_guids}: file and ibsim are known")
     if links not in get_args(Links):
         raise UsageError(f"links={links}: active and initialize are known")
+    trust = values.get("sa-trust", "plain")
+    if trust not in ("plain", "enhanced"):
+        raise UsageError(f"sa-trust={trust}: plain and enhanced are known")
+    if "sm" not in values and values.keys() & {"sa-key", "sa-trust"}:
+        raise UsageError("sa-key= and sa-trust= are for the SA of the subnet manager that sm= names")
     shares = {name: _percentage(name, values[name]) for name in _PERCENTAGES if name in values}
     return SimSpec(
         path=path,
@@ -95,6 +108,8 @@ def parse_spec(text: str) -> SimSpec:
         seed=_seed(values.get("seed", "0")),
         links="initialize" if links == "initialize" else "active",
         sm=values.get("sm", ""),
+        sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
+        enhanced_trust=trust == "enhanced",
         **shares,
     )
 
@@ -256,7 +271,7 @@ class SimulatedPort:
         mad = delivery.mad
         wanted = mad[3] in self._methods.get(mad[1], ())
         is_mine = mad[3] & 0x80 and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
-        if wanted or is_mine:
+        if wanted or is_mine or (_is_segment(mad) and mad[1] in self._methods):
             qpn = 0 if mad[1] in SMP_CLASSES else 1
             self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
@@ -269,6 +284,11 @@ class SimulatedPort:
             arrived = self._due(subnet.now)
             if arrived:
                 return arrived
+            due = subnet.next_sa_timer()
+            if due is not None and due <= deadline and (not self._queue or due < self._queue[0][0]):
+                subnet.advance(max(0.0, due - subnet.now))
+                subnet.run_sa_timers()
+                continue
             if not self._queue or self._queue[0][0] > deadline:
                 subnet.advance(max(0.0, deadline - subnet.now))
                 return []
@@ -282,7 +302,7 @@ class SimulatedPort:
             if isinstance(what, Incoming):
                 mad = what.mad
                 waited_for = outstanding.pop((mad[1], int.from_bytes(mad[12:16])), None)
-                if waited_for is None and mad[3] & 0x80 and self.discard_late:
+                if waited_for is None and mad[3] & 0x80 and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(what)
             else:
@@ -323,6 +343,11 @@ class SimulatedPort:
 
     def __repr__(self) -> str:
         return f"<SimulatedPort {self.home}>"
+
+
+def _is_segment(mad: bytes) -> bool:
+    """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
+    return mad[1] == MgmtClass.SUBN_ADM and bool(mad[3] & 0x80) and bool(mad[26] & 1)
 
 
 def local_ca(node: Node) -> LocalCa:

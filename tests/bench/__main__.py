@@ -132,6 +132,28 @@ def whole_fabric(bench: Bench, lines: Sequence[str], sample: int) -> None:
     bench.add("pkey-show --all, peak memory for each port", f"{peak / len(ports):.1f} KiB", "", figures)
 
 
+def snapshot(bench: Bench) -> None:
+    """Everything that a snapshot holds, read and written to its file, against ibnetdiscover."""
+
+    def take() -> float:
+        return bench.on_fabric(*IBKEYS, "snapshot", "snapshot.db").seconds
+
+    ratio, a, b = bench.in_turns(take, lambda: bench.on_fabric("ibnetdiscover").seconds, bench.turns)
+    size = (bench.sim.folder / "snapshot.db").stat().st_size / 2**20
+    figures = f"{a:.2f} s against {b:.2f} s, {size:.1f} MiB"
+    bench.add("snapshot / ibnetdiscover, wall time", f"{ratio:.1f}", "<= 5", figures)
+
+
+def large_snapshot(bench: Bench, shape: Sequence[int]) -> None:
+    """What is worked out from a snapshot of a large fabric; no other program does this, so these are no ratios."""
+    env, folder = with_path(dict(os.environ)), bench.sim.folder
+    ports = run([sys.executable, "-m", "tests.bench.large_snapshot", "large.db", *map(str, shape)], env, folder).output
+    for command in (["matrix"], ["audit", "--fail-on", "never"]):
+        done = run([*IBKEYS, *command, "--from", "large.db"], env, folder)
+        what = f"{command[0]} --from a snapshot of {int(ports):,} ports"
+        bench.add(what, f"{done.seconds:.1f} s", "<= 10 s", f"peak {done.peak_kib / 1024:.0f} MiB, at most 1,024")
+
+
 def start_up(bench: Bench) -> None:
     """``ibkeys --version`` against importing click."""
     env = with_path(dict(os.environ))
@@ -208,6 +230,8 @@ def main() -> None:
             far = [line.split()[0].removeprefix("0,") for line in lines if line.count(",") == 2]
             smp_rate(bench, list(dict.fromkeys(far))[:WINDOW], args.smps)
             whole_fabric(bench, lines, args.sample)
+            snapshot(bench)
+            large_snapshot(bench, LARGE)
             start_up(bench)
             simulated(bench, LARGE)
             served(bench, netfile, list(dict.fromkeys(far))[:WINDOW], args.smps // 2)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from ibkeys.cli import options
 from ibkeys.cli.config import Config, read_config
 from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.where import open_fabric, open_sa
 from ibkeys.errors import FileFormatError, IbkeysError
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
 from tests.cli.conftest import KEY, OTHER_KEY, Cli
 
 WARNING = "ibkeys: warning: --m_key: a key on the command line"
@@ -117,7 +122,7 @@ def test_terminal_is_asked_twice_for_a_new_key(monkeypatch: pytest.MonkeyPatch) 
     answers = iter([str(KEY), str(OTHER_KEY)])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("getpass.getpass", lambda *_: next(answers))
-    with pytest.raises(IbkeysError, match="the two keys differ"):
+    with pytest.raises(IbkeysError, match="the two differ"):
         read_m_key("-", "--new-m-key", confirm=True)
 
 
@@ -157,3 +162,52 @@ def test_config_names_the_local_port(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "ibdiag.conf"
     path.write_text("CA=mlx5_9\n")
     assert "mlx5_9" in cli("pkey-show", "-z", path).error
+
+
+# SM_Keys: the options of commands that ask the SA
+
+
+def sa_command(*args: str, conf: Path | None = None) -> tuple[int, str, list[object]]:
+    """Run a command with the shared options; returns exit code, standard error, and what the SA client was made of."""
+    seen: list[object] = []
+
+    @click.command()
+    @options.fabric
+    @options.sa
+    def asks(where: options.Where, sa: options.AskSa) -> None:
+        with open_fabric(where) as fabric:
+            client = open_sa(fabric, where, sa)
+            seen.extend([client._sm_key, client._sm_lid, client._pkey_index])
+
+    result = CliRunner().invoke(asks, ["--backend", "sim:", *args, *(["-z", str(conf)] if conf else [])])
+    return result.exit_code, result.stderr, seen if result.exception is None else [result.exception]
+
+
+def test_sa_options_reach_the_client(key_file: Path) -> None:
+    assert sa_command()[2] == [SMKey(0), None, None]
+    assert sa_command("-s", "7", "-Y", "2", "--smkey", f"@{key_file}")[2] == [SMKey(KEY), 7, 2]
+
+
+def test_an_sm_key_on_the_command_line_warns_and_is_not_repeated() -> None:
+    _, err, seen = sa_command("--smkey", f"{KEY:#x}")
+    assert seen[0] == SMKey(KEY)
+    assert "--smkey: a key on the command line" in err
+    assert f"{KEY:x}" not in err
+
+
+def test_an_sm_key_from_the_environment_is_a_file(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IBKEYS_SMKEY", f"@{key_file}")
+    assert sa_command()[2][0] == SMKey(KEY)
+    monkeypatch.setenv("IBKEYS_SMKEY", f"{KEY:#x}")
+    (error,) = sa_command()[2]
+    assert "must be @FILE" in str(error)
+    assert f"{KEY:x}" not in str(error)
+
+
+def test_the_sa_key_of_ibdiag_conf_is_the_default(tmp_path: Path, key_file: Path) -> None:
+    conf = tmp_path / "ibdiag.conf"
+    conf.write_text(f"sa_key=0x{OTHER_KEY:x}\n")
+    assert sa_command(conf=conf)[2][0] == SMKey(OTHER_KEY)
+    assert sa_command("--smkey", f"@{key_file}", conf=conf)[2][0] == SMKey(KEY)
+    conf.write_text("sa_key=0\n")
+    assert sa_command(conf=conf)[2][0] == SMKey(0)

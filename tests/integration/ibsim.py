@@ -102,6 +102,7 @@ class Ibsim:
         self.socket_name = f"ibkeys-{os.getpid()}-{next(_serial)}"
         self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-")
         self.folder = Path(self._folder.name)
+        self.opensm_cache = self.folder
         self.output: list[str] = []
         self._server: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
@@ -231,8 +232,8 @@ class Ibsim:
 
     @property
     def opensm_environment(self) -> dict[str, str]:
-        """Where OpenSM keeps its cache and its dumps: in `folder`."""
-        return {"OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
+        """Where OpenSM keeps its cache, `opensm_cache`, and its dumps: by default both in `folder`."""
+        return {"OSM_CACHE_DIR": str(self.opensm_cache), "OSM_TMP_DIR": str(self.folder)}
 
     def opensm_arguments(
         self, conf_text: str | None = None, partitions: str | Path | None = None, extra: Sequence[str] = ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, parse_pkeys
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, parse_pkeys, tool
 
 PORT = ("-G", "0x248a070300b10300", "1")
 LEAF = ("-G", "0x248a070300f00100", "3")
@@ -19,12 +19,21 @@ OTHER_HOST = "H-248a070300b40000"
 
 
 @contextmanager
-def running_opensm(fabric: Ibsim) -> Iterator[subprocess.Popen[str]]:
-    """Run OpenSM beside a test; it has brought the subnet up when this begins."""
+def running_opensm(
+    fabric: Ibsim,
+    conf_text: str | None = None,
+    preload: Mapping[str, str] | None = None,
+    log: list[str] | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run OpenSM beside a test; it has brought the subnet up when this begins.
+
+    *preload*: an environment with its own LD_PRELOAD, in place of what ibsim-run sets. *log*: takes what OpenSM says.
+    """
+    command = fabric.arguments(fabric.opensm_arguments(conf_text, extra=("-f", "stdout")))
     manager = subprocess.Popen(
-        fabric.arguments(fabric.opensm_arguments(extra=("-f", "stdout"))),
+        [tool("opensm"), *command[2:]] if preload else command,
         cwd=fabric.folder,
-        env={**fabric.environment, **fabric.opensm_environment},
+        env={**fabric.environment, **fabric.opensm_environment, **(preload or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -32,10 +41,10 @@ def running_opensm(fabric: Ibsim) -> Iterator[subprocess.Popen[str]]:
         errors="replace",
     )
     assert manager.stdout is not None
-    deadline = threading.Timer(RUN_TIMEOUT, manager.kill)
+    deadline = threading.Timer(2 * RUN_TIMEOUT, manager.kill)
     deadline.start()
-    log: list[str] = []
-    reader = threading.Thread(target=lambda: log.extend(manager.stdout or ()), daemon=True)
+    log = [] if log is None else log
+    reader = threading.Thread(target=log.extend, args=(manager.stdout,), daemon=True)
     try:
         for line in manager.stdout:
             log.append(line)

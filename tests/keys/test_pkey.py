@@ -16,6 +16,7 @@ from ibkeys.keys.pkey import (
     explain_match,
     match_in_table,
     may_talk,
+    taken_in,
 )
 
 values = st.integers(0, 0xFFFF)
@@ -174,3 +175,19 @@ def test_any_text_is_a_key_or_an_encode_error(text: str) -> None:
         assert 0 <= PKey.parse(text) <= 0xFFFF
     except EncodeError as error:
         assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("key", "table", "expected"),
+    [
+        (0x7FFF, [0x7FFF], True),  # a limited member sends its own key
+        (0xFFFF, [0x7FFF], True),
+        (0x7FFF, [0xFFFF], True),
+        (0x8001, [0xFFFF], False),
+        (0x8001, [], False),
+        (0x0000, [0x0000], False),
+        (0x8000, [0x0000, 0x8000], False),
+    ],
+)
+def test_what_inbound_enforcement_takes(key: int, table: list[int], expected: bool) -> None:
+    assert taken_in(key, table) is expected

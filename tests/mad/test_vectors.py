@@ -137,6 +137,10 @@ def test_json_names_are_the_contracts() -> None:
     details = {row.name: row.attr for layout in DATA_DETAILS.values() for row in layout.rows.values()}
     assert details == contract.pop("Notice.DataDetails")
     tables = {name: {row.name: row.attr for row in layout.rows.values()} for name, layout in ATTRIBUTES_BY_NAME.items()}
+    inner = {"NodeRecord": "NodeInfo", "PortInfoRecord": "PortInfo", "P_KeyTableRecord": None}
+    for record, attribute in inner.items():
+        names = tables.pop(record)
+        assert attribute is None or names.items() >= contract[attribute].items(), "a record has its attribute's names"
     assert tables == contract
 
 
@@ -243,7 +247,7 @@ def test_arrays_are_whole_structures() -> None:
     for layout in ATTRIBUTES_BY_NAME.values():
         for row in layout.rows.values():
             if isinstance(row, ArrayRow):
-                assert row.width * row.count == 8 * layout.size
+                assert row.width * row.count == 8 * (layout.size - row.byte)
 
 
 def test_sa_mads_that_their_sender_cut_are_decoded() -> None:

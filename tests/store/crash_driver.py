@@ -17,6 +17,9 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store import sqlite
 from ibkeys.store.journal import Image, Journal
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
+from ibkeys.store.sealing import Cost, Passphrase
+from ibkeys.store.snapshot import write_snapshot
 
 CRASHED = 77
 KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
@@ -33,7 +36,7 @@ def step(*_: object) -> None:
 
 
 def audit(event: str, arguments: tuple[object, ...]) -> None:
-    if steps_left >= 0 and event in ("open", "os.mkdir", "sqlite3.connect"):
+    if steps_left >= 0 and event in ("open", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect"):
         step()
 
 
@@ -58,6 +61,28 @@ def use_key_store(directory: Path) -> None:
     store.close()
 
 
+def use_encryption(directory: Path) -> None:
+    store = KeyStore(directory / "keys.db")
+    store.put_imported(PORT_GUID, KEYS["A"])
+    promise(directory, "A")
+    store.encrypt(Passphrase(lambda: "first"), Cost(n=4))
+    promise(directory, "1")
+    store.put_imported(PORT_GUID, KEYS["B"])
+    promise(directory, "B")
+    store.encrypt(Passphrase(lambda: "second"), Cost(n=4))
+    promise(directory, "2")
+    store.decrypt()
+    promise(directory, "0")
+    store.close()
+
+
+def use_key_files(directory: Path) -> None:
+    for name in "AB":
+        files = KeyFiles({PORT_GUID: KEYS[name]}, {(1, 1): (2, 2)}, {PORT_GUID: (1, 1)})
+        write_key_files(directory / "made", files, KEY_FILES)
+        promise(directory, name)
+
+
 def use_journal(directory: Path) -> None:
     with Journal(directory / "journal.db") as journal, journal.operation("pkey-set") as operation:
         for number in range(4):
@@ -67,12 +92,32 @@ def use_journal(directory: Path) -> None:
             entry.done()
 
 
+def take_snapshots(directory: Path) -> None:
+    """An earlier snapshot is there; a later one takes its place."""
+    global steps_left
+    kept, steps_left = steps_left, -1
+    earlier, later = ([("note",)], [("note",), ("another",)])
+    write_snapshot(directory / "fabric.db", {"notes": earlier})
+    steps_left = kept
+    write_snapshot(directory / "fabric.db", {"notes": later})
+    promise(directory, "later")
+
+
+USES = {
+    "keys": use_key_store,
+    "encryption": use_encryption,
+    "files": use_key_files,
+    "journal": use_journal,
+    "snapshot": take_snapshots,
+}
+
+
 def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
     global steps_left
     connect = sqlite._connect
 
-    def traced(path: Path | None) -> object:
-        connection = connect(path)
+    def traced(path: Path | None, read_only: bool) -> object:
+        connection = connect(path, read_only)
         connection.set_trace_callback(step)
         return connection
 
@@ -97,4 +142,4 @@ def crash_everywhere(directory: Path, work: Callable[[Path], None]) -> None:
 
 
 if __name__ == "__main__":
-    crash_everywhere(Path(sys.argv[2]), {"keys": use_key_store, "journal": use_journal}[sys.argv[1]])
+    crash_everywhere(Path(sys.argv[2]), USES[sys.argv[1]])

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ibkeys.errors import StoreSealed
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.opensm import KEY_FILES, read_key_files
+from ibkeys.store.sealing import Passphrase
+from ibkeys.store.snapshot import read_snapshot, write_snapshot
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -43,6 +47,48 @@ def test_every_promised_key_is_found_after_a_crash_at_any_step(tmp_path: Path) -
             assert store._database.query("PRAGMA integrity_check") == [("ok",)]
 
 
+def keys_of(store_path: Path) -> set[MKey]:
+    """Return the keys of the port, opened with the one of all passphrases that fits."""
+    for text in ("", "first", "second"):
+        with KeyStore(store_path, passphrase=Passphrase(lambda text=text: text)) as store:  # type: ignore[misc]
+            try:
+                return set(store.keys_for(PORT_GUID))
+            except StoreSealed:
+                continue
+    raise AssertionError(f"{store_path} opens with no passphrase")
+
+
+def test_every_key_is_found_with_one_passphrase_or_none_after_a_crash_while_encrypting(tmp_path: Path) -> None:
+    places = crash_points("encryption", tmp_path)
+    assert len(places) > 40
+    assert promised(places[-1]) == "A1B20"
+    for place in places:
+        done = promised(place)
+        found = keys_of(place / "keys.db")
+        assert {KEYS[name] for name in done if name in KEYS} <= found
+        if done.endswith(("1", "2")):
+            data = b"".join(file.read_bytes() for file in place.glob("keys.db*"))
+            assert KEYS["B"].reveal().to_bytes(8) not in data or done.endswith("2")  # decrypting may have begun
+            with KeyStore(place / "keys.db") as store:
+                assert store.is_encrypted or done.endswith("2")
+
+
+def test_a_crash_while_writing_key_files_leaves_the_old_ones_or_the_new_ones(tmp_path: Path) -> None:
+    places = crash_points("files", tmp_path)
+    assert len(places) > 20
+    for place in places:
+        made, done = place / "made", promised(place)
+        for name in KEY_FILES:
+            if done:
+                assert len(read_key_files(made, [name]).warnings) == 0
+        if done:
+            read = read_key_files(made)
+            assert read.m_keys[PORT_GUID] in ((KEYS["B"],) if done == "AB" else (KEYS["A"], KEYS["B"]))
+            assert (read.neighbors, read.lids) == ({(1, 1): (2, 2)}, {PORT_GUID: (1, 1)})
+        for file in made.glob("*") if made.exists() else ():
+            assert file.stat().st_mode & 0o077 == 0
+
+
 def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path: Path) -> None:
     places = crash_points("journal", tmp_path)
     assert len(places) > 20
@@ -57,3 +103,24 @@ def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path
                 assert all(operation.state in ("open", "done") for operation in operations)
     [operation] = Journal(places[-1] / "journal.db").list_operations()
     assert operation.state == "done"
+
+
+def test_a_snapshot_is_the_former_file_or_the_whole_new_one_after_a_crash_at_any_step(tmp_path: Path) -> None:
+    places = crash_points("snapshot", tmp_path)
+    assert len(places) > 20
+    seen = set()
+    for place in places:
+        notes = [text for (text,) in read_snapshot(place / "fabric.db")["notes"]]
+        seen.add(tuple(notes))
+        assert notes == ["note", "another"] if promised(place) else notes in (["note"], ["note", "another"])
+    assert seen == {("note",), ("note", "another")}
+    assert [file.name for file in places[-1].iterdir() if "unfinished" in file.name] == []
+
+
+def test_what_a_killed_run_left_beside_a_snapshot_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = [place for place in crash_points("snapshot", tmp_path) if [*place.glob(".fabric.db.*.unfinished")]]
+    assert left
+    for place in left:
+        write_snapshot(place / "fabric.db", {"notes": [("third",)]})
+        assert not [*place.glob(".fabric.db.*.unfinished")]
+        assert read_snapshot(place / "fabric.db")["notes"] == [("third",)]

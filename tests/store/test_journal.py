@@ -58,19 +58,7 @@ def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> Cl
 def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(path, clock=ticking()) as journal, journal.operation("pkey-set") as operation:
-        entry = operation.record(
-            node_guid=1,
-            port_guid=2,
-            node_desc="sw",
-            node_type="switch",
-            port=3,
-            lid=4,
-            attribute="P_KeyTable",
-            attribute_modifier=0x30000,
-            before=BEFORE,
-            after=AFTER,
-            key_ref=None,
-        )
+        [entry] = operation.record_all([Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)])
         other = Journal(path, create=False)
         assert other.list_operations() == [OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1)]
         [kept] = other.entries(1)
@@ -107,6 +95,7 @@ def test_operation_is_done_only_when_all_its_entries_are() -> None:
     journal = Journal(None)
     with journal.operation("counters-clear") as operation:
         first, second, _ = operation.record_all([image(port=port) for port in (1, 2, 3)])
+        assert operation.record_all([], [first], [second]) == []
         operation.settle([first, second], "done")
     with journal.operation("counters-clear") as operation:
         record(operation).failed()

@@ -140,6 +140,63 @@ def test_imported_keys_are_tried_last_and_not_doubled(store: KeyStore) -> None:
     assert store.get(first).node_guid is None
 
 
+def test_an_imported_key_is_tried_before_a_former_one(store: KeyStore) -> None:
+    store.abandon(put(store, A))
+    store.put_imported(PORT_GUID, B)
+    assert store.keys_for(PORT_GUID) == [B, A]
+
+
+EARLIER, LATER = datetime(2026, 11, 20, 11, tzinfo=UTC), datetime(2026, 11, 20, 13, tzinfo=UTC)
+
+
+def bring(store: KeyStore, key: MKey, written: datetime) -> str:
+    return store.put_all_imported({PORT_GUID: key}, written, "from guid2mkey")[PORT_GUID]
+
+
+def test_import_of_many_keys_says_what_each_was(store: KeyStore) -> None:
+    store.promote(put(store, A, port_guid=1))
+    store.promote(put(store, A, port_guid=2))
+    results = store.put_all_imported({1: A, 2: B, 3: C, 4: MKey(0)}, LATER)
+    assert results == {1: "known", 2: "changed", 3: "new", 4: "new"}
+    assert store.all_keys() == {1: [A], 2: [B, A], 3: [C], 4: [MKey(0)]}
+    assert store.put_all_imported({1: A, 2: B, 3: C, 4: MKey(0)}, LATER) == dict.fromkeys((1, 2, 3, 4), "known")
+    assert len(store.rows()) == 5
+
+
+def test_import_of_older_files_leaves_the_proven_key_first(store: KeyStore) -> None:
+    store.promote(put(store, A))
+    assert bring(store, B, EARLIER) == "older"
+    assert bring(store, B, EARLIER) == "older"
+    assert store.keys_for(PORT_GUID) == [A, B]
+    assert store.current() == {PORT_GUID: A}
+
+
+def test_import_of_newer_files_takes_the_first_place_and_back(store: KeyStore) -> None:
+    store.promote(put(store, A))
+    assert bring(store, B, LATER) == "changed"
+    assert (store.keys_for(PORT_GUID), store.current()) == ([B, A], {})
+    assert bring(store, A, LATER) == "changed"  # a former key comes back
+    assert store.keys_for(PORT_GUID) == [A, B]
+    assert len(store.rows()) == 2
+
+
+def test_import_leaves_an_unfinished_change_to_be_resumed(store: KeyStore) -> None:
+    store.promote(put(store, A))
+    put(store, B, A)
+    assert bring(store, B, LATER) == "known"
+    assert states(store) == [("current", A), ("pending", B)]
+    assert bring(store, C, LATER) == "changed"
+    assert store.keys_for(PORT_GUID) == [B, C, A]
+
+
+def test_the_key_of_the_whole_subnet(store: KeyStore) -> None:
+    assert store.subnet_keys() == []
+    for key in (A, B, B, A):
+        store.put_subnet_key(key, "from opensm.conf")
+    assert store.subnet_keys() == [A, B]
+    assert store.subnet_key_outline() == [("2026-11-20T12:00:00Z", "from opensm.conf")] * 3
+
+
 def test_ports_do_not_see_each_others_keys(store: KeyStore) -> None:
     put(store, A, port_guid=1)
     put(store, B, port_guid=2)
@@ -190,6 +247,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("pending"), ports, keys, st.none() | keys),
         st.tuples(st.just("imported"), ports, keys),
+        st.tuples(st.just("all imported"), ports, keys, st.sampled_from([EARLIER, LATER, datetime.now(UTC)])),
         st.tuples(st.just("promote"), st.integers(0, 30)),
         st.tuples(st.just("abandon"), st.integers(0, 30)),
         st.tuples(st.just("reopen")),
@@ -215,6 +273,10 @@ def test_no_sequence_of_operations_loses_a_key(steps: list[Any]) -> None:
                 case "imported", [port, key]:
                     refs.append(store.put_imported(port, key))
                     given_keys.setdefault(port, set()).add(key)
+                case "all imported", [port, key, written]:
+                    result = store.put_all_imported({port: key}, written)[port]
+                    given_keys.setdefault(port, set()).add(key)
+                    assert (result == "older") <= (port in store.current())
                 case "promote", [number] if refs:
                     ref = refs[number % len(refs)]
                     store.promote(ref)

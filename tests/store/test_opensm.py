@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.opensm import KeyFiles, read_key_files
+from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
 
 SECRET = "0x00000000deadbeef"
 
@@ -169,3 +169,58 @@ def test_every_file_that_opensm_can_write_is_read_whole(keys: dict[int, int]) ->
         files = read(Path(directory), guid2mkey=text)
     assert files.m_keys == {guid: MKey(key) for guid, key in keys.items()}
     assert files.warnings == []
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_bytes_are_opensms_own(tmp_path: Path) -> None:
+    """The records of the fact sheet, which OpenSM 3.3.23 wrote."""
+    near, far = (0x0002C90300AA0010, 8), (0x0002C90300AA0020, 8)
+    files = KeyFiles({0x0002C90300AA0010: MKey(0x42)}, {near: far}, {0x0002C90300BB0001: (1, 1)})
+    write_key_files(tmp_path / "new" / "dir", files, KEY_FILES)
+    written = {file.name: file.read_bytes() for file in (tmp_path / "new" / "dir").iterdir()}
+    assert written == {
+        "guid2mkey": b"0x0002c90300aa0010 0x0000000000000042\n\n",
+        "guid2lid": b"0x0002c90300bb0001 0x0001 0x0001\n\n",
+        "neighbors": b"0x0002c90300aa0010:8 0x0002c90300aa0020:8\n\n",
+    }
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "new" / "dir").iterdir()} == {0o600}
+    assert (tmp_path / "new" / "dir").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
+    (tmp_path / "guid2mkey").write_text("old")
+    (tmp_path / "guid2mkey").chmod(0o644)
+    write_key_files(tmp_path, KeyFiles(), ["guid2mkey"])
+    assert [(file.name, file.stat().st_mode & 0o777) for file in tmp_path.iterdir()] == [("guid2mkey", 0o600)]
+
+
+def test_where_nothing_can_be_written_is_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "guid2mkey").mkdir()
+    (tmp_path / "guid2mkey" / "x").touch()
+    with pytest.raises(StoreError, match="guid2mkey") as error:
+        write_key_files(tmp_path, KeyFiles({1: MKey(0xDEADBEEF)}), ["guid2mkey"])
+    assert "\n" not in str(error.value)
+    assert "deadbeef" not in str(error.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["guid2mkey"]
+    with pytest.raises(StoreError):
+        write_key_files(tmp_path / "guid2mkey" / "x" / "y", KeyFiles(), ["guid2mkey"])
+
+
+ends = st.tuples(guids, st.integers(0, 255))
+lid_ranges = st.tuples(st.integers(0, 0xBFFF), st.integers(0, 0xBFFF))
+
+
+@given(
+    keys=st.dictionaries(guids, guids.map(MKey), max_size=20),
+    neighbors=st.dictionaries(ends, ends, max_size=20),
+    lids=st.dictionaries(guids, lid_ranges, max_size=20),
+)
+def test_what_is_written_is_read_again(
+    keys: dict[int, MKey], neighbors: dict[tuple[int, int], tuple[int, int]], lids: dict[int, tuple[int, int]]
+) -> None:
+    files = KeyFiles(keys, neighbors, lids)
+    with TemporaryDirectory() as directory:
+        write_key_files(Path(directory), files, KEY_FILES)
+        assert read_key_files(Path(directory)) == files

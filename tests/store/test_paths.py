@@ -33,13 +33,15 @@ def test_without_home_the_user_database_is_asked() -> None:
 
 def test_real_subnet_uses_the_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "default_directory", lambda: Path("/d"))
-    assert store_paths() == StorePaths(Path("/d/keys.db"), Path("/d/journal.db"))
-    assert store_paths(keystore=Path("/k")) == StorePaths(Path("/k"), Path("/d/journal.db"))
+    assert store_paths() == StorePaths(Path("/d/keys.db"), Path("/d/journal.db"), Path("/d/fingerprint.secret"))
+    assert store_paths(keystore=Path("/k")) == StorePaths(
+        Path("/k"), Path("/d/journal.db"), Path("/d/fingerprint.secret")
+    )
 
 
 def test_simulated_subnet_never_touches_the_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "default_directory", lambda: pytest.fail("asked for the user's own store"))
     assert store_paths(simulated=True) == StorePaths(None, None)
-    beside = StorePaths(Path("/lab/one.state.keys"), Path("/lab/one.state.journal"))
+    beside = StorePaths(*(Path(f"/lab/one.state.{name}") for name in ("keys", "journal", "fingerprint")))
     assert store_paths(simulated=True, state=Path("/lab/one.state")) == beside
     assert store_paths(simulated=True, keystore=Path("/k")) == StorePaths(Path("/k"), None)

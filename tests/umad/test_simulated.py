@@ -116,7 +116,9 @@ def test_attributes_and_local_ca(sim: SimulatedPort) -> None:
 
 def test_every_option() -> None:
     text = "sim:lab.net,state=/s,port-guids=ibsim,seed=7,links=initialize,sm=node 1,drop=30,duplicate=12.5%,delay=1"
-    assert parse_spec(text) == SimSpec("lab.net", Path("/s"), "ibsim", 7, "initialize", "node 1", 0.3, 0.125, 0.01)
+    assert parse_spec(text) == SimSpec(
+        "lab.net", Path("/s"), "ibsim", 7, "initialize", "node 1", drop=0.3, duplicate=0.125, delay=0.01
+    )
     assert parse_spec("sim:") == parse_spec("sim") == SimSpec()
     assert parse_spec("sim:,seed=3") == SimSpec(seed=3)
 
@@ -126,7 +128,10 @@ def test_every_option() -> None:
     [
         ("umad", "sim:FILE"),
         ("sims:x", "sim:FILE"),
-        ("sim:x,what=1", "known are state=, port-guids=, seed=, links=, sm=, drop=, duplicate=, delay="),
+        (
+            "sim:x,what=1",
+            "known are state=, port-guids=, seed=, links=, sm=, sa-key=, sa-trust=, drop=, duplicate=, delay=",
+        ),
         ("sim:a,b.net", "commas"),
         ("sim:x,seed=1,seed=2", "twice"),
         ("sim:x,state=", "empty"),

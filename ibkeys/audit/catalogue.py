@@ -1,0 +1,45 @@
+"""The catalogue: all rules, by group and number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ibkeys.audit import hy, kf, mk, mk_history, pk, pk_policy, qk, se, sm
+from ibkeys.audit.findings import GROUPS
+from ibkeys.audit.rule import Rule
+from ibkeys.errors import UsageError
+
+_ORDER: Final = tuple(GROUPS)
+CATALOGUE: Final[tuple[Rule, ...]] = tuple(
+    sorted(
+        (rule for module in (mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy) for rule in module.RULES),
+        key=lambda rule: (_ORDER.index(rule.group), rule.id),
+    )
+)
+_BY_ID: Final = {rule.id: rule for rule in CATALOGUE}
+
+
+def rule_named(text: str) -> Rule:
+    """Return a rule by its id, in any case. Raises UsageError with the ids that there are."""
+    rule = _BY_ID.get(text.strip().upper())
+    if rule is None:
+        raise UsageError(f"there is no rule {text!r}; there are {', '.join(_BY_ID)}")
+    return rule
+
+
+def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Rule, ...]:
+    """Return the rules to run: those of *check* and *groups*, all when neither names one, without those of *skip*.
+
+    Raises UsageError for a name that is no rule's or group's, and when nothing is left.
+    """
+    wanted = {rule_named(text) for text in check}
+    for text in groups:
+        if text.strip().upper() not in GROUPS:
+            raise UsageError(f"there is no group {text!r}; there are {', '.join(GROUPS)}")
+        wanted |= {rule for rule in CATALOGUE if rule.group == text.strip().upper()}
+    unwanted = {rule_named(text) for text in skip}
+    chosen = tuple(rule for rule in CATALOGUE if (rule in wanted or not wanted) and rule not in unwanted)
+    if not chosen:
+        raise UsageError("--check, --group and --skip leave no rule")
+    return chosen

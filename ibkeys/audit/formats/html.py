@@ -1,0 +1,215 @@
+"""The report as one self-contained HTML page: the verdict first, then what was not seen, then findings and remedies.
+
+A manager reads down to the scores, an administrator filters the findings. It works without JavaScript, which only
+filters. Rules with many findings show the first of them and keep the others folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
+from ibkeys.audit.formats import words
+from ibkeys.audit.formats.page import markup, render_page
+from ibkeys.audit.formats.words import Texts, count
+from ibkeys.audit.pictures.members import members_svg
+
+FIRST: Final = 10
+"""Findings of a rule that are shown unfolded."""
+MOST: Final = 3000
+"""Findings of a rule that the page holds at all: a page is for people, the JSON has every one."""
+_LARGEST: Final = 24
+"""Partitions that are shown unfolded."""
+_ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
+"""What is listed first within a rule."""
+_OPEN_FINDINGS: Final = 60
+"""Up to so many findings in all, every failing rule is unfolded."""
+
+
+def render_html(
+    report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high", version: str = ""
+) -> str:
+    """Return *report* as one HTML page. ``texts``: what there is to say of each rule; ``fail_on``: the severity from
+    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError where jinja2 is not installed."""
+    return render_page(
+        "report.html.j2",
+        report=report,
+        version=version,
+        taken=words.time_text(report.taken),
+        verdict=_verdict(report, fail_on),
+        severities=[_severity(report, severity) for severity in SEVERITIES],
+        severity_names=SEVERITIES,
+        groups=list(_groups(report)),
+        group_names=list(GROUPS.items()),
+        coverage_tiles=_coverage(report),
+        troubles=[words.trouble_text(trouble) for trouble in report.coverage.troubles],
+        not_evaluated=[each for each in report.results if each.result == "unknown"],
+        kinds=list(_kinds(report, texts or {})),
+        quiet=[
+            ("Rules that pass", [each for each in report.results if each.result == "pass"]),
+            ("Rules that do not apply here", [each for each in report.results if each.result == "n/a"]),
+        ],
+        picture=_picture(report),
+        summary=words.summary,
+        count=count,
+        first=FIRST,
+        most=MOST,
+    )
+
+
+def _verdict(report: Report, fail_on: Severity | None) -> dict[str, Any]:
+    """Return the headline, the sentences below it and their tone."""
+    summary, coverage = report.summary, report.coverage
+    failed = fail_on is not None and report.fails_at(fail_on)
+    headline = "Failed" if failed else "Passed"
+    tone = "bad" if failed else "good"
+    if not coverage.is_complete:
+        headline, tone = ("Failed, and incomplete", "bad") if failed else ("Incomplete: no verdict", "warn")
+    elif not failed and not summary["pass"]:
+        headline, tone = "Nothing was answered: no verdict", "warn"
+    elif not failed and (summary["fail"] or summary["unknown"]):
+        headline, tone = "Passed, with remarks", "good"
+    return {"headline": headline, "tone": tone, "sentences": list(_sentences(report, fail_on))}
+
+
+def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
+    summary, coverage = report.summary, report.coverage
+    by_severity = [
+        f"{number} {severity}"
+        for severity in SEVERITIES
+        if (number := sum(each.result == "fail" and each.severity == severity for each in report.results))
+    ]
+    if by_severity:
+        limit = f"; the audit fails from {fail_on}" if fail_on is not None else ""
+        yield f"{count(summary['fail'], 'rule fails', 'rules fail')}: {', '.join(by_severity)}{limit}."
+    else:
+        yield "No rule fails."
+    if not coverage.is_complete:
+        yield (
+            f"{count(len(coverage.troubles), 'thing')} that should have been read could not be: what is below is true "
+            "of the part that was seen."
+        )
+    if summary["unknown"]:
+        yield f"{count(summary['unknown'], 'rule has', 'rules have')} no answer; unknown is no pass."
+    if summary["waived"]:
+        yield f"{count(summary['waived'], 'rule is', 'rules are')} waived."
+
+
+def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str]:
+    failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
+    found = sum(len(words.subjects(each, "fail")) for each in failed)
+    return severity, len(failed), count(found, "finding")
+
+
+def _groups(report: Report) -> Iterator[dict[str, Any]]:
+    for group, title in GROUPS.items():
+        members = [each for each in report.results if each.group == group]
+        if not members:
+            continue
+        tally: dict[Result, int] = {}
+        for each in members:
+            tally[each.result] = tally.get(each.result, 0) + 1
+        asked = sum(tally.get(word, 0) for word in ("pass", "fail", "unknown"))
+        counts = ", ".join(
+            f"{tally[word]} {word}" for word in ("pass", "fail", "unknown", "waived", "n/a") if word in tally
+        )
+        yield {
+            "title": title,
+            "share": f"{100 * tally.get('pass', 0) // asked} %" if asked else "-",
+            "counts": counts,
+            "bars": list(_bars(tally, len(members))),
+        }
+
+
+def _bars(tally: Mapping[Result, int], whole: int) -> Iterator[dict[str, Any]]:
+    x = 0.0
+    none = tally.get("waived", 0) + tally.get("n/a", 0)
+    shown = (*((word, tally.get(word, 0)) for word in ("pass", "fail", "unknown")), ("none", none))
+    for word, number in shown:
+        if number:
+            width = 100 * number / whole
+            yield {"word": word, "count": number, "x": f"{x:.2f}", "width": f"{width:.2f}"}
+            x += width
+
+
+def _coverage(report: Report) -> list[tuple[str, str]]:
+    coverage = report.coverage
+    return [
+        (f"{coverage.nodes:,}", "nodes"),
+        (f"{coverage.ports:,}", "ports"),
+        (f"{coverage.read:,}", "read wholly"),
+        (f"{coverage.unreadable:,}", "not read wholly"),
+        (f"{coverage.silent:,}", "silent"),
+        (str(report.summary["unknown"]), "rules unknown"),
+    ]
+
+
+def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
+    """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
+    are unknown as a whole are named with what was not seen."""
+    few = sum(len(each.subjects) for each in report.results) <= _OPEN_FINDINGS
+    kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))
+    for word, title in kinds:
+        chosen = sorted(
+            (each for each in report.results if each.result == word and (each.subjects or word != "unknown")),
+            key=lambda each: SEVERITIES.index(each.severity),
+        )
+        if chosen:
+            yield {
+                "title": title,
+                "entries": [
+                    {
+                        "result": each,
+                        "badge": each.severity if word == "fail" else word,
+                        "open": word == "fail" and (few or each.severity == "critical"),
+                        "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
+                        "sources": words.sources_of(words.texts_of(texts, each.rule)),
+                        "found": len(each.subjects),
+                        "rows": [
+                            _row(subject, each, report.taken)
+                            for subject in sorted(each.subjects, key=lambda one: _ORDER.index(one.result))[:MOST]
+                        ],
+                    }
+                    for each in chosen
+                ],
+            }
+
+
+def _row(subject: Subject, result: RuleResult, taken: str) -> dict[str, str]:
+    """Return one finding in texts. Its word stands there where it is not that of the whole rule, its time where it is
+    not that of the report."""
+    severity = words.severity_of(subject, result)
+    word: str = "" if subject.result == result.result else subject.result
+    if subject.result == "fail" and severity != result.severity:
+        word = severity
+    identity = subject.identity
+    time = words.time_text(subject.time) if subject.time and subject.time != taken else ""
+    address = words.place({**identity, "node_desc": None})
+    return {
+        "name": str(identity.get("node_desc") or ""),
+        "address": address,
+        "word": word,
+        "message": subject.message,
+        "waiver": f"waived: {subject.waiver}" if subject.waiver else "",
+        "evidence": words.evidence_text(subject),
+        "read": ", ".join(filter(None, (words.m_key_text(subject), time))),
+    }
+
+
+def _picture(report: Report) -> dict[str, Any] | None:
+    """Return the partitions as bars: the largest unfolded, the others folded."""
+    if not report.partitions:
+        return None
+    ordered: Sequence[tuple[int, str | None, int, int]] = sorted(
+        report.partitions, key=lambda each: (-(each[2] + each[3]), each[0])
+    )
+    scale = max(full + limited for _, _, full, limited in ordered)
+    rest = ordered[_LARGEST:]
+    return {
+        "caption": f"{count(len(ordered), 'partition')} and how many ports are members"
+        + (", the largest first." if len(ordered) > 1 else "."),
+        "largest": markup(members_svg(ordered[:_LARGEST], scale)),
+        "rest": markup(members_svg(rest, scale)) if rest else "",
+        "others": len(rest),
+    }

@@ -1,0 +1,103 @@
+"""JUnit XML: one suite for each group, one test case for each rule, as CI systems show it.
+
+A rule that fails is a failure with one line for each port. One that is unknown is skipped with the reason: it says
+nothing of the fabric, but a skip is no pass either. What could not be read is an error in a suite of its own, so that
+an audit of half a fabric is never green. JUnit has no schema that all agree on; this keeps to what Jenkins and GitLab
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from xml.etree import ElementTree
+
+from ibkeys.audit.findings import GROUPS, Report, RuleResult, Subject
+from ibkeys.audit.formats import words
+from ibkeys.audit.formats.words import Texts
+from ibkeys.printable import clean
+
+COVERAGE: Final = "coverage"
+"""The suite that says whether everything was read."""
+
+
+def render_junit(report: Report, texts: Texts | None = None) -> str:
+    """Return *report* as JUnit XML. ``texts``: what there is to say of each rule; its ``why`` goes with a failure."""
+    root = ElementTree.Element("testsuites", name="ibkeys audit")
+    for group, title in GROUPS.items():
+        members = [each for each in report.results if each.group == group]
+        if members:
+            suite = _suite(root, report, f"{group} {title}")
+            for result in members:
+                _rule(suite, result, texts or {})
+    _coverage(_suite(root, report, COVERAGE), report)
+    _count(root)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(root: ElementTree.Element, report: Report, name: str) -> ElementTree.Element:
+    # timestamp is xs:dateTime without a zone in the schemas in use
+    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=clean(report.taken.removesuffix("Z")))
+    properties = ElementTree.SubElement(suite, "properties")
+    for key, value in (("profile", report.profile), ("source", report.source), ("policy", report.policy)):
+        if value is not None:
+            ElementTree.SubElement(properties, "property", name=key, value=clean(value))
+    return suite
+
+
+def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts) -> None:
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=f"ibkeys.{result.group}", name=clean(f"{result.rule} {result.title}"), time="0"
+    )
+    if result.result == "pass":
+        return
+    if result.result == "fail":
+        element = ElementTree.SubElement(case, "failure", type=result.severity)
+        element.set("message", f"{result.severity}: {words.summary(result)}")
+        element.text = "\n".join(_lines(result, texts))
+    else:
+        what = "not applicable" if result.result == "n/a" else result.result
+        reason = result.note or "; ".join(_told(subject) for subject in result.subjects)
+        ElementTree.SubElement(case, "skipped", message=clean(f"{what}: {reason}" if reason else what))
+
+
+def _lines(result: RuleResult, texts: Texts) -> Iterator[str]:
+    """Yield one line for each subject, those that fail first, then what to do."""
+    for word in ("fail", "unknown", "waived"):
+        for subject in words.subjects(result, word):
+            yield f"{'' if word == 'fail' else word + ': '}{_told(subject)}"
+    why = words.texts_of(texts, result.rule).get("why")
+    if why:
+        yield clean(f"why: {why}")
+    if result.remedy:
+        yield clean(f"remedy: {result.remedy}")
+
+
+def _told(subject: Subject) -> str:
+    waiver = f" ({subject.waiver})" if subject.waiver else ""
+    return clean(f"{words.place(subject.identity)}: {subject.message}{waiver}")
+
+
+def _coverage(suite: ElementTree.Element, report: Report) -> None:
+    case = ElementTree.SubElement(
+        suite, "testcase", classname="ibkeys.coverage", name="everything that should have been read was", time="0"
+    )
+    coverage = report.coverage
+    if not coverage.is_complete:
+        element = ElementTree.SubElement(case, "error", type="incomplete")
+        element.set(
+            "message",
+            f"{words.count(len(coverage.troubles), 'thing')} could not be read: {coverage.unreadable} of "
+            f"{words.count(coverage.ports, 'port')} unreadable, {coverage.silent} silent",
+        )
+        element.text = "\n".join(map(words.trouble_text, coverage.troubles))
+
+
+def _count(root: ElementTree.Element) -> None:
+    """Write the totals into every suite and the root."""
+    for element in (root, *root):
+        element.set("tests", str(len(list(element.iter("testcase")))))
+        for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            element.set(attribute, str(len(list(element.iter(tag)))))
+        element.set("time", "0")

@@ -1,0 +1,64 @@
+"""What every HTML page of ibkeys is made with: one file that loads nothing, and that no text from the fabric can break.
+
+Styles and scripts are in the page, and its content security policy allows these very ones by their hash and nothing
+else, so a page that was tampered with, or a name that got past the escaping, runs nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.errors import UsageError
+from ibkeys.printable import clean
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+
+
+def render_page(template: str, *, extra_style: str = "", **values: Any) -> str:
+    """Return the page of a template in ``templates``, with *extra_style* below the common one.
+
+    Raises UsageError where jinja2 is not installed.
+    """
+    jinja2 = _jinja2()
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # invisible characters are shown as what they are, before anything is escaped
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8") + extra_style
+    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    text: str = environment.get_template(template).render(
+        style=markup(style), script=markup(script), policy=policy, **values
+    )
+    return text
+
+
+def markup(text: str) -> Any:
+    """Return *text* marked as HTML already: for what ibkeys itself made and escaped."""
+    return _jinja2().utils.markupsafe.Markup(text)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _jinja2() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise UsageError(
+            "an HTML page needs the Python package jinja2: apt-get install python3-jinja2, or pip install "
+            "'ibkeys[report]'"
+        ) from None
+    return jinja2

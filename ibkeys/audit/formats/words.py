@@ -1,0 +1,113 @@
+"""What every format says in the same words: where something was found, what was read there, and the verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ibkeys.audit.findings import Result, RuleResult, Severity, Subject
+from ibkeys.printable import clean
+
+Texts = Mapping[str, Mapping[str, Any]]
+"""Rule id → what there is to say of the rule: ``why``, ``evidence`` and ``false_positives`` are texts, ``sources`` a
+list of them. What is missing is left out."""
+
+NOTHING: Final[Mapping[str, Any]] = {}
+FABRIC_OR_HOST: Final = "fabric or host"
+
+
+def place(identity: Mapping[str, Any]) -> str:
+    """Return a port in words, ``'node' 0x0002c90300a1b2c3 port 1``; something else has none."""
+    guid = identity.get("node_guid")
+    if guid is None:
+        return FABRIC_OR_HOST
+    name = identity.get("node_desc")
+    port = identity.get("port")
+    return clean(f"{repr(name) + ' ' if name else ''}{guid}{'' if port is None else f' port {port}'}")
+
+
+def qualified_name(identity: Mapping[str, Any]) -> str | None:
+    """Return ``node_guid/port``, which names a port for good; None for what is no port."""
+    guid, port = identity.get("node_guid"), identity.get("port")
+    if guid is None:
+        return None
+    return clean(str(guid) if port is None else f"{guid}/{port}")
+
+
+def evidence_text(subject: Subject) -> str:
+    """Return what was read: ``PortInfo m_key_protect_bits 0, m_key_lease_period 60``."""
+    return clean(
+        "; ".join(
+            f"{attribute} " + ", ".join(f"{name} {_value(value)}" for name, value in fields.items())
+            for attribute, fields in subject.evidence.items()
+        )
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not readable"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_value(each)}" for name, each in value.items()) + "}"
+    return str(value)
+
+
+def m_key_text(subject: Subject) -> str:
+    """Return whether an M_Key was sent to read the evidence; "" where none could be."""
+    return "" if subject.m_key_used is None else "with M_Key" if subject.m_key_used else "without M_Key"
+
+
+def subjects(result: RuleResult, *wanted: Result) -> list[Subject]:
+    """Return the subjects of a rule with one of these results."""
+    return [subject for subject in result.subjects if subject.result in wanted]
+
+
+def summary(result: RuleResult) -> str:
+    """Return what a rule says in a few words: ``3 fail, 1 unknown, 12 pass``, and its note."""
+    counts = [
+        f"{number:,} {word}"
+        for word, number in (
+            *((word, len(subjects(result, word))) for word in ("fail", "unknown", "waived")),
+            ("pass", result.passed),
+        )
+        if number
+    ]
+    return clean("; ".join(part for part in (", ".join(counts), result.note) if part)) or result.result
+
+
+def severity_of(subject: Subject, result: RuleResult) -> Severity:
+    """Return a subject's severity: its own, else the rule's."""
+    return subject.severity or result.severity
+
+
+def trouble_text(trouble: Mapping[str, Any]) -> str:
+    """Return what could not be read, where and why."""
+    error = clean(str(trouble.get("error") or "not read"))
+    at = place(trouble)
+    return error if at == FABRIC_OR_HOST else f"{at}: {error}"
+
+
+def texts_of(texts: Texts, rule: str) -> Mapping[str, Any]:
+    """Return what there is to say of a rule."""
+    return texts.get(rule, NOTHING)
+
+
+def sources_of(text: Mapping[str, Any]) -> Sequence[str]:
+    """Return a rule's sources as a list."""
+    sources = text.get("sources") or ()
+    return (sources,) if isinstance(sources, str) else tuple(sources)
+
+
+def time_text(time: str) -> str:
+    """Return a time in UTC as people read it: ``2026-11-20 09:30:00 UTC``; anything else as it is."""
+    return f"{time[:10]} {time[11:-1]} UTC" if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", time) else time
+
+
+def count(things: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun: ``1 port``, ``3,000 ports``."""
+    return f"{things:,} {one if things == 1 else many or one + 's'}"

@@ -1,0 +1,49 @@
+"""Gathering what an audit compares with, from the key store and from this host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ibkeys.audit.inputs import HostView, StoredPort
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.hostfacts import HostFacts, host_facts
+from ibkeys.store.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
+from ibkeys.store.opensm import MKEY_FILE, read_key_files
+
+
+def stored_ports(store: KeyStore) -> dict[int, StoredPort]:
+    """Return what *store* says of each port, by port GUID. Raises StoreError, StoreSealed."""
+    rows: dict[int, list[StoredKey]] = {}
+    for row in store.rows():
+        rows.setdefault(row.port_guid, []).append(row)
+    return {guid: _stored_port(found) for guid, found in rows.items()}
+
+
+def _stored_port(rows: list[StoredKey]) -> StoredPort:
+    newest = sorted(rows, key=lambda row: (row.since, row.ref), reverse=True)
+    ordered = sorted(newest, key=lambda row: TRY_ORDER.index(row.state))
+    keys: dict[MKey, KeyState] = {}
+    for row in ordered:
+        keys.setdefault(row.m_key, row.state)
+    bits = next((row.m_key_protect_bits for row in ordered if row.m_key_protect_bits is not None), None)
+    return StoredPort(bits, [(state, key) for key, state in keys.items()])
+
+
+def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> HostView:
+    """Return what of this host guards keys. Nothing is raised: what cannot be read is unknown to the rules."""
+    return view_of(host_facts(keystore=keystore, security_keys=security_keys))
+
+
+def view_of(facts: HostFacts) -> HostView:
+    """Return *facts* with the GUIDs that the files guid2mkey name."""
+    paths = [each.file.path for each in facts.key_files if each.kind == MKEY_FILE]
+    return HostView(facts, {path: _guids(path) for path in paths})
+
+
+def _guids(path: Path) -> frozenset[int] | None:
+    try:
+        return frozenset(read_key_files(path.parent, (MKEY_FILE,)).m_keys)
+    except IbkeysError:
+        return None

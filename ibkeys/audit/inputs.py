@@ -1,0 +1,269 @@
+"""What an audit looks at: a snapshot, and whatever the user gave to compare it with. What was not given is None."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.fabric.model import Fabric, Port, Trouble
+from ibkeys.fabric.reach import Reach, leaf_of
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.fields import NumberRow
+from ibkeys.mkeys.hostfacts import HostFacts
+from ibkeys.policy.membership import EndPort, PortKind, Resolution, resolve
+from ibkeys.policy.model import DEFAULT_PARTITION, Policy
+from ibkeys.store.keystore import KeyState
+
+_KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where a rule draws its line. ``max_share``: nodes that may have the same M_Key. ``lease_limit``: the longest
+    lease in seconds. ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: share of a
+    P_Key table in use from which it counts as nearly full."""
+
+    max_share: int = 1
+    lease_limit: int = 3600
+    sweep_interval: int | None = None
+    fill: float = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort:
+    """What the key store says of one port: its keys in the order in which they are tried, each with its state, and the
+    ProtectBits that were set with the first that has them."""
+
+    protect_bits: int | None
+    keys: Sequence[tuple[KeyState, MKey]]
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None where it cannot be read."""
+
+    facts: HostFacts
+    guid2mkey: Mapping[Path, frozenset[int] | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One P_Key table, taken apart once for all ports that have the same.
+
+    ``entries``: index → P_Key, the empty ones left out. ``bases``: partition → the P_Keys of it. ``odd``: indexes of
+    0x8000, which is no valid key and not the empty entry either. ``twice``: P_Keys that stand at several indexes.
+    """
+
+    entries: Mapping[int, int]
+    bases: Mapping[int, frozenset[int]]
+    odd: tuple[int, ...]
+    twice: tuple[int, ...]
+
+    @classmethod
+    def of(cls, raw: bytes) -> Table:
+        """Take a table apart."""
+        values = struct.unpack(f">{len(raw) // 2}H", raw)
+        entries = {index: value for index, value in enumerate(values) if value & PARTITION_MASK}
+        bases: dict[int, set[int]] = {}
+        counts: dict[int, int] = {}
+        for value in entries.values():
+            bases.setdefault(value & PARTITION_MASK, set()).add(value)
+            counts[value] = counts.get(value, 0) + 1
+        return cls(
+            entries,
+            {base: frozenset(keys) for base, keys in bases.items()},
+            tuple(index for index, value in enumerate(values) if value == FULL_BIT),
+            tuple(value for value, count in counts.items() if count > 1),
+        )
+
+    @property
+    def packed(self) -> frozenset[int]:
+        """The P_Keys as OpenSM packs them into a leaf port's table: a limited one goes where its full form is there."""
+        return frozenset(max(keys) for keys in self.bases.values())
+
+    def index_of(self, key: int) -> int:
+        """Return the first index of a P_Key."""
+        return next(index for index, value in self.entries.items() if value == key)
+
+
+@dataclass(frozen=True)
+class AuditInput:
+    """Everything a rule may look at. ``policy`` is one that OpenSM accepts; ``allow_both``: with allow_both_pkeys.
+
+    ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
+    may run a subnet manager. ``host`` is None when the fabric was not read from this host.
+    """
+
+    snapshot: Snapshot
+    policy: Policy | None = None
+    allow_both: bool = False
+    baseline: Snapshot | None = None
+    store: Mapping[int, StoredPort] | None = None
+    host: HostView | None = None
+    registry: Mapping[int, str] | None = None
+    inventory: frozenset[int] | None = None
+    sm_guids: frozenset[int] | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    # --- the fabric --------------------------------------------------------------------------------------------------
+
+    @property
+    def fabric(self) -> Fabric:
+        """The nodes, ports and links that were read."""
+        return self.snapshot.fabric
+
+    @cached_property
+    def end_ports(self) -> list[Port]:
+        """The ports with a LID and an M_Key."""
+        return list(self.fabric.end_ports())
+
+    @cached_property
+    def external_ports(self) -> list[Port]:
+        """The external ports of switches."""
+        return [port for port in self.fabric.ports() if port.is_external]
+
+    @cached_property
+    def leaf_links(self) -> list[tuple[Port, Port]]:
+        """(switch port, end port) for each CA or router port that hangs on a switch."""
+        pairs = ((leaf_of(port), port) for port in self.end_ports)
+        return [(leaf, port) for leaf, port in pairs if leaf is not None]
+
+    @cached_property
+    def hidden(self) -> list[Trouble]:
+        """The far ends of links that did not say who they are; each at the port before it."""
+        return [trouble for trouble in self.fabric.troubles if trouble.is_behind]
+
+    @cached_property
+    def hidden_ports(self) -> frozenset[Port]:
+        """The ports behind which such a far end is."""
+        return frozenset(trouble.port for trouble in self.hidden)
+
+    @cached_property
+    def _troubles(self) -> dict[tuple[Port, str], Trouble]:
+        return {(trouble.port, trouble.attribute): trouble for trouble in self.fabric.troubles}
+
+    def trouble(self, port: Port, attribute: str) -> Trouble | None:
+        """Return why an attribute of a port was not read; None when that is not recorded."""
+        return self._troubles.get((port, attribute))
+
+    @cached_property
+    def _tables(self) -> dict[bytes, Table]:
+        return {}
+
+    def table(self, port: Port) -> Table | None:
+        """Return a port's P_Key table; None when it was not read."""
+        raw = port.p_key_raw
+        if raw is None:
+            return None
+        table = self._tables.get(raw)
+        if table is None:
+            table = self._tables[raw] = Table.of(raw)
+        return table
+
+    @cached_property
+    def _identities(self) -> dict[Port, Mapping[str, Any]]:
+        return {}
+
+    def identity(self, port: Port) -> Mapping[str, Any]:
+        """Return the keys that every port carries in every document, made once."""
+        identity = self._identities.get(port)
+        if identity is None:
+            identity = self._identities[port] = port.identity()
+        return identity
+
+    @cached_property
+    def planes(self) -> list[list[Port]]:
+        """The planes of XDR ports: several ports of one CA that carry one port GUID, by number."""
+        found: dict[tuple[int, int], list[Port]] = {}
+        for port in self.end_ports:
+            if port.guid and not port.node.is_switch:
+                found.setdefault((id(port.node), port.guid), []).append(port)
+        return [ports for ports in found.values() if len(ports) > 1]
+
+    @cached_property
+    def doubled_nodes(self) -> frozenset[int]:
+        """Node GUIDs that several nodes use."""
+        return frozenset(node.guid for node in self.fabric.nodes if node.twin)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Who can talk to whom."""
+        return Reach(self.fabric)
+
+    # --- subnet managers ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def sm_ports(self) -> frozenset[Port]:
+        """Ports that run a subnet manager: their IsSM bit is set, or they have a LID that ports name as MasterSMLID."""
+        lids = {int.from_bytes(port.info[18:20]) for port in self.end_ports if port.info is not None}
+        masters = (self.fabric.find_lid(lid) for lid in lids if lid)
+        return frozenset(port for port in self.end_ports if port.is_sm) | {port for port in masters if port is not None}
+
+    @cached_property
+    def master(self) -> Port | None:
+        """The port of the master SM: whose LID the local port's MasterSMLID is; None when it was not found."""
+        lid = self.snapshot.about.sm_lid
+        return self.fabric.find_lid(lid) if lid else None
+
+    # --- policy and baseline -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def resolution(self) -> Resolution | None:
+        """Who the policy makes a member of what; None without a policy."""
+        if self.policy is None:
+            return None
+        ports = [EndPort(port.guid, _KINDS.get(port.node.type_name, "ca")) for port in self.end_ports if port.guid]
+        return resolve(self.policy, ports, self.master.guid if self.master else None, self.allow_both)
+
+    @cached_property
+    def wanted(self) -> dict[int, frozenset[int]]:
+        """Port GUID → the P_Keys that the policy gives it."""
+        assert self.resolution is not None
+        shared: dict[frozenset[int], frozenset[int]] = {}
+        found = {}
+        for guid, keys in self.resolution.by_port.items():
+            each = frozenset(int(key) for key in keys)
+            found[guid] = shared.setdefault(each, each)
+        return found
+
+    @cached_property
+    def uncertain_bases(self) -> frozenset[int]:
+        """Partitions whose members depend on where the SM is, while that is not known."""
+        if self.policy is None or self.master is not None:
+            return frozenset()
+        named = {each.base for each in self.policy.partitions if any(rule.who == "SELF" for rule in each.rules)}
+        return frozenset(named | {DEFAULT_PARTITION} if self.policy.names_the_sm else named)
+
+    @cached_property
+    def _baseline(self) -> dict[tuple[int, int, int], Port]:
+        assert self.baseline is not None
+        ports = self.baseline.fabric.ports()
+        return {(port.node.guid, port.node.twin, port.num): port for port in ports}
+
+    def before(self, port: Port) -> Port | None:
+        """Return the port as the baseline has it; None when it is not in it."""
+        return self._baseline.get((port.node.guid, port.node.twin, port.num))
+
+
+def number(port: Port, row: NumberRow) -> int:
+    """Return one field of a port's PortInfo, which was read."""
+    assert port.info is not None
+    return row.decode(port.info)
+
+
+def protect_bits(port: Port) -> int:
+    """Return M_KeyProtectBits of an end port whose PortInfo was read."""
+    return number(port, PortInfo.m_key_protect_bits)
+
+
+def key_number(port: Port) -> int:
+    """Return the number in the place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
+    assert port.info is not None
+    return int.from_bytes(port.info[:8])

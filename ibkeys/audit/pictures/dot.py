@@ -1,0 +1,148 @@
+"""A fabric as a Graphviz graph, coloured by partition: ``dot -Tsvg``, or ``sfdp -Tsvg`` for a large one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ibkeys.audit.pictures.svg import listed
+from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.printable import clean
+
+PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
+"""Okabe and Ito, Color Universal Design (2008)."""
+STYLES: Final = ("filled", "filled,dashed", "filled,bold")
+"""When the colours are used up, the outline changes; after that, the letter alone tells."""
+REST: Final = "#d9d9d9"
+_SHAPES: Final = {"switch": "box", "ca": "ellipse", "router": "diamond"}
+_LISTED: Final = 6
+_MOST_NAME: Final = 40
+_MOST_SETS: Final = 60
+"""Sets of P_Keys that the legend explains."""
+
+Keys = tuple[int, ...]
+"""The P_Keys of a node's end ports, each once, by number."""
+
+
+def fabric_dot(fabric: Fabric, names: Mapping[int, str] | None = None) -> str:
+    """Return the graph: nodes by type, an edge for each cable, a colour and a letter for each set of P_Keys.
+
+    *names*: partition → what to call it. A node is coloured by its end ports; white and ``?`` where a table was not
+    read, white alone where it is empty. Ports between switches bear no P_Keys of their own in this picture.
+    """
+    ids = {node: f"n{index}" for index, node in enumerate(fabric.nodes)}
+    held = {node: _keys(node) for node in fabric.nodes}
+    usage = Counter(keys for keys in held.values() if keys)
+    # the sets that most nodes have come first: they get the clearest colours
+    order = sorted(usage, key=lambda keys: (-usage[keys], keys))
+    letters = {keys: _letter(index) for index, keys in enumerate(order)}
+    looks = {keys: _look(index) for index, keys in enumerate(order)}
+    lines = [
+        "graph fabric {",
+        '  graph [overlap=false, splines=true, fontname="sans-serif"];',
+        '  node [fontname="sans-serif", fontsize=10];',
+        '  edge [fontname="sans-serif", fontsize=8, color="#707070"];',
+        *(f"  {ids[node]} [{_node(node, held[node], letters, looks)}];" for node in fabric.nodes),
+        *_edges(fabric, ids),
+        *_legend(order, usage, letters, looks, names or {}, any(keys is None for keys in held.values())),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(node: Node) -> Keys | None:
+    """Return the P_Keys of a node's end ports; None when one that was reached was not read."""
+    found: set[int] = set()
+    for port in node.ports.values():
+        if port.is_end_port and (node.is_switch or port.path is not None):
+            entries = port.occupied
+            if entries is None:
+                return None
+            found.update(key for _, key in entries)
+    return tuple(sorted(found))
+
+
+def _node(node: Node, keys: Keys | None, letters: Mapping[Keys, str], looks: Mapping[Keys, str]) -> str:
+    name = node.description or f"0x{node.guid:016x}"
+    tag = "?" if keys is None else letters.get(keys, "no P_Key")
+    shape = _SHAPES.get(node.type_name, "hexagon")
+    look = 'style="filled,dotted", fillcolor="#ffffff"' if keys is None else 'style="filled", fillcolor="#ffffff"'
+    look = looks.get(keys, look) if keys is not None else look
+    tooltip = f"{node.type_name} 0x{node.guid:016x}"
+    return f"label={_quoted(_cut(name), tag)}, shape={shape}, {look}, tooltip={_quoted(tooltip)}"
+
+
+def _edges(fabric: Fabric, ids: Mapping[Node, str]) -> Iterator[str]:
+    """Yield every cable once."""
+    drawn: set[Port] = set()
+    for node in fabric.nodes:
+        for _, port in sorted(node.ports.items()):
+            peer = port.peer
+            if peer is None or peer in drawn or peer.node not in ids:
+                continue
+            drawn.add(port)
+            yield f'  {ids[node]} -- {ids[peer.node]} [taillabel="{port.num}", headlabel="{peer.num}"];'
+
+
+def _legend(
+    order: Sequence[Keys],
+    usage: Mapping[Keys, int],
+    letters: Mapping[Keys, str],
+    looks: Mapping[Keys, str],
+    names: Mapping[int, str],
+    unread: bool,
+) -> Iterator[str]:
+    yield "  subgraph cluster_legend {"
+    yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
+    for index, keys in enumerate(order[:_MOST_SETS]):
+        nodes = f"{usage[keys]} node{'s' if usage[keys] != 1 else ''}"
+        said = listed([_key_text(key, names) for key in keys], _LISTED)
+        yield f"    l{index} [label={_quoted(f'{letters[keys]}: {said} ({nodes})')}, shape=box, {looks[keys]}];"
+    if len(order) > _MOST_SETS:
+        yield f'    more [label="and {len(order) - _MOST_SETS:,} more sets", shape=plaintext];'
+    # one below the other, in this order
+    chain = [f"l{index}" for index in range(min(len(order), _MOST_SETS))]
+    chain += ["more"] * (len(order) > _MOST_SETS) + ["unread"] * unread
+    if len(chain) > 1:
+        yield f"    {' -- '.join(chain)} [style=invis];"
+    if unread:
+        yield '    unread [label="?: not read", shape=box, style="filled,dotted", fillcolor="#ffffff"];'
+    if not order and not unread:
+        yield '    none [label="no P_Keys", shape=plaintext];'
+    yield "  }"
+
+
+def _key_text(key: int, names: Mapping[int, str]) -> str:
+    name = names.get(key & 0x7FFF)
+    membership = "full" if key & 0x8000 else "limited"
+    return f"0x{key & 0x7FFF:04x}{f' {name}' if name else ''} {membership}"
+
+
+def _look(index: int) -> str:
+    turn, colour = divmod(index, len(PALETTE))
+    if turn >= len(STYLES):
+        return f'style="filled", fillcolor="{REST}", fontcolor="#000000"'
+    fill = PALETTE[colour]
+    font = "#ffffff" if fill == "#0072b2" else "#000000"
+    return f'style="{STYLES[turn]}", fillcolor="{fill}", fontcolor="{font}"'
+
+
+def _letter(index: int) -> str:
+    """Return A, B, ... Z, AA, AB, ..."""
+    letters = ""
+    index += 1
+    while index:
+        index, digit = divmod(index - 1, 26)
+        letters = chr(ord("A") + digit) + letters
+    return letters
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 1] + "…"
+
+
+def _quoted(*lines: str) -> str:
+    """Return lines as one DOT string, in which a backslash of a name is one, not an escape such as ``\\N``."""
+    written = (clean(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(written) + '"'

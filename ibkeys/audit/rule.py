@@ -1,0 +1,213 @@
+"""What a rule is, and how it says what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from ibkeys.audit.findings import GROUPS, Profile, Severity
+from ibkeys.audit.inputs import AuditInput, number
+from ibkeys.fabric.model import Port
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.fields import NumberRow
+
+Evidence = Mapping[str, Mapping[str, Any]]
+
+SOURCES: Final[Mapping[str, str]] = {
+    "SEED1": "MindShare, InfiniBand Network Architecture, chapter 16 (P_Keys)",
+    "SEED2": "RDMAmojo, Partition Key",
+    "SEED3": "RDMAmojo, Queue Key",
+    "SEED4": "openib-general, 9 Jan 2006, OpenSM partition manager roadmap",
+    "SEED5": "linux-rdma, 1 Aug 2012, the M_Key section of opensm(8)",
+    "OSM": "OpenSM's sources and opensm(8)",
+    "NVG": "NVIDIA, InfiniBand Security Overview and Guidelines, Practical Guidelines",
+    "NICO": "NVIDIA infra-controller, InfiniBand runbook",
+    "CMX": "ClusterMAX security criteria",
+    "ISV": "NVIDIA ai-cloud-validation",
+    "UFMSM": "NVIDIA UFM manual, subnet manager",
+    "UFMSEC": "NVIDIA UFM manual, enhanced trust model",
+    "IBDSRC": "ibdiagnet's error names",
+    "PUP": "puppet-opensm",
+    "GEX": "infiniband-exporter",
+    "RDMAQ": "rdma-system(8)",
+    "SANS": "A. Warren 2012, InfiniBand Fabric and Userland Attacks",
+    "KB": "kube-bench",
+}
+"""Tag → the source that it stands for."""
+
+_LOWER: Final[Mapping[Profile, Mapping[Severity, Severity]]] = {
+    "cloud-secured": {},
+    "cloud": {},
+    "hpc": {"high": "medium", "medium": "low"},
+    "lab": {"critical": "medium", "high": "low", "medium": "info", "low": "info"},
+}
+_ONE_LOWER: Final[Mapping[Severity, Severity]] = {"critical": "high", "high": "medium", "medium": "low", "low": "info"}
+NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
+    ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
+)
+"""Of a subject that is no port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a rule says of one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
+
+    ``partners``: the ports that a pair is made with. ``labels``: other words by which a waiver may name the subject.
+    """
+
+    port: Port | None
+    result: Literal["fail", "unknown"]
+    message: str
+    evidence: Evidence
+    severity: Severity | None = None
+    partners: Sequence[Port] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one rule says: the subjects that fail or are unknown, how many pass, and a ``note`` where it says nothing of
+    single subjects. ``unknown_as_a_whole``: what it needs was not given. Without a subject, and with none that passes,
+    the rule does not apply."""
+
+    data: AuditInput
+    drafts: list[Draft] = field(default_factory=list)
+    passed: int = 0
+    note: str = ""
+    unknown_as_a_whole: bool = False
+
+    @classmethod
+    def over_fabric(cls, data: AuditInput) -> Verdict:
+        """Begin a verdict on every node: those that did not say who they are make it unknown."""
+        verdict = cls(data)
+        for trouble in data.hidden:
+            verdict.unknown(trouble.port, trouble.error, {"NodeInfo": {"reading": trouble.reading}})
+        return verdict
+
+    @classmethod
+    def without(cls, data: AuditInput, note: str) -> Verdict:
+        """Return the verdict of a rule that lacks what it compares with."""
+        return cls(data, note=note, unknown_as_a_whole=True)
+
+    @classmethod
+    def not_applicable(cls, data: AuditInput, note: str) -> Verdict:
+        """Return the verdict of a rule that has nothing to look at."""
+        return cls(data, note=note)
+
+    def fail(
+        self,
+        port: Port | None,
+        message: str,
+        evidence: Evidence | None = None,
+        *,
+        severity: Severity | None = None,
+        partners: Sequence[Port] = (),
+        labels: tuple[str, ...] = (),
+    ) -> None:
+        """Say that a subject is against the rule."""
+        self.drafts.append(Draft(port, "fail", message, evidence or {}, severity, partners, labels))
+
+    def unknown(
+        self, port: Port | None, message: str, evidence: Evidence | None = None, *, labels: tuple[str, ...] = ()
+    ) -> None:
+        """Say that nothing can be said of a subject, and why."""
+        self.drafts.append(Draft(port, "unknown", message, evidence or {}, labels=labels))
+
+    def unread(self, port: Port, attribute: str) -> None:
+        """Say that nothing can be said of a port because one of its attributes was not read; SwitchInfo is asked of the
+        whole switch."""
+        trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
+        why = trouble.error if trouble is not None else "it was not asked"
+        reading = trouble.reading if trouble is not None else "not-asked"
+        self.unknown(port, f"{attribute} was not read: {why}", {attribute: {"reading": reading}})
+
+    def with_port_info(self, ports: Iterable[Port]) -> Iterator[Port]:
+        """Yield the ports whose PortInfo was read; the others are unknown."""
+        for port in ports:
+            if port.info is not None:
+                yield port
+            else:
+                self.unread(port, PortInfo.name)
+
+    def with_tables(self, ports: Iterable[Port]) -> Iterator[Port]:
+        """Yield the ports whose P_Key table was read; the others are unknown."""
+        for port in ports:
+            if port.p_key_raw is not None:
+                yield port
+            else:
+                self.unread(port, "P_KeyTable")
+
+
+Check = Callable[[AuditInput], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the catalogue. ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the
+    profile cloud. ``sources`` are tags of `SOURCES`."""
+
+    id: str
+    title: str
+    severity: Severity
+    evidence: str
+    why: str
+    sources: tuple[str, ...]
+    remedy: str
+    false_positives: str
+    check: Check
+    lower_in_cloud: bool = False
+
+    @property
+    def group(self) -> str:
+        """The rule's group, a key of `findings.GROUPS`."""
+        assert self.id[:2] in GROUPS
+        return self.id[:2]
+
+    def severity_in(self, profile: Profile, base: Severity | None = None) -> Severity:
+        """Return the severity in a profile, of the rule or of a subject that is *base* in cloud-secured."""
+        severity = base or self.severity
+        if profile == "cloud" and self.lower_in_cloud:
+            return _ONE_LOWER[severity]
+        return _LOWER[profile].get(severity, severity)
+
+    def explanation(self) -> dict[str, Any]:
+        """Return all that there is to say of the rule, in the order in which people want it."""
+        return {
+            "rule": self.id,
+            "title": self.title,
+            "group": GROUPS[self.group],
+            "severity": {profile: self.severity_in(profile) for profile in _LOWER},
+            "evidence": self.evidence,
+            "why": self.why,
+            "remedy": self.remedy,
+            "false_positives": self.false_positives,
+            "sources": [SOURCES[tag] for tag in self.sources],
+        }
+
+
+def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mapping[str, Any]]:
+    """Return fields of PortInfo as evidence. An M_Key is its fingerprint, never the key."""
+    fields: dict[str, Any] = {}
+    for row in rows:
+        fields[row.attr] = m_key_text(data, port) if row is PortInfo.m_key else number(port, row)
+    return {PortInfo.name: fields}
+
+
+def m_key_text(data: AuditInput, port: Port) -> str:
+    """Return what an end port shows as its M_Key, for people and documents: a key as its fingerprint."""
+    state = port.m_key_state
+    if state != "set":
+        return "0x0000000000000000" if state == "zero" else state
+    fingerprint = data.snapshot.fingerprint_of(port)
+    return f"fingerprint {fingerprint}" if fingerprint is not None else state
+
+
+def p_keys(*entries: tuple[int, int]) -> dict[str, Mapping[str, Any]]:
+    """Return (index, P_Key) pairs as evidence."""
+    return {"P_KeyTable": {str(index): f"0x{key:04x}" for index, key in entries}}
+
+
+def count(things: int, word: str) -> str:
+    """Return a count with its noun: ``1 node``, ``3 nodes``."""
+    return f"{things} {word}{'' if things == 1 else 's'}"

@@ -1,0 +1,210 @@
+"""Waivers: findings that somebody has accepted, with a reason and an end.
+
+A TOML file::
+
+    [[waiver]]
+    rule = "PK001"                       # or a list of rules
+    ports = ["0x0002c903000a1021", "gateway*", "leaf 1/3"]
+    reason = "gateways are full members by design, ticket 4711"
+    expires = 2027-01-31
+
+    [[waiver]]
+    rule = "PK005"
+    pairs = [["storage*", "tenant-a*"]]
+    reason = "shared storage"
+    expires = 2027-01-31
+
+A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
+alone. A subject that is no port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or has
+a mistake, waives nothing, and is said.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.audit.catalogue import rule_named
+from ibkeys.audit.rule import Draft
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.fabric.model import Port
+from ibkeys.store.sqlite import os_error
+
+_KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})
+_PLACE: Final = re.compile(r"(?P<name>.*?)(?:/(?P<port>\d{1,3}))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What names ports in a waiver: ``text`` as written, the name or GUID in it, and a port number or None for all."""
+
+    text: str
+    guid: int | None
+    name: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Read one."""
+        match = _PLACE.fullmatch(text)
+        assert match is not None  # the pattern takes any text
+        name = match["name"]
+        is_guid = re.fullmatch(r"0[xX][0-9a-fA-F]{5,16}", name)
+        return cls(text, int(name, 16) if is_guid else None, name, int(match["port"]) if match["port"] else None)
+
+    def matches(self, port: Port) -> bool:
+        """Return whether this names *port*."""
+        if self.port is not None and self.port != port.num:
+            return False
+        if self.guid is not None:
+            return self.guid in (port.node.guid, port.guid)
+        return port.node.description is not None and fnmatchcase(port.node.description, self.name)
+
+
+@dataclass(slots=True)
+class Waiver:
+    """One waiver that holds today. ``used``: whether it waived anything."""
+
+    rules: frozenset[str]
+    ports: Sequence[Pattern]
+    pairs: Sequence[tuple[Pattern, Pattern]]
+    reason: str
+    expires: date
+    used: bool = False
+    _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
+    _known_partners: dict[tuple[int, frozenset[Pattern]], Sequence[Port]] = field(default_factory=dict, repr=False)
+
+    def covers(self, rule: str, draft: Draft) -> bool:
+        """Return whether this waives what *rule* says of a subject; of a pair, either its port or every partner."""
+        if rule not in self.rules:
+            return False
+        if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in draft.labels):
+            return True
+        port = draft.port
+        if port is None:
+            return False
+        if any(self._matches(pattern, port) for pattern in self.ports):
+            return True
+        far = [b for a, b in self.pairs if self._matches(a, port)]
+        far += [a for a, b in self.pairs if self._matches(b, port)]
+        return bool(far and draft.partners) and all(each is port for each in self._uncovered(far, draft.partners))
+
+    def _uncovered(self, far: Sequence[Pattern], partners: Sequence[Port]) -> Sequence[Port]:
+        """Return two of the partners that none of *far* names, if there are. Many subjects share their partners."""
+        key = (id(partners), frozenset(far))
+        found = self._known_partners.get(key)
+        if found is None:
+            rest = (each for each in partners if not any(self._matches(pattern, each) for pattern in far))
+            found = self._known_partners[key] = tuple(itertools.islice(rest, 2))
+        return found
+
+    def _matches(self, pattern: Pattern, port: Port) -> bool:
+        answer = self._known.get((pattern, port))
+        if answer is None:
+            answer = self._known[(pattern, port)] = pattern.matches(port)
+        return answer
+
+    def __str__(self) -> str:
+        return f"{self.reason} (until {self.expires})"
+
+
+@dataclass(slots=True)
+class Waivers:
+    """The waivers that hold today, and what is to be said about the others."""
+
+    waivers: list[Waiver] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def find(self, rule: str, draft: Draft) -> Waiver | None:
+        """Return the first waiver of a subject, None when there is none."""
+        found = next((waiver for waiver in self.waivers if waiver.covers(rule, draft)), None)
+        if found is not None:
+            found.used = True
+        return found
+
+    def unused(self, rules: Iterable[str]) -> list[str]:
+        """Return words about waivers for *rules* that waived nothing."""
+        ran = frozenset(rules)
+        return [
+            f"the waiver {str(waiver)!r} for {', '.join(sorted(waiver.rules))} waived nothing"
+            for waiver in self.waivers
+            if not waiver.used and waiver.rules & ran
+        ]
+
+
+def read_waivers(path: Path, today: date) -> Waivers:
+    """Read a waiver file; *today* (UTC) decides which have run out. The last day counts.
+
+    Raises FileFormatError for a file that is no TOML, and StoreError for one that cannot be read.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise os_error(path, "waiver file", error) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"is no TOML: {error}", str(path)) from None
+    found = Waivers()
+    entries = document.get("waiver", [])
+    unknown = sorted(set(document) - {"waiver"})
+    if unknown or not isinstance(entries, list):
+        found.warnings.append(f"{path}: waivers are [[waiver]] entries; {unknown[0] if unknown else 'waiver'!r} is not")
+    for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):
+        try:
+            waiver = _waiver(entry)
+        except (ValueError, TypeError) as error:
+            found.warnings.append(f"{path}: waiver {number} waives nothing: {error}")
+            continue
+        if waiver.expires < today:
+            rules = ", ".join(sorted(waiver.rules))
+            found.warnings.append(
+                f"{path}: waiver {number} for {rules} ({waiver.reason}) ran out on {waiver.expires} and waives nothing"
+            )
+        else:
+            found.waivers.append(waiver)
+    return found
+
+
+def _waiver(entry: Any) -> Waiver:
+    """Read one entry. Raises ValueError or TypeError with what is wrong."""
+    if not isinstance(entry, dict):
+        raise TypeError("it is no table")
+    unknown = sorted(set(entry) - _KEYS)
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(sorted(_KEYS))}")
+    rules = entry.get("rule")
+    names = [rules] if isinstance(rules, str) else rules
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("rule = names no rule")
+    reason = entry.get("reason")
+    if not isinstance(reason, str) or not reason.strip():
+        raise ValueError("it has no reason")
+    expires = entry.get("expires")
+    if isinstance(expires, datetime) or not isinstance(expires, date):
+        raise ValueError("expires = is no date (2027-01-31, without quotes)")
+    ports, pairs = entry.get("ports", []), entry.get("pairs", [])
+    if not _are_texts(ports) or not isinstance(pairs, list) or not all(_are_texts(p) and len(p) == 2 for p in pairs):
+        raise ValueError('ports = is a list of texts, pairs = a list of ["A", "B"]')
+    if not ports and not pairs:
+        raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
+    try:
+        ids = frozenset(rule_named(name).id for name in names)
+    except UsageError as error:
+        raise ValueError(str(error).partition(";")[0]) from None
+    return Waiver(
+        ids,
+        [Pattern.parse(text) for text in ports],
+        [(Pattern.parse(a), Pattern.parse(b)) for a, b in pairs],
+        " ".join(reason.split()),
+        expires,
+    )
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) and each for each in value)

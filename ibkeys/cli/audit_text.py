@@ -1,0 +1,192 @@
+"""An audit's report for people and as rows: what is wrong first, then what was not seen, then the counts."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.audit.findings import SEVERITIES
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+
+if TYPE_CHECKING:
+    from ibkeys.audit.findings import Report, RuleResult, Subject
+    from ibkeys.audit.rule import Rule
+
+LISTED: Final = 8
+"""Subjects of one rule that the table names; JSON and CSV have all."""
+_WIDTH: Final = 110
+_INDENT: Final = " " * 9
+_ALL_OF_THEM: Final = " (all of them: -f json)"
+_CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
+
+
+def write_json_report(report: Report, with_remedy: bool) -> None:
+    """Write the report as the contract has it."""
+    write_json("audit", report.to_json(with_remedy))
+
+
+def write_csv_report(report: Report, with_remedy: bool) -> None:
+    """Write one row for each subject, and one for each rule without any."""
+    columns = _CSV if with_remedy else _CSV[:-1]
+    write_csv(columns, (row for result in report.results for row in _csv_rows(result)))
+
+
+def _csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
+    head = {"rule": result.rule, "title": result.title, "severity": result.severity, "remedy": result.remedy}
+    if not result.subjects:
+        yield {**head, "result": result.result, "message": result.note}
+    for subject in result.subjects:
+        yield {
+            **head,
+            **subject.identity,
+            "severity": subject.severity or result.severity,
+            "result": subject.result,
+            "message": subject.message,
+            "evidence": json.dumps({name: dict(values) for name, values in subject.evidence.items()}),
+            "waiver": subject.waiver,
+        }
+
+
+def write_table_report(report: Report, with_remedy: bool) -> None:
+    """Write the report for people."""
+    policy = f", policy {report.policy}" if report.policy else ""
+    write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
+    write(_verdict(report))
+    for severity in SEVERITIES:
+        failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
+        if failed:
+            write(f"\n{severity.upper()}")
+        for result in failed:
+            _write_failure(result, with_remedy)
+    _write_not_evaluated(report)
+    _write_waived(report)
+    coverage = report.coverage
+    counts = report.summary
+    write(
+        f"\n{_count(len(report.results), 'rule')}: {counts['pass']} pass, {counts['fail']} fail, "
+        f"{counts['unknown']} unknown, {counts['n/a']} do not apply, {counts['waived']} waived"
+    )
+    write(
+        f"{_count(coverage.nodes, 'node')}, {_count(coverage.ports, 'port')}: {coverage.read} read, "
+        f"{coverage.unreadable} not wholly, {coverage.silent} with nobody answering behind them"
+    )
+
+
+def _verdict(report: Report) -> str:
+    failed = [each for each in report.results if each.result == "fail"]
+    counts = [(severity, sum(each.severity == severity for each in failed)) for severity in SEVERITIES]
+    listed = ", ".join(f"{count} {severity}" for severity, count in counts if count)
+    text = (
+        f"{_count(len(failed), 'rule')} fail{'s' if len(failed) == 1 else ''}: {listed}" if failed else "No rule fails"
+    )
+    unknown = report.summary["unknown"]
+    return f"{text}; {_count(unknown, 'rule')} could not be evaluated" if unknown else text
+
+
+def _count(things: int, word: str) -> str:
+    return f"{things} {word}{'' if things == 1 else 's'}"
+
+
+def _write_failure(result: RuleResult, with_remedy: bool) -> None:
+    failed = [subject for subject in result.subjects if subject.result == "fail"]
+    others = [
+        f"{count} {word}"
+        for word, count in (
+            ("unknown", sum(subject.result == "unknown" for subject in result.subjects)),
+            ("waived", sum(subject.result == "waived" for subject in result.subjects)),
+            ("pass", result.passed),
+        )
+        if count
+    ]
+    more = f" ({', '.join(others)})" if others else ""
+    same = {subject.message for subject in failed}
+    if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
+        write(f"  {result.rule}  {result.title}: {_count(len(failed), 'port')}{more}")
+        _write_wrapped(_INDENT, clean(same.pop()))
+        lines = [clean(heading_of(subject.identity)) for subject in failed[:LISTED]]
+    else:
+        write(f"  {result.rule}  {result.title}: {_count(len(failed), 'finding')}{more}")
+        lines = [_line(subject) for subject in failed[:LISTED]]
+    for line in lines:
+        write(f"{_INDENT}- {line}")
+    if len(failed) > LISTED:
+        write(f"{_INDENT}- and {len(failed) - LISTED} more{_ALL_OF_THEM}")
+    if with_remedy:
+        _write_wrapped(f"{_INDENT}Remedy: ", result.remedy)
+
+
+def _line(subject: Subject) -> str:
+    if subject.identity["node_guid"] is None:
+        return clean(subject.message)
+    return clean(f"{heading_of(subject.identity)}: {subject.message}")
+
+
+def _write_not_evaluated(report: Report) -> None:
+    """Rules that are unknown for one and the same reason stand together."""
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for result in report.results:
+        if result.result == "unknown":
+            reasons.setdefault(_reason(result), []).append(result.rule)
+    if reasons:
+        write("\nNOT EVALUATED")
+    for reason, rules in reasons.items():
+        _write_wrapped("  ", " ".join(rules))
+        for line in reason[:LISTED]:
+            write(f"{_INDENT}{line}")
+        if len(reason) > LISTED:
+            write(f"{_INDENT}and {len(reason) - LISTED} more{_ALL_OF_THEM}")
+
+
+def _reason(result: RuleResult) -> tuple[str, ...]:
+    lines = tuple(_line(subject) for subject in result.subjects if subject.result == "unknown")
+    return lines or (result.note,)
+
+
+def _write_waived(report: Report) -> None:
+    waived: dict[tuple[str, str, str], int] = {}
+    for result in report.results:
+        for subject in result.subjects:
+            if subject.waiver is not None:
+                key = (result.rule, result.title, subject.waiver)
+                waived[key] = waived.get(key, 0) + 1
+    if waived:
+        write("\nWAIVED")
+    for (rule, title, waiver), count in waived.items():
+        write(clean(f"  {rule}  {title}: {_count(count, 'finding')}: {waiver}"))
+
+
+def _write_wrapped(first: str, text: str) -> None:
+    lines = textwrap.wrap(text, _WIDTH - len(first), break_long_words=False, break_on_hyphens=False)
+    for at, line in enumerate(lines):
+        write((first if at == 0 else " " * len(first)) + line)
+
+
+# --- a rule by itself -------------------------------------------------------------------------------------------------
+
+
+def write_explanation(rule: Rule, format: str) -> None:
+    """Write all that there is to say of a rule: as JSON, as a row, or for people."""
+    explanation = rule.explanation()
+    if format == "json":
+        write_json("audit-explain", explanation)
+        return
+    severities: Mapping[str, str] = explanation["severity"]
+    sources: Sequence[str] = explanation["sources"]
+    texts = {
+        "Group": explanation["group"],
+        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Looks at": rule.evidence,
+        "Why": rule.why,
+        "Remedy": rule.remedy,
+        "May be wrong": rule.false_positives,
+        "Sources": "; ".join(sources),
+    }
+    if format == "csv":
+        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
+        return
+    write(f"{rule.id}  {rule.title}")
+    for name, text in texts.items():
+        _write_wrapped(f"  {name + ':':<14}", text)

@@ -1,0 +1,240 @@
+"""Who can talk to whom: partitions with their members, and the proof for two ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import write_csv, write_json, write_table
+from ibkeys.cli.showing import errors_of, finish, short_name, stop_document, sweep
+from ibkeys.cli.where import open_source
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.audit.pictures.matrix import Partition
+    from ibkeys.fabric.model import Fabric, Port
+    from ibkeys.fabric.reach import Match, Membership, Reach
+
+_LISTED: Final = 6
+"""Members of a partition that a table names."""
+
+
+@click.command("matrix")
+@click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
+@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, and by which P_Keys.")
+@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv", "svg", "html", "dot"]),
+    default="table",
+    help="Form of the output; svg, html and dot are pictures.  [default: table]",
+)
+@options.reading
+def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str | None, format: str) -> int:
+    """Show the members of every partition, and who can talk to whom.
+
+    From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
+    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full.
+    """
+    from ibkeys.fabric.reach import Reach
+
+    if pairs and format in _PICTURES:
+        raise UsageError(f"--pairs is a list; -f {format} is a picture")
+    names = _names_of(policy)
+    chosen = {_partition(text) for text in partitions}
+    with open_source(where) as source:
+        found = sweep(source, where, p_keys=True)
+    reach = Reach(found)
+    memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
+    if format in _PICTURES:
+        write(_PICTURES[format](found, memberships, names).rstrip("\n"))
+    elif pairs:
+        _write_pairs(reach, chosen, format)
+    elif format == "json":
+        write_json("matrix", _document(found, reach, memberships, names))
+    elif format == "csv":
+        columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
+        write_csv(columns, _csv_rows(memberships, names))
+    else:
+        _write_table(reach, memberships, names)
+    for port in reach.enforcing_between_switches():
+        exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
+    return finish(errors_of(found), format)
+
+
+def _partition(text: str) -> int:
+    from ibkeys.cli.types import parse_p_key
+
+    return parse_p_key(text).partition
+
+
+def _names_of(policy: str | None) -> Mapping[int, str]:
+    if policy is None:
+        return {}
+    from pathlib import Path
+
+    from ibkeys.policy.reader import read_policy
+
+    return {partition.base: partition.name for partition in read_policy(Path(policy)).partitions if partition.name}
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+def _document(
+    found: Fabric, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]
+) -> dict[str, Any]:
+    return {
+        "partitions": [
+            {
+                "partition": f"0x{each.partition:04x}",
+                "name": names.get(each.partition),
+                "full": [_guid(port) for port in each.full],
+                "limited": [_guid(port) for port in each.limited],
+                "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
+            }
+            for each in memberships
+        ],
+        "pairs": reach.pairs(),
+        "unread": [port.identity() for port in reach.unread],
+        "errors": errors_of(found),
+        "unreached": found.unreached,
+    }
+
+
+def _guid(port: Port) -> str | None:
+    guid: str | None = port.identity()["port_guid"]
+    return guid
+
+
+def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
+    for each in memberships:
+        for membership, ports in (("full", each.full), ("limited", each.limited)):
+            for port in ports:
+                yield {
+                    **port.identity(),
+                    "partition": f"0x{each.partition:04x}",
+                    "name": names.get(each.partition),
+                    "membership": membership,
+                }
+
+
+def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]) -> None:
+    titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped", "Who")
+    rows = []
+    for each in memberships:
+        both = len(each.full) + len(each.limited) - len(each.members)
+        stopped = len({stop.port for stop in reach.stops_in(each)})
+        counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
+        rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts, _who(each)])
+    write_table(titles, rows)
+    count = reach.pairs()
+    write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, over all partitions (each: --pairs)")
+    if reach.unread:
+        write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
+
+
+def _who(each: Membership) -> str:
+    members = each.members
+    named = ", ".join(short_name(port) for port in members[:_LISTED])
+    return named + (f" and {len(members) - _LISTED} more" if len(members) > _LISTED else "")
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _write_pairs(reach: Reach, chosen: set[int], format: str) -> None:
+    """Write one line for each pair, as it is found: there may be very many."""
+    if format == "json":
+        import json
+
+        write('{"schema": "ibkeys.matrix/1", "pairs": [')
+        separator = ""
+        for a, b, matches in _pairs(reach, chosen):
+            write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+            separator = ","
+        write("]}")
+    elif format == "csv":
+        columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey")
+        write(",".join(columns))
+        for a, b, matches in _pairs(reach, chosen):
+            for match in matches:
+                _write_csv_pair(a, b, match)
+    else:
+        for a, b, matches in _pairs(reach, chosen):
+            keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
+            write(exits.clean(f"{short_name(a)} - {short_name(b)}: {keys}"))
+
+
+def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
+    import csv
+    import io
+
+    text = io.StringIO()
+    row = (_guid(a), a.node.description, _guid(b), b.node.description, match.a_pkey, match.b_pkey)
+    csv.writer(text, lineterminator="").writerow(row)
+    write(text.getvalue())
+
+
+def _pairs(reach: Reach, chosen: set[int]) -> Iterator[tuple[Port, Port, list[Match]]]:
+    for a, b in reach.talking_pairs():
+        matches = [
+            match
+            for match in reach.why(a, b).matches
+            if not match.stops and (not chosen or match.a_pkey.partition in chosen)
+        ]
+        if matches:
+            yield a, b, matches
+
+
+def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
+    return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+Picture = Callable[["Fabric", Sequence["Membership"], Mapping[int, str]], str]
+
+
+def _svg(_: Fabric, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.matrix import partition_matrix_svg
+
+    return partition_matrix_svg(*_plain(memberships, names))
+
+
+def _html(found: Fabric, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys import __version__
+    from ibkeys.audit.formats.matrix_page import render_matrix
+
+    source = f"{len(found.nodes)} nodes, seen from {found.nodes[0].description or hex(found.nodes[0].guid)}"
+    return render_matrix(*_plain(memberships, names), source=source, version=__version__)
+
+
+def _dot(found: Fabric, _: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.dot import fabric_dot
+
+    return fabric_dot(found, names)
+
+
+_PICTURES: Final[Mapping[str, Picture]] = {"svg": _svg, "html": _html, "dot": _dot}
+
+
+def _plain(memberships: Sequence[Membership], names: Mapping[int, str]) -> tuple[list[Partition], dict[int, str]]:
+    """Return partitions and the ports' names as the pictures take them."""
+    rows: list[Partition] = [
+        (
+            each.partition,
+            names.get(each.partition),
+            [port.port_guid for port in each.full],
+            [port.port_guid for port in each.limited],
+        )
+        for each in memberships
+    ]
+    return rows, {port.port_guid: short_name(port) for each in memberships for port in each.members}

@@ -1,0 +1,246 @@
+"""What changed between two snapshots of a fabric: nodes, links, and the keys of each port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.fields import NumberRow
+
+Kind = Literal[
+    "pkey-added",
+    "pkey-removed",
+    "pkey-moved",
+    "membership",
+    "m_key",
+    "m_key_protect_bits",
+    "m_key_lease_period",
+    "enforcement",
+    "counter",
+]
+PortKey = tuple[int, int, int]
+"""Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""
+Entry = tuple[int, PKey]
+
+_COUNTERS: Final[tuple[NumberRow, ...]] = (
+    PortInfo.m_key_violations,
+    PortInfo.p_key_violations,
+    PortInfo.q_key_violations,
+)
+_PROTECTION: Final[tuple[tuple[Kind, NumberRow], ...]] = (
+    ("m_key_protect_bits", PortInfo.m_key_protect_bits),
+    ("m_key_lease_period", PortInfo.m_key_lease_period),
+)
+_ENFORCEMENT: Final[tuple[NumberRow, ...]] = (
+    PortInfo.partition_enforcement_inbound,
+    PortInfo.partition_enforcement_outbound,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs at one port, as the later snapshot has it.
+
+    ``before`` and ``after``: P_Keys as text, None where there was none; for ``pkey-moved`` the two indexes of ``pkey``;
+    for ``m_key`` its state and fingerprint; numbers for all else. ``index``: of a P_Key, in the later table (in the
+    earlier for one that is gone). ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
+    """
+
+    port: Port
+    kind: Kind
+    before: Any
+    after: Any
+    index: int | None = None
+    pkey: str | None = None
+    field: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as the contract has it, with ``delta`` for a counter that rose."""
+        document = {**self.port.identity(), "kind": self.kind, "before": self.before, "after": self.after}
+        document |= {
+            name: getattr(self, name) for name in ("index", "pkey", "field") if getattr(self, name) is not None
+        }
+        if self.kind == "counter":
+            document["delta"] = self.after - self.before
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that cannot be compared: ``what`` of a port, because of ``why``."""
+
+    port: Port
+    what: str
+    why: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What changed. Nodes and links that came are those of the later snapshot, those that went of the earlier one.
+
+    ``keys_comparable``: whether two M_Keys that are set can be told apart (fingerprints of one secret, or real keys).
+    """
+
+    nodes_added: list[Node] = field(default_factory=list)
+    nodes_removed: list[Node] = field(default_factory=list)
+    links_added: list[tuple[Port, Port]] = field(default_factory=list)
+    links_removed: list[tuple[Port, Port]] = field(default_factory=list)
+    changes: list[Difference] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+    keys_comparable: bool = True
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything changed."""
+        return any((self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.changes))
+
+
+def compare(a: Snapshot, b: Snapshot) -> Comparison:
+    """Return what changed from *a* to *b*. What could not be read in one of them is unknown, never a change."""
+    result = Comparison(keys_comparable=_key_numbers(a, b) is not None)
+    before, after = nodes_of(a.fabric), nodes_of(b.fabric)
+    result.nodes_added = [node for key, node in after.items() if key not in before]
+    result.nodes_removed = [node for key, node in before.items() if key not in after]
+    links_before, links_after = _links(a.fabric), _links(b.fabric)
+    result.links_added = [ends for key, ends in links_after.items() if key not in links_before]
+    result.links_removed = [ends for key, ends in links_before.items() if key not in links_after]
+    numbers = _key_numbers(a, b)
+    for key, port in ports_of(b.fabric).items():
+        old_node = before.get(key[:2])
+        old = old_node.ports.get(key[2]) if old_node is not None else None
+        if old is not None:
+            _compare_ports(result, old, port, numbers)
+    return result
+
+
+def nodes_of(fabric: Fabric) -> dict[tuple[int, int], Node]:
+    """Return the nodes by GUID and twin number."""
+    return {(node.guid, node.twin): node for node in fabric.nodes}
+
+
+def ports_of(fabric: Fabric) -> dict[PortKey, Port]:
+    """Return the ports that were read, by `PortKey`."""
+    return {port_key(port): port for port in fabric.ports()}
+
+
+def port_key(port: Port) -> PortKey:
+    """Return how *port* is found again in another snapshot."""
+    return (port.node.guid, port.node.twin, port.num)
+
+
+def _links(fabric: Fabric) -> dict[frozenset[PortKey], tuple[Port, Port]]:
+    return {
+        frozenset((port_key(port), port_key(port.peer))): (port, port.peer)
+        for port in fabric.ports()
+        if port.peer is not None and port_key(port) <= port_key(port.peer)
+    }
+
+
+def _compare_ports(result: Comparison, old: Port, new: Port, numbers: _Numbers | None) -> None:
+    if old.info is None or new.info is None:
+        result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _which(old.info, new.info)))
+    else:
+        result.changes += _port_info_changes(old, new, old.info, new.info, numbers)
+    before, after = old.occupied, new.occupied
+    if before is None or after is None:
+        result.unknown.append(Unknown(new, "P_KeyTable", "it was not read in " + _which(before, after)))
+    elif before != after:
+        result.changes += table_changes(new, before, after)
+
+
+def _which(before: object, after: object) -> str:
+    if before is None and after is None:
+        return "either snapshot"
+    return "the first snapshot" if before is None else "the second snapshot"
+
+
+def _port_info_changes(
+    old: Port, new: Port, before: bytes, after: bytes, numbers: _Numbers | None
+) -> Iterator[Difference]:
+    if new.is_end_port:
+        yield from _m_key_changes(old, new, numbers)
+        for kind, row in _PROTECTION:
+            if row.decode(before) != row.decode(after):
+                yield Difference(new, kind, row.decode(before), row.decode(after))
+    else:
+        for row in _ENFORCEMENT:
+            if row.decode(before) != row.decode(after):
+                yield Difference(new, "enforcement", row.decode(before), row.decode(after), field=row.attr)
+    for row in _COUNTERS:
+        if row.decode(before) != row.decode(after):
+            yield Difference(new, "counter", row.decode(before), row.decode(after), field=row.attr)
+
+
+_Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
+
+
+def _key_numbers(a: Snapshot, b: Snapshot) -> _Numbers | None:
+    """Return how an M_Key field of each snapshot becomes a fingerprint; None when they cannot be compared."""
+    for mine, other in ((a, b), (b, a)):
+        if not mine.about.has_keys and not other.about.has_keys and mine.about.fingerprints != other.about.fingerprints:
+            return None
+        if mine.about.has_keys and not other.about.has_keys and not _same_secret(mine, other):
+            return None
+    if a.about.has_keys and b.about.has_keys:
+        return _plain, _plain
+    return a.fingerprint_number, b.fingerprint_number
+
+
+def _same_secret(with_keys: Snapshot, masked: Snapshot) -> bool:
+    return with_keys.fingerprints is not None and with_keys.fingerprints.id == masked.about.fingerprints
+
+
+def _plain(info: bytes) -> int:
+    return int.from_bytes(info[:8])
+
+
+def _m_key_changes(old: Port, new: Port, numbers: _Numbers | None) -> Iterator[Difference]:
+    states = old.m_key_state, new.m_key_state
+    assert old.info is not None
+    assert new.info is not None
+    same = states[0] == states[1]
+    if same and states[0] == "set" and numbers is not None:
+        same = numbers[0](old.info) == numbers[1](new.info)
+        states = (states[0], states[1]) if same else ("set", "another key")  # type: ignore[assignment]
+    if not same:
+        yield Difference(new, "m_key", states[0], states[1])
+
+
+def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterator[Difference]:
+    """Yield what changed in a P_Key table, given its valid entries before and after.
+
+    An entry that keeps its index and partition changed its membership; a P_Key that is at another index moved; one that
+    did both is named twice; what is left was removed or added.
+    """
+    old, new = _without_equals(before, after)
+    for index, key in list(old):
+        twin = next((entry for entry in new if entry[0] == index and entry[1].partition == key.partition), None)
+        if twin is not None:
+            old.remove((index, key))
+            new.remove(twin)
+            yield Difference(port, "membership", str(key), str(twin[1]), index)
+    for index, key in list(old):
+        moved = next((entry for entry in new if entry[1] == key), None)
+        if moved is None:
+            moved = next((entry for entry in new if entry[1].partition == key.partition), None)
+        if moved is None:
+            continue
+        old.remove((index, key))
+        new.remove(moved)
+        if moved[1] != key:
+            yield Difference(port, "membership", str(key), str(moved[1]), moved[0])
+        yield Difference(port, "pkey-moved", index, moved[0], moved[0], str(moved[1]))
+    for index, key in old:
+        yield Difference(port, "pkey-removed", str(key), None, index)
+    for index, key in new:
+        yield Difference(port, "pkey-added", None, str(key), index)
+
+
+def _without_equals(before: list[Entry], after: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    both = set(before) & set(after)
+    return [entry for entry in before if entry not in both], [entry for entry in after if entry not in both]

@@ -1,0 +1,104 @@
+"""What a sweep of SMPs does not tell: PortCounters of switch ports that enforce, and what the SA tells a stranger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply
+from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+from ibkeys.mad.const import MadStatus
+from ibkeys.mad.records import NodeRecord, PortInfoRecord
+
+WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
+"""The question: Get(PortInfoRecord) of the own port with SM_Key 1, OpenSM's default."""
+WITHOUT_KEY: Final = "port-info-sm-key-0"
+"""The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
+BULK: Final = "node-records-sm-key-0"
+"""The question: GetTable(NodeRecord) with SM_Key 0."""
+_REFUSALS: Final = frozenset({0x0200, 0x0700})
+_ENFORCEMENT_BYTE: Final = 43
+_ENFORCEMENT_BITS: Final = 0x0C
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintErrors:
+    """PortCounters of a switch port that enforces partitions (IBA 16.1.3.5). None and ``error``: not readable."""
+
+    received: int | None
+    transmitted: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaProbe:
+    """What the SA did with a question that a stranger may ask: ``answered``, ``refused``, ``silent`` or ``failed``."""
+
+    answer: str
+    detail: str
+
+
+def enforcing_ports(found: Fabric) -> list[Port]:
+    """Return the switch ports with an enforcement bit set."""
+    return [
+        port
+        for port in found.ports()
+        if port.is_external and port.info is not None and port.info[_ENFORCEMENT_BYTE] & _ENFORCEMENT_BITS
+    ]
+
+
+def read_constraint_errors(
+    fabric: OpenFabric, found: Fabric, pkey_index: int | None = None
+) -> dict[Port, ConstraintErrors]:
+    """Get PortCounters of every switch port that enforces. What cannot be read has its error; nothing is raised."""
+    ports = enforcing_ports(found)
+    if not ports:
+        return {}
+    try:
+        readings = fabric.read_port_counters(ports, pkey_index)
+    except IbkeysError as error:
+        return {port: ConstraintErrors(None, None, str(error)) for port in ports}
+    return {
+        port: ConstraintErrors(None, None, str(reading))
+        if isinstance(reading, IbkeysError)
+        else ConstraintErrors(reading.port_rcv_constraint_errors, reading.port_xmit_constraint_errors)
+        for port, reading in readings
+    }
+
+
+def probe_sa(fabric: OpenFabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:
+    """Ask the SA three questions that any host may ask, and return what it did with each. Nothing is raised.
+
+    One of them with SM_Key 1, which everybody knows. An SA that has another is silent to it, as OpenSM is, and writes
+    it to its log.
+    """
+    lid = fabric.local().base_lid
+
+    def port_info(key: SMKey) -> str:
+        record = fabric.sa(key, sm_lid, pkey_index).get(PortInfoRecord, endport_lid=lid, port_num=fabric.local().port)
+        return f"PortInfoRecord of LID {record.endport_lid}"
+
+    def nodes() -> str:
+        return f"{len(fabric.sa(NO_SM_KEY, sm_lid, pkey_index).get_table(NodeRecord))} NodeRecords"
+
+    return {
+        WITHOUT_KEY: _probe(lambda: port_info(NO_SM_KEY)),
+        WITH_DEFAULT_KEY: _probe(lambda: port_info(SMKey(1))),
+        BULK: _probe(nodes),
+    }
+
+
+def _probe(ask: Callable[[], str]) -> SaProbe:
+    """Ask; a status that says no is a refusal, any other answer is one."""
+    try:
+        return SaProbe("answered", ask())
+    except MadStatusError as error:
+        is_refusal = error.status in _REFUSALS or error.status & 0x1F != MadStatus.OK
+        return SaProbe("refused" if is_refusal else "answered", str(error))
+    except NoReply as error:
+        return SaProbe("silent", str(error))
+    except IbkeysError as error:
+        return SaProbe("failed", str(error))

@@ -1,0 +1,175 @@
+"""The receiving half of RMPP (IBA 13.6): segments in, acknowledgements and one answer out. No I/O, no clock.
+
+The rules are those of the Linux kernel's receiver (mad_rmpp.c), which OpenSM's answers are made for:
+
+* The first segment is acknowledged at once, because a sender begins with a window of one; after that the one numbered
+  NewWindowLast, and the last.
+* A segment that was acknowledged before is answered with the last acknowledgement again: that one was lost.
+* What comes out of order is kept up to the end of the window, and acknowledged when the gap is closed.
+* What cannot be part of an honest transfer ends it, with an ABORT that says why.
+
+Stricter than the kernel: PayloadLength of the first segment, where it is not 0, must agree with number and length of
+the segments, because a table that was cut on its way must never look whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.errors import TransferFailed
+from ibkeys.mad.const import MAD_SIZE
+from ibkeys.mad.sa import (
+    ACTIVE,
+    FIRST,
+    LAST,
+    RMPP_OVERHEAD,
+    RMPP_PAYLOAD,
+    RMPP_VERSION,
+    SA_DATA_SIZE,
+    SA_HEADER_SIZE,
+    RmppStatus,
+    RmppType,
+    describe_rmpp_status,
+    with_rmpp,
+)
+
+WINDOW: Final = 64
+"""Segments that may be on their way after the first acknowledgement, as the kernel's receiver allows."""
+MAX_SEGMENTS: Final = 1 << 20
+"""200 MB: more than the tables of any subnet of 48,000 LIDs."""
+
+
+class Receiver:
+    """One transfer. Feed `take` with the segments of one TransactionID; send what it returns to where they came from.
+
+    ``progress`` counts segments that were new. `answer` is the data when ``is_complete``.
+    """
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self.progress = 0
+        self.failure: TransferFailed | None = None
+        self._window = window
+        self._in_order: list[bytes] = []
+        self._early: dict[int, bytes] = {}
+        self._window_last = 1
+        self._acknowledged = 0
+        self._expected = 0  # segments that PayloadLength of the first one promises; 0 is unknown
+        self._promised = 0
+        self._last = 0  # number of the segment with the flag Last
+        self._last_length = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all segments are here."""
+        return self.failure is None and 0 < self._last == len(self._in_order)
+
+    @property
+    def answer(self) -> bytes:
+        """The record data of all segments, trimmed to its length. Raises TransferFailed when it is not whole."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.is_complete:
+            raise TransferFailed(f"{len(self._in_order)} segments in order so far, the last one is not among them")
+        return b"".join(self._in_order)
+
+    def take(self, mad: bytes) -> bytes | None:
+        """Take one MAD of this transfer and return the MAD to be sent back, if any. Total: any MAD does."""
+        if self.failure is not None or len(mad) < SA_HEADER_SIZE:
+            return None
+        kind, flags, status = mad[25], mad[26] & 7, mad[27]
+        if mad[24] != RMPP_VERSION:
+            return self._abort(mad, RmppStatus.UNSUPPORTED_VERSION)
+        if kind in (RmppType.STOP, RmppType.ABORT):
+            if self.is_complete:
+                return None
+            verb = "stopped" if kind == RmppType.STOP else "aborted"
+            self._fail(f"the sender {verb} it: RMPPStatus {describe_rmpp_status(status)}", status)
+            return None
+        if kind == RmppType.ACK:
+            return None  # for a sender, which this side is not
+        if kind != RmppType.DATA:
+            return self._abort(mad, RmppStatus.BAD_TYPE)
+        if self.is_complete:
+            return self._acknowledge(mad)
+        if status:
+            return self._abort(mad, RmppStatus.BAD_STATUS)
+        return self._take_data(mad, int.from_bytes(mad[28:32]), int.from_bytes(mad[32:36]), flags)
+
+    def give_up(self, mad: bytes) -> bytes:
+        """End a transfer that makes no progress; returns the ABORT for the sender of *mad*, any of its segments."""
+        return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
+
+    # --- segments ------------------------------------------------------------------------------------------------
+
+    def _take_data(self, mad: bytes, number: int, length: int, flags: int) -> bytes | None:
+        # a sender that is no RMPP sender at all shows here: number 0, or a first segment without First
+        if number == 0 or (number == 1) != bool(flags & FIRST):
+            return self._abort(mad, RmppStatus.BAD_SEGMENT_NUMBER)
+        if number > self._window_last:
+            return None
+        if number <= len(self._in_order) or number in self._early:
+            return self._acknowledge(mad) if number <= self._acknowledged else None
+        if number > MAX_SEGMENTS:
+            return self._stop(mad)
+        problem = self._check_lengths(number, length, flags, len(mad))
+        if problem is not None:
+            return self._abort(mad, problem)
+        end = SA_HEADER_SIZE + (self._last_length if flags & LAST else SA_DATA_SIZE)
+        self._early[number] = mad[SA_HEADER_SIZE:end]
+        self.progress += 1
+        while len(self._in_order) + 1 in self._early:
+            self._in_order.append(self._early.pop(len(self._in_order) + 1))
+        if self.is_complete or len(self._in_order) == self._window_last:
+            self._window_last = len(self._in_order) + self._window
+            return self._acknowledge(mad)
+        return None
+
+    def _check_lengths(self, number: int, length: int, flags: int, size: int) -> RmppStatus | None:
+        """Note what a new segment says of the whole; returns the status to abort with when it contradicts itself."""
+        last = bool(flags & LAST)
+        if number == 1 and length:
+            if length < RMPP_OVERHEAD:
+                return RmppStatus.INCONSISTENT_LENGTH
+            self._expected, self._promised = -(-length // RMPP_PAYLOAD), length
+        if self._last and number > self._last:
+            return RmppStatus.INCONSISTENT_LENGTH
+        if self._expected and (number > self._expected or (last and number != self._expected)):
+            return RmppStatus.INCONSISTENT_LENGTH
+        if self._expected and not last and number == self._expected:
+            return RmppStatus.INCONSISTENT_LENGTH
+        if not last:
+            return None if size >= MAD_SIZE else RmppStatus.INCONSISTENT_LENGTH
+        if any(early > number for early in self._early):
+            return RmppStatus.INCONSISTENT_LENGTH
+        if not RMPP_OVERHEAD <= length <= RMPP_PAYLOAD or SA_HEADER_SIZE + length - RMPP_OVERHEAD > size:
+            return RmppStatus.INCONSISTENT_LENGTH
+        if self._promised and self._promised != (number - 1) * RMPP_PAYLOAD + length:
+            return RmppStatus.INCONSISTENT_LENGTH
+        self._last, self._last_length = number, length - RMPP_OVERHEAD
+        return None
+
+    # --- what goes back ------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, mad: bytes) -> bytes:
+        self._acknowledged = len(self._in_order)
+        return _reply(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
+
+    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was no honest transfer, so this side") -> bytes:
+        self._fail(f"{by} aborted it: RMPPStatus {describe_rmpp_status(status)}", status)
+        return _reply(mad, RmppType.ABORT, status)
+
+    def _stop(self, mad: bytes) -> bytes:
+        self._fail(f"more than {MAX_SEGMENTS} segments: no table is that long", RmppStatus.RESOURCES_EXHAUSTED)
+        return _reply(mad, RmppType.STOP, RmppStatus.RESOURCES_EXHAUSTED)
+
+    def _fail(self, why: str, status: int) -> None:
+        self.failure = TransferFailed(f"after {len(self._in_order)} segments {why}", status)
+        self._in_order, self._early = [], {}
+
+
+def _reply(mad: bytes, kind: RmppType, status: int, data1: int = 0, data2: int = 0) -> bytes:
+    """Return the MAD for the sender of *mad*: its own header, the method's R bit turned, no data (mad_rmpp.c)."""
+    head = bytearray(mad[:SA_HEADER_SIZE])
+    head[3] ^= 0x80
+    head[4:6] = bytes(2)
+    return with_rmpp(bytes(head).ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)

@@ -1,0 +1,18 @@
+"""SM_Keys: what an asker shows the SA to be trusted (IBA 15.4.2; OpenSM calls its own sa_key)."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from ibkeys.keys.secret import Secret64
+
+
+@final
+class SMKey(Secret64):
+    """A 64-bit SM_Key. 0 is no key: the asker is untrusted."""
+
+    __slots__ = ()
+    name = "SM_Key"
+
+
+NO_SM_KEY: Final = SMKey(0)

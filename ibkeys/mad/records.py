@@ -1,0 +1,191 @@
+"""Records of subnet administration that concern keys (IBA 15.2.5), with the bits of their components.
+
+Source of every offset and bit: IBA volume 1, 15.2.5, checked against libibmad's field table and OpenSM's ib_types.h.
+A record of an answer may be longer than its layout: OpenSM pads to whole 8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ibkeys.errors import EncodeError
+from ibkeys.mad.attributes import NodeInfo, PKeyTable, PortInfo
+from ibkeys.mad.fields import Layout, Row, array, field, text
+
+
+class SaRecord(Layout):
+    """A record of the SA. ``attribute_id`` is its number, ``name`` its spelling.
+
+    ``components``: the bit of ComponentMask for each field that a query may name. ``inner``: an attribute inside the
+    record and the byte where it begins; its rows are rows of the record too.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str] = ""
+    attribute_id: ClassVar[int]
+    components: ClassVar[Mapping[str, int]] = {}
+    inner: ClassVar[tuple[type[Layout], int] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        if cls.inner is not None:
+            layout, offset = cls.inner
+            for attr, row in layout.rows.items():
+                moved = _moved(row, offset)
+                moved.__set_name__(cls, attr)
+                setattr(cls, attr, moved)
+        super().__init_subclass__()
+
+
+def _moved(row: Row, by: int) -> Row:
+    return type(row)(
+        row.name, row.byte + by, row.width, row.bit, row.count, row.kind, row.unit, row.secret, row.part_of
+    )
+
+
+def _from(first: int, *names: str) -> dict[str, int]:
+    return {name: first + index for index, name in enumerate(names)}
+
+
+class NodeRecord(SaRecord):
+    """NodeRecord (IBA 15.2.5.2): one for each port of a CA or router, one for each switch."""
+
+    __slots__ = ()
+    size = 108
+    name = "NodeRecord"
+    attribute_id = 0x0011
+    inner = NodeInfo, 4
+    #                   name    byte width
+    lid = field("LID", 0, 16)
+    node_description = text("NodeDescription", 44, 64)
+    components: ClassVar[Mapping[str, int]] = {
+        "lid": 0,
+        **_from(2, "base_version", "class_version", "node_type", "num_ports", "system_image_guid", "node_guid"),
+        **_from(8, "port_guid", "partition_cap", "device_id", "revision", "local_port_num", "vendor_id"),
+        "node_description": 14,
+    }
+
+    @property
+    def node_info(self) -> NodeInfo:
+        """NodeInfo as an SMP of this port shows it."""
+        return NodeInfo(self.raw[4:44].ljust(NodeInfo.size, b"\0"))
+
+
+class PortInfoRecord(SaRecord):
+    """PortInfoRecord (IBA 15.2.5.3). All ports of a switch have the EndportLID of port 0; PortNum tells them apart.
+
+    M_Key is no component here: OpenSM compares it for untrusted askers too, so a query would guess at keys.
+    """
+
+    __slots__ = ()
+    size = 68
+    name = "PortInfoRecord"
+    attribute_id = 0x0012
+    inner = PortInfo, 4
+    #                   name    byte width
+    endport_lid = field("EndportLID", 0, 16)
+    port_num = field("PortNum", 2, 8)
+    options = field("Options", 3, 8)
+    components: ClassVar[Mapping[str, int]] = {
+        **_from(0, "endport_lid", "port_num", "options"),
+        **_from(4, "gid_prefix", "lid", "master_sm_lid", "capability_mask", "diag_code", "m_key_lease_period"),
+        **_from(10, "local_port_num", "link_width_enabled", "link_width_supported", "link_width_active"),
+        **_from(14, "link_speed_supported", "port_state", "port_physical_state", "link_down_default_state"),
+        **_from(18, "m_key_protect_bits"),
+        **_from(20, "lmc", "link_speed_active", "link_speed_enabled", "neighbor_mtu", "master_sm_sl", "vl_cap"),
+        **_from(26, "init_type", "vl_high_limit", "vl_arbitration_high_cap", "vl_arbitration_low_cap"),
+        **_from(30, "init_type_reply", "mtu_cap", "vl_stall_count", "hoq_life", "operational_vls"),
+        **_from(35, "partition_enforcement_inbound", "partition_enforcement_outbound"),
+        **_from(37, "filter_raw_inbound", "filter_raw_outbound"),
+        **_from(39, "m_key_violations", "p_key_violations", "q_key_violations", "guid_cap"),
+        "capability_mask2": 53,
+    }
+
+    @property
+    def port_info(self) -> PortInfo:
+        """PortInfo as the SM last saw it: counters and states may be stale. M_Key is 0 for an untrusted asker."""
+        return PortInfo(self.raw[4:68])
+
+
+class PKeyTableRecord(SaRecord):
+    """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted askers only."""
+
+    __slots__ = ()
+    size = 72
+    name = "P_KeyTableRecord"
+    attribute_id = 0x0033
+    #                   name    byte width
+    lid = field("LID", 0, 16)
+    block_num = field("BlockNum", 2, 16)
+    port_num = field("PortNum", 4, 8)
+    p_keys = array("P_KeyBlock", 8, 16, 32, hex=True)
+    components: ClassVar[Mapping[str, int]] = _from(0, "lid", "block_num", "port_num")
+
+    @property
+    def p_key_table(self) -> PKeyTable:
+        """The block as an SMP shows it."""
+        return PKeyTable(self.raw[8:])
+
+
+class MCMemberRecord(SaRecord):
+    """MCMemberRecord (IBA 15.2.5.17): a group, or a member of one. MTU and Rate without their selectors."""
+
+    __slots__ = ()
+    size = 52
+    name = "MCMemberRecord"
+    attribute_id = 0x0038
+    #                   name    byte width
+    mgid = field("MGID", 0, 128, hex=True)
+    port_gid = field("PortGID", 16, 128, hex=True)
+    q_key = field("Q_Key", 32, 32, hex=True)
+    mlid = field("MLID", 36, 16)
+    mtu = field("MTU", 38, 6, bit=2)
+    t_class = field("TClass", 39, 8)
+    p_key = field("P_Key", 40, 16, hex=True)
+    rate = field("Rate", 42, 6, bit=2)
+    sl = field("SL", 44, 4)
+    flow_label = field("FlowLabel", 44, 20, bit=4)
+    join_state = field("JoinState", 48, 4, bit=4)
+    proxy_join = field("ProxyJoin", 49, 1)
+    components: ClassVar[Mapping[str, int]] = {
+        **_from(0, "mgid", "port_gid", "q_key", "mlid"),
+        **_from(6, "t_class", "p_key"),
+        **_from(12, "sl", "flow_label"),
+        "join_state": 16,
+        "proxy_join": 17,
+    }
+
+
+class PathRecord(SaRecord):
+    """PathRecord (IBA 15.2.5.16)."""
+
+    __slots__ = ()
+    size = 64
+    name = "PathRecord"
+    attribute_id = 0x0035
+    #                   name    byte width
+    dgid = field("DGID", 8, 128, hex=True)
+    sgid = field("SGID", 24, 128, hex=True)
+    dlid = field("DLID", 40, 16)
+    slid = field("SLID", 42, 16)
+    numb_path = field("NumbPath", 49, 7, bit=1)
+    sl = field("SL", 53, 4, bit=4)
+    components: ClassVar[Mapping[str, int]] = {
+        **_from(2, "dgid", "sgid", "dlid", "slid"),
+        "numb_path": 12,
+        "sl": 15,
+    }
+
+
+def query_of(record: type[SaRecord], components: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Return ComponentMask and record data that ask for *components*, by field name. No component asks for all.
+
+    Raises EncodeError for a name that is no component of the record, and for a value that does not fit.
+    """
+    mask = 0
+    for name in components:
+        if name not in record.components:
+            known = ", ".join(record.components)
+            raise EncodeError(f"{record.name} has no component {name!r} that can be asked for; there are: {known}")
+        mask |= 1 << record.components[name]
+    return mask, record.new(**components).raw

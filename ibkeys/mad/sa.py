@@ -1,0 +1,151 @@
+"""MADs of subnet administration (IBA 15.2.1) and the RMPP header in them (IBA 13.6.2): bytes in, bytes out.
+
+An SA MAD carries 200 bytes of attribute data behind a header of 56. RMPP counts its payload from byte 36, so the 20
+bytes SM_Key to ComponentMask are part of every segment's payload of 220.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+from ibkeys.errors import EncodeError
+from ibkeys.mad.const import MAD_SIZE, MgmtClass
+from ibkeys.mad.fields import field
+from ibkeys.mad.smp import CommonHeader
+
+SA_CLASS_VERSION: Final = 2
+SA_HEADER_SIZE: Final = 56
+SA_DATA_SIZE: Final = MAD_SIZE - SA_HEADER_SIZE
+RMPP_PAYLOAD: Final = 220
+"""Payload bytes of one segment."""
+RMPP_OVERHEAD: Final = RMPP_PAYLOAD - SA_DATA_SIZE
+"""Of these, the bytes that repeat SM_Key to ComponentMask."""
+RMPP_VERSION: Final = 1
+
+ACTIVE: Final = 1
+FIRST: Final = 2
+LAST: Final = 4
+"""Bits of RMPPFlags."""
+
+
+class RmppType(IntEnum):
+    """RMPPType (IBA 13.6.2.1)."""
+
+    NONE = 0
+    DATA = 1
+    ACK = 2
+    STOP = 3
+    ABORT = 4
+
+
+class RmppStatus(IntEnum):
+    """RMPPStatus (IBA 13.6.2.1): why a transfer was stopped (1) or aborted."""
+
+    NORMAL = 0
+    RESOURCES_EXHAUSTED = 1
+    TOTAL_TIME_TOO_LONG = 118
+    INCONSISTENT_LENGTH = 119
+    BAD_SEGMENT_NUMBER = 120
+    BAD_TYPE = 121
+    WINDOW_TOO_SMALL = 122
+    SEGMENT_TOO_BIG = 123
+    BAD_STATUS = 124
+    UNSUPPORTED_VERSION = 125
+    TOO_MANY_RETRIES = 126
+    UNSPECIFIED = 127
+
+
+def describe_rmpp_status(status: int) -> str:
+    """Return *status* in words, with its number, as ``120 (bad segment number)``."""
+    try:
+        return f"{status} ({RmppStatus(status).name.lower().replace('_', ' ')})"
+    except ValueError:
+        return f"{status} (reserved code)"
+
+
+class SaHeader(CommonHeader):
+    """The first 56 bytes of an SA MAD (IBA 15.2.1.1).
+
+    SegmentNumber and PayloadLength are those of DATA; in an ACK the second one is NewWindowLast.
+    """
+
+    __slots__ = ()
+    size = SA_HEADER_SIZE
+    #                             name            byte width
+    status = field("Status", 4, 16)
+    rmpp_version = field("RMPPVersion", 24, 8)
+    rmpp_type = field("RMPPType", 25, 8)
+    r_resp_time = field("RRespTime", 26, 5)
+    rmpp_flags = field("RMPPFlags", 26, 3, bit=5)
+    rmpp_status = field("RMPPStatus", 27, 8)
+    segment_number = field("SegmentNumber", 28, 32)
+    payload_length = field("PayloadLength", 32, 32)
+    sm_key = field("SM_Key", 36, 64, hex=True, secret=True)
+    attribute_offset = field("AttributeOffset", 44, 16, unit="8 bytes")
+    component_mask = field("ComponentMask", 48, 64, hex=True)
+
+
+#                            base class version method status TID attribute modifier RMPP SM_Key offset mask
+_HEAD: Final = struct.Struct(">BBBBH2xQH2xI12xQH2xQ")
+_SEGMENT: Final = struct.Struct(">BBBBII").pack
+
+
+def build_sa(
+    method: int,
+    attribute_id: int,
+    *,
+    modifier: int = 0,
+    data: bytes = b"",
+    sm_key: int = 0,
+    component_mask: int = 0,
+    attribute_offset: int = 0,
+    status: int = 0,
+    transaction_id: int = 0,
+) -> bytes:
+    """Return the 256 bytes of an SA MAD without RMPP. *data*: up to 200 bytes. Raises EncodeError."""
+    if len(data) > SA_DATA_SIZE:
+        raise EncodeError(f"one SA MAD carries {SA_DATA_SIZE} bytes of data, {len(data)} given")
+    try:
+        head = _HEAD.pack(
+            1,
+            MgmtClass.SUBN_ADM,
+            SA_CLASS_VERSION,
+            method,
+            status,
+            transaction_id,
+            attribute_id,
+            modifier,
+            sm_key,
+            attribute_offset,
+            component_mask,
+        )
+    except struct.error:
+        # the text of struct's own error holds the value, which may be the key
+        raise EncodeError("a field of the SA header does not fit (values not shown)") from None
+    return head + data.ljust(SA_DATA_SIZE, b"\0")
+
+
+def with_rmpp(mad: bytes, kind: int, flags: int, status: int = 0, data1: int = 0, data2: int = 0) -> bytes:
+    """Return *mad* with another RMPP header; RRespTime stays. *data1*: SegmentNumber; *data2*: see `SaHeader`."""
+    time_and_flags = mad[26] & 0xF8 | flags
+    return mad[:24] + _SEGMENT(RMPP_VERSION, kind, time_and_flags, status, data1, data2) + mad[36:]
+
+
+def split_segments(mad: bytes, data: bytes) -> list[bytes]:
+    """Return the RMPP segments that carry *data* behind the header of *mad*, as the Linux kernel's sender makes them.
+
+    PayloadLength is the total in the first one, that segment's own in the last one, else 0 (IBA 13.6.2.1).
+    """
+    count = max(1, -(-len(data) // SA_DATA_SIZE))
+    segments = []
+    for number in range(1, count + 1):
+        part = data[(number - 1) * SA_DATA_SIZE : number * SA_DATA_SIZE]
+        flags = ACTIVE | (FIRST if number == 1 else 0) | (LAST if number == count else 0)
+        length = len(part) + RMPP_OVERHEAD if number == count else 0
+        if number == 1:
+            length = len(data) + count * RMPP_OVERHEAD
+        head = with_rmpp(mad[:SA_HEADER_SIZE], RmppType.DATA, flags, 0, number, length)
+        segments.append((head + part).ljust(MAD_SIZE, b"\0"))
+    return segments

@@ -1,0 +1,83 @@
+"""Who may read or replace a file that holds keys: its mode and owner, and those of the directories above."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+_MOST_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileFact:
+    """One file and the directories above it. ``mode`` is the permission bits; ``modified`` in UTC.
+
+    ``parents``: (directory, mode, owner), the nearest first, after symbolic links.
+    """
+
+    path: Path
+    mode: int
+    uid: int
+    gid: int
+    modified: datetime
+    parents: tuple[tuple[Path, int, int], ...] = ()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the mode alone keeps group and others out; directories above can change meanwhile."""
+        return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+    @property
+    def others_can_read(self) -> bool:
+        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them."""
+        return self._others_can(stat.S_IRGRP, stat.S_IROTH)
+
+    @property
+    def others_can_write(self) -> bool:
+        """Whether others than owner and root can write it, or put another file in its place."""
+        if self._others_can(stat.S_IWGRP, stat.S_IWOTH):
+            return True
+        return any(mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX for _, mode, _ in self.parents)
+
+    @property
+    def strange_owners(self) -> tuple[int, ...]:
+        """User IDs, neither root nor the file's own owner, that own a directory above: they can replace the file."""
+        return tuple(dict.fromkeys(uid for _, _, uid in self.parents if uid not in (0, self.uid)))
+
+    def _others_can(self, group_bit: int, other_bit: int) -> bool:
+        group = self.mode & group_bit and all(mode & (stat.S_IXGRP | stat.S_IXOTH) for _, mode, _ in self.parents)
+        others = self.mode & other_bit and all(mode & stat.S_IXOTH for _, mode, _ in self.parents)
+        return bool(group or others)
+
+
+def read_file_fact(path: Path) -> FileFact | None:
+    """Return what can be told of a file from outside; None when it is not there or hidden."""
+    try:
+        status = path.stat()
+        real = Path(os.path.realpath(path))
+        if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
+            real = path.absolute()
+        parents = [(parent, parent.stat()) for parent in real.parents]
+    except OSError:
+        return None
+    return FileFact(
+        path,
+        stat.S_IMODE(status.st_mode),
+        status.st_uid,
+        status.st_gid,
+        datetime.fromtimestamp(status.st_mtime, UTC),
+        tuple((parent, stat.S_IMODE(above.st_mode), above.st_uid) for parent, above in parents),
+    )
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a configuration file (its first MiB); None when it is not there or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None

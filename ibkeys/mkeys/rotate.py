@@ -1,0 +1,481 @@
+"""mkey-deploy and mkey-rotate: planning a run of M_Keys over a fabric, going on with one, and going back.
+
+A run is planned on one sweep. Every end port of it is either a `Job` or stands in ``skipped`` with the reason; a port
+whose key is not known is left alone and never provoked. How the jobs are carried out is in `ibkeys.mkeys.rollout`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from ibkeys.change.plan import Plan
+from ibkeys.change.portinfo_write import wrong_fields
+from ibkeys.change.subnet_manager import known_sweep_interval
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, UsageError
+from ibkeys.fabric.discovery import Progress
+from ibkeys.fabric.model import Fabric, Port
+from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys import beside_sm
+from ibkeys.mkeys.rollout import Account, Job, PortResult, Report, Rollout, keep_key
+from ibkeys.mkeys.set import changes_of, objections_to_lease
+from ibkeys.mkeys.settle import Wanted, shown_key
+from ibkeys.mkeys.topology import remember_topology
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import NewRunPort, Run, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.sqlite import guid_text
+
+Command = Literal["mkey-deploy", "mkey-rotate"]
+Order = Literal["farthest", "nearest"]
+GoOn = Literal["continue", "resume"]
+
+
+@dataclass(slots=True)
+class PlannedRun:
+    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
+
+    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
+    that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
+    why. ``later``: ports of the run that are not its turn yet (``--first``). ``procedure``: under a subnet manager,
+    what to do instead. ``is_open``: the store does not know yet that the
+    run has ended. ``account``: what became of the ports, while it is carried out and afterwards.
+    """
+
+    plan: Plan
+    options: RunOptions
+    found: Fabric
+    stages: list[list[Job]] = field(default_factory=list)
+    settled: list[Job] = field(default_factory=list)
+    skipped: list[PortResult] = field(default_factory=list)
+    later: int = 0
+    procedure: list[str] = field(default_factory=list)
+    goes_back: bool = False
+    is_open: bool = False
+    account: Account = field(default_factory=Account)
+    begin: Callable[[], int] = lambda: 0
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs in the order of change."""
+        return [job for stage in self.stages for job in stage]
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.settled) or any(self.stages) or (self.is_open and not self.later)
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def plan_run(
+    writer: Writer,
+    command: Command,
+    options: RunOptions,
+    new_key: MKey | None = None,
+    order: Order = "farthest",
+    key_file: str = "",
+    progress: Progress | None = None,
+) -> PlannedRun:
+    """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
+
+    *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the own
+    port. *key_file* is the name of the file that *new_key* came from. Raises UsageError, and Refused (``open-run``)
+    while another run is not finished.
+    """
+    _check(options, new_key)
+    with _open_store(writer) as store:
+        last = Runs(store).last()
+        if last is not None and last.state == "open":
+            raise _open_run(last)
+    found = writer.fabric.discover(progress=progress)
+    run = PlannedRun(Plan(command), options, found)
+    shared = (new_key or MKey.generate()) if options.same else None
+    jobs: list[Job] = []
+    for port, reason in _candidates(writer, found):
+        job = None if reason else _new_job(port, options, shared)
+        if job is not None:
+            reason = _not_for(command, job, new_key)
+        if job is None or reason:
+            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=job is None))
+        else:
+            jobs.append(job)
+    jobs.sort(key=lambda job: len(job.route.path), reverse=order == "farthest")
+    _put_in_stages(writer, run, jobs)
+    for sequence, job in enumerate(run.jobs):
+        job.sequence = sequence
+    everything = run.jobs
+    run.begin = lambda: _begin(writer, command, everything, run)
+    if options.first is not None:
+        _keep_first(run, options.first)
+    _describe(writer, run, key_file)
+    return run
+
+
+def plan_rest(
+    writer: Writer,
+    how: GoOn,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: Progress | None = None,
+) -> PlannedRun:
+    """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
+
+    Ports that may have been set are known by what they answer: those with their new key are done with, the others
+    get it. Raises UsageError when there is nothing of the kind.
+    """
+    with _open_store(writer) as store:
+        last, ports = _last(store)
+        options = _bounds(last.options, at_once, max_failures)
+        unsettled = [port for port in ports if port.state in ("sent", "failed")]
+        if last.state == "undone":
+            raise UsageError(f"{_name(last)} went back; there is nothing of it to go on with")
+        if how == "continue":
+            if last.options.first is None:
+                raise UsageError(f"{_name(last)} was not begun with --first; --resume finishes one that was cut off")
+            if unsettled or any(port.state == "waiting" for port in ports[: last.options.first]):
+                raise UsageError(
+                    f"{_name(last)}: its first ports are not all done; --resume settles them, --abort goes back"
+                )
+            options = replace(options, first=None)
+        found = writer.fabric.discover(progress=progress)
+        run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
+        _collect(writer, run, store, last, ports)
+    run.begin = lambda: _go_on(writer, last, run)
+    _describe(writer, run, "")
+    return run
+
+
+def plan_return(
+    writer: Writer,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: Progress | None = None,
+) -> PlannedRun:
+    """Plan to give every port that the last run has begun what it had before: key, level and lease."""
+    with _open_store(writer) as store:
+        last, ports = _last(store)
+        options = replace(_bounds(last.options, at_once, max_failures), first=None)
+        found = writer.fabric.discover(progress=progress)
+        run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
+        reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
+        jobs: list[Job] = []
+        for kept in ports:
+            if not kept.is_begun:
+                continue
+            job = _known_job(run, store, kept, reachable, _former(store, kept))
+            if job is None:
+                continue
+            job.returns_from, job.ref = kept.key_ref, kept.old_ref
+            (run.settled if _has(job) else jobs).append(job)
+    _put_in_stages(writer, run, jobs)
+    run.begin = lambda: _go_on(writer, last, run)
+    _describe(writer, run, "")
+    return run
+
+
+def _check(options: RunOptions, new_key: MKey | None) -> None:
+    if new_key is not None and not options.same:
+        raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+    if new_key is not None and new_key.is_zero:
+        raise UsageError("M_Key 0 is no protection: to take keys away, use mkey-set or go back with --abort")
+    if options.protect is not None and not 0 <= options.protect <= 3:
+        raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
+    if options.lease is not None and not 0 <= options.lease <= 0xFFFF:
+        raise UsageError(f"lease {options.lease} s is not in 0..65535")
+
+
+def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
+    """Return every end port with the reason to leave it alone, "" for none; then what no port could be found behind."""
+    ports = list(found.end_ports())
+    guids = Counter(port.port_guid for port in ports)
+    errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
+    listed = []
+    for port in ports:
+        info = port.port_info
+        if info is None:
+            reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
+        elif not port.port_guid or guids[port.port_guid] > 1:
+            reason = "its port GUID is not its own, and keys are kept by port GUID"
+        elif shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY:
+            reason = (
+                "it is at level 1 and hides its M_Key, and none that is known is its own: give the key with -y, "
+                "--keystore or --security-keys, or -y 0 if it has none"
+            )
+        else:
+            reason = ""
+        listed.append((port, reason))
+    hidden = [(trouble.port, trouble.error) for trouble in found.troubles if not trouble.port.is_end_port]
+    return listed + [(port, error) for port, error in hidden if port.peer is None]
+
+
+def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job | None:
+    info = port.port_info
+    assert info is not None
+    old = _has_now(info)
+    wanted = Wanted(
+        shared or MKey.generate(),
+        old.protect if options.protect is None else options.protect,
+        old.lease if options.lease is None else options.lease,
+    )
+    return Job(port, 0, info, old, wanted)
+
+
+def _has_now(info: PortInfo) -> Wanted:
+    return Wanted(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
+
+
+def _has(job: Job) -> bool:
+    return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
+
+
+def _not_for(command: Command, job: Job, new_key: MKey | None) -> str:
+    """Return why a new run leaves a readable port alone, "" when it does not."""
+    if new_key is not None and _has(job):
+        return "it has this M_Key, level and lease already"
+    if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
+        return "it has an M_Key already: mkey-rotate gives it a new one"
+    if command == "mkey-rotate" and job.old.key.is_zero:
+        return "it has no M_Key: mkey-deploy gives it its first"
+    return ""
+
+
+def _put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
+    """All ports but those of the SMs and the own one; then the SMs'; the own port last of all: local tools without the
+    new keys work as long as possible, and so does the way back."""
+    own = writer.fabric.local().port_guid
+    managers = {id(port) for port in beside_sm.sm_ports(run.found.end_ports())}
+    stages: list[list[Job]] = [[], [], []]
+    for job in jobs:
+        stages[2 if job.port.port_guid == own else 1 if id(job.port) in managers else 0].append(job)
+    run.stages = stages
+
+
+def _keep_first(run: PlannedRun, first: int) -> None:
+    kept = []
+    for stage in run.stages:
+        kept.append(stage[:first])
+        run.later += len(stage) - len(kept[-1])
+        first -= len(kept[-1])
+    run.stages = kept
+
+
+def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
+    """Sort the ports of a run that are not done into jobs, settled and skipped ones."""
+    reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, run.found)}
+    shared_ref = shared_key_ref(ports) if last.options.same else None
+    shared = store.get(shared_ref).m_key if shared_ref is not None else None
+    jobs = []
+    for kept in ports:
+        if kept.state in ("done", "skipped", "undone"):
+            continue
+        if run.options.first is not None and kept.sequence >= run.options.first:
+            run.later += 1
+            continue
+        meant = store.get(kept.key_ref).m_key if kept.key_ref is not None else shared or MKey.generate()
+        job = _known_job(run, store, kept, reachable, _meant(kept, last.options, meant))
+        if job is None:
+            continue
+        job.ref = kept.key_ref
+        if _has(job) and job.ref is not None:
+            run.settled.append(job)
+        else:
+            jobs.append(job)
+    _put_in_stages(writer, run, jobs)
+
+
+def _known_job(
+    run: PlannedRun,
+    store: KeyStore,
+    kept: RunPort,
+    reachable: dict[int, tuple[Port, str]],
+    meant: Callable[[Wanted], Wanted],
+) -> Job | None:
+    """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
+    port, reason = reachable.get(kept.port_guid, (None, ""))
+    if port is None:
+        text = "the sweep did not find it; what it may have is in the key store"
+        run.skipped.append(PortResult(_identity(kept), "skipped", text, unread=True))
+        return None
+    info = port.port_info
+    if reason or info is None:
+        run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+        return None
+    old = _has_now(info)
+    known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
+    if kept.is_begun and old.key not in known | ({NO_MKEY} if kept.old_ref is None else set()):
+        text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+        run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
+        return None
+    return Job(port, kept.sequence, info, old, meant(old))
+
+
+def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[Wanted], Wanted]:
+    """Return what a port shall have: what the run does not set stays as it was before the run."""
+
+    def wanted(now: Wanted) -> Wanted:
+        before = now
+        if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
+            before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
+        protect = before.protect if options.protect is None else options.protect
+        lease = before.lease if options.lease is None else options.lease
+        return Wanted(key, protect, lease)
+
+    return wanted
+
+
+def _former(store: KeyStore, kept: RunPort) -> Callable[[Wanted], Wanted]:
+    """Return what a port had before the run."""
+    key = store.get(kept.old_ref).m_key if kept.old_ref is not None else NO_MKEY
+
+    def wanted(now: Wanted) -> Wanted:
+        protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
+        return Wanted(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
+
+    return wanted
+
+
+def _identity(kept: RunPort) -> dict[str, Any]:
+    """Return what is known of a port that is not there, as every document has it."""
+    return {
+        "node_guid": guid_text(kept.node_guid),
+        "port_guid": guid_text(kept.port_guid),
+        "node_desc": None,
+        "node_type": None,
+        "port": kept.port,
+        "lid": None,
+    }
+
+
+# --- what is said of a run before it begins ---------------------------------------------------------------------------
+
+
+def _describe(writer: Writer, run: PlannedRun, key_file: str) -> None:
+    jobs = run.jobs
+    if not jobs:
+        return
+    plan = run.plan
+    plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
+    managers = beside_sm.sm_ports(run.found.end_ports())
+    writer.witness_ports([job.port for job in jobs], managers)
+    plan.objections = beside_sm.objection(writer, managers)
+    if plan.objections:
+        run.procedure = beside_sm.procedure(managers, run.options.protect, run.options.lease, key_file)
+    interval = known_sweep_interval(writer.fabric, writer.subnet_manager)
+    groups = Counter((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease) for job in jobs)
+    for (is_zero, protect, lease), count in sorted(groups.items()):
+        who = f"each of {count} ports" if count > 1 else str(jobs[0].port)
+        wanted = Wanted(NO_MKEY if is_zero else _ANY_KEY, protect, lease)
+        plan.objections += objections_to_lease(who, wanted, interval)
+    levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
+    plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
+    if not run.goes_back:
+        plan.notes += [] if run.options.same else [beside_sm.OVERWRITTEN]
+        plan.notes.append(beside_sm.AFTERWARDS)
+
+
+_ANY_KEY: Final = MKey(1)
+"""Stands for a key that is not zero, where nothing else of it counts."""
+
+
+# --- carrying it out --------------------------------------------------------------------------------------------------
+
+
+def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
+    """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
+
+    Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
+    answers), what *report* raised, and KeyboardInterrupt. After any of these the run can be resumed or go back.
+    """
+    account = run.account
+
+    def tell(result: PortResult) -> None:
+        account.add(result)
+        report(result)
+
+    def perform() -> None:
+        for result in run.skipped:
+            tell(result)
+        number = run.begin()
+        rollout = Rollout(writer, number, run.options, report, account)
+        try:
+            rollout.carry_out(run.stages, run.settled)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"in the middle of run {number}: every key is in the key store; --resume finishes it, --abort goes back"
+            ) from None
+        finally:
+            account.waiting = len(run.jobs) + len(run.settled) + run.later - account.done - account.failed
+        if not account.waiting:
+            Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
+
+    run.plan.perform = perform
+    if run.plan.pending:
+        writer.apply(run.plan)
+    else:
+        perform()  # nothing is sent: only the store is told
+
+
+def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRun) -> int:
+    """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too."""
+    store = writer.keystore
+    ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in jobs]
+    remember_topology(store, run.found)
+    with store.together():
+        runs = Runs(store)
+        number = runs.begin(command, run.options, ports)
+        if run.options.same:
+            keep_key(store, runs, number, jobs[0])
+    return number
+
+
+def _go_on(writer: Writer, last: Run, run: PlannedRun) -> int:
+    remember_topology(writer.keystore, run.found)
+    Runs(writer.keystore).reopen(last.id, run.options)
+    return last.id
+
+
+# --- the runs in the store --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _open_store(writer: Writer) -> Iterator[KeyStore]:
+    """Yield the key store; for a dry run without making one."""
+    if not writer.dry_run:
+        yield writer.keystore
+        return
+    paths = writer.fabric.stores
+    with KeyStore(paths.keystore, create=False, passphrase=paths.passphrase) as store:
+        yield store
+
+
+def _last(store: KeyStore) -> tuple[Run, list[RunPort]]:
+    runs = Runs(store)
+    last = runs.last()
+    if last is None:
+        raise UsageError(
+            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy or mkey-rotate to go on with"
+        )
+    return last, runs.ports(last.id)
+
+
+def _bounds(options: RunOptions, at_once: int | None, max_failures: int | None) -> RunOptions:
+    return replace(
+        options,
+        at_once=options.at_once if at_once is None else at_once,
+        max_failures=options.max_failures if max_failures is None else max_failures,
+    )
+
+
+def _name(run: Run) -> str:
+    return f"run {run.id} ({run.command}, begun {run.started})"
+
+
+def _open_run(run: Run) -> Refused:
+    ways = "--continue goes on, --abort goes back" if run.options.first else "--resume finishes it, --abort goes back"
+    return Refused(f"{_name(run)} is not finished: {ways}; no other run begins before", "open-run")

@@ -1,0 +1,173 @@
+"""Which pairs of end ports a plan must cut for a moment, because tables are too full for make-before-break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from ibkeys.policy.order import TableStep, grow, levels, order_of, swapped, write
+from ibkeys.policy.planfile import Break, PortId, PortKey, TableChange
+
+Levels = Mapping[int, int]
+
+
+@dataclass(slots=True)
+class _Chain:
+    """An end port with its leaf port: what a packet of it meets. ``states``: the levels of each table, by step."""
+
+    end: TableChange
+    leaf: TableChange | None
+    tight: list[PortId] = field(default_factory=list)
+
+
+def find_breaks(tables: Sequence[TableChange]) -> tuple[Break, ...]:
+    """Return what is cut while *tables* are written in the order of `ibkeys.policy.order`.
+
+    *tables* should include those that stay as they are (``plan --full``): pairs with ports that are not among them are
+    not found. A leaf port is taken to enforce. A port whose own table and leaf table are both too full, or whose
+    table loses a P_Key of its own between two blocks, is named even when no pair of it is known.
+    """
+    tight = swapped(tables)
+    if not tight:
+        return ()
+    timeline = _timeline(tables, tight)
+    by_port = {table.port.key: table for table in tables}
+    chains = [_chain(table, by_port, tight) for table in tables if not table.port.is_external]
+    weak = [chain for chain in chains if chain.tight]
+    alone = [chain for chain in weak if len(chain.tight) > 1 or any(_dips(timeline[p.key]) for p in chain.tight)]
+    found: dict[tuple[int, tuple[PortId, ...]], list[tuple[int, int]]] = {}
+    for one, other in _pairs(chains, weak, alone):
+        ports = tuple(dict.fromkeys((*one.tight, *other.tight)))
+        for partition in _cut(one, other, timeline):
+            found.setdefault((partition, ports), []).append((_guid(one), _guid(other)))
+    known = {port.key for _, ports in found for port in ports}
+    for chain in alone:
+        if not known & {port.key for port in chain.tight}:
+            for partition in _lasting(chain):
+                if _is_cut_alone(chain, partition, timeline):
+                    found[partition, tuple(chain.tight)] = []
+    return tuple(
+        Break(partition, ports, tuple(pairs), _message(partition, ports, len(pairs)))
+        for (partition, ports), pairs in found.items()
+    )
+
+
+def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
+    listed = ", ".join(map(str, ports[:4])) + (f" and {len(ports) - 4} more" if len(ports) > 4 else "")
+    whom = f"{pairs} pair{'s' if pairs != 1 else ''} of ports" if pairs else "some ports"
+    return f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} for a moment"
+
+
+def _timeline(
+    tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]
+) -> dict[PortKey, list[tuple[int, Levels]]]:
+    """Return for each table of *tight* its levels from each swap on: (number of the swap, levels), the first as -1."""
+    swaps = [step for phase in order_of(tables) if phase.name == "swap" for step in phase.steps]
+    now = {key: dict(grow(table).entries) for key, table in tight.items()}
+    timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, levels(table))] for key, table in now.items()}
+    for number, step in enumerate(swaps):
+        assert isinstance(step, TableStep)
+        write(now[step.port.key], step.writes)
+        timeline[step.port.key].append((number, levels(now[step.port.key])))
+    return timeline
+
+
+def _dips(states: Sequence[tuple[int, Levels]]) -> bool:
+    """Whether a table is without a partition between two of its blocks that it has before and after."""
+    first, last = states[0][1], states[-1][1]
+    return any(
+        state.get(base, 0) < min(first[base], last[base]) for base in first if base in last for _, state in states
+    )
+
+
+def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapping[PortKey, TableChange]) -> _Chain:
+    leaf = by_port.get(end.peer) if end.peer is not None else None
+    leaf = leaf if leaf is not None and leaf.port.is_external else None
+    return _Chain(end, leaf, [table.port for table in (end, leaf) if table is not None and table.port.key in tight])
+
+
+def _pairs(
+    chains: Sequence[_Chain], weak: Sequence[_Chain], alone: Sequence[_Chain]
+) -> Iterator[tuple[_Chain, _Chain]]:
+    """Yield the pairs in which two tables are too full, each once."""
+    yield from combinations(weak, 2)
+    for one in alone:
+        yield from ((one, other) for other in chains if not other.tight)
+
+
+def _guid(chain: _Chain) -> int:
+    port = chain.end.port
+    return port.port_guid if port.port_guid is not None else port.node_guid
+
+
+def _tables(*chains: _Chain) -> list[TableChange]:
+    return [table for chain in chains for table in (chain.end, chain.leaf) if table is not None]
+
+
+def _lasting(chain: _Chain) -> Iterator[int]:
+    before, after = levels(chain.end.before), levels(chain.end.after)
+    return (partition for partition in before if partition in after)
+
+
+def _states(
+    tables: Sequence[TableChange], timeline: Mapping[PortKey, list[tuple[int, Levels]]]
+) -> Iterator[list[Levels]]:
+    """Yield the levels of *tables* at each moment of the swaps at which one of them changes."""
+    fixed = {table.port.key: levels(grow(table).entries) for table in tables if table.port.key not in timeline}
+    times = sorted({time for table in tables for time, _ in timeline.get(table.port.key, ())})
+    for time in times:
+        yield [
+            fixed[table.port.key]
+            if table.port.key in fixed
+            else [state for at, state in timeline[table.port.key] if at <= time][-1]
+            for table in tables
+        ]
+
+
+def _cut(one: _Chain, other: _Chain, timeline: Mapping[PortKey, list[tuple[int, Levels]]]) -> list[int]:
+    """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps."""
+    tables = _tables(one, other)
+    ends = (0, 2 if one.leaf is not None else 1)
+    before = [levels(table.before) for table in tables]
+    after = [levels(table.after) for table in tables]
+    shared = [
+        partition
+        for partition in before[0]
+        if _may_talk(before, ends, partition, None) and _may_talk(after, ends, partition, None)
+    ]
+    if not shared:
+        return []
+    moments = list(_states(tables, timeline))
+    return [
+        partition
+        for partition in shared
+        if not all(_may_talk(state, ends, partition, (before, after)) for state in moments)
+    ]
+
+
+def _may_talk(
+    state: Sequence[Levels],
+    ends: tuple[int, int],
+    partition: int,
+    least: tuple[Sequence[Levels], Sequence[Levels]] | None,
+) -> bool:
+    """Both ends are members, one of them full, and every leaf table lets them pass: what it has is at least the lesser
+    of what it had and will have."""
+    found = [levels.get(partition, 0) for levels in state]
+    if not all(found) or max(found[ends[0]], found[ends[1]]) < 2:
+        return False
+    if least is None:
+        return True
+    return all(
+        have >= min(least[0][at].get(partition, 0), least[1][at].get(partition, 0))
+        for at, have in enumerate(found)
+        if at not in ends
+    )
+
+
+def _is_cut_alone(chain: _Chain, partition: int, timeline: Mapping[PortKey, list[tuple[int, Levels]]]) -> bool:
+    tables = _tables(chain)
+    if any(partition not in levels(table.before) or partition not in levels(table.after) for table in tables):
+        return False
+    return any(not all(state.get(partition, 0) for state in moment) for moment in _states(tables, timeline))

@@ -1,0 +1,237 @@
+"""What a partitions.conf says: definitions, the partitions they make, and what is wrong with the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
+
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+
+DEFAULT_PARTITION: Final = PARTITION_MASK
+DEFAULT_NAME: Final = "Default"
+DEFAULT_MTU: Final = 4
+DEFAULT_RATE: Final = 3
+DEFAULT_SCOPE: Final = 2
+IPOIB_Q_KEY: Final = 0x0B1B
+_IPOIB_BROADCAST: Final = 0xFF12_401B_0000_0000_0000_0000_FFFF_FFFF
+_IP_SIGNATURES: Final = (0x401B, 0x601B)
+
+MemberWord = Literal["full", "limited", "both"]
+Keyword = Literal["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]
+Severity = Literal["error", "warning", "note"]
+
+WIDE_OPEN: Final = (
+    "OPENSM WOULD REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """Something about a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
+
+    An ``error``: OpenSM refuses the file, or what it makes of it cannot be told. A ``warning``: it reads something else
+    than was probably meant. A ``note``: worth knowing, nothing wrong.
+    """
+
+    line: int
+    column: int
+    severity: Severity
+    code: str
+    message: str
+
+    def located(self, path: str) -> str:
+        """Return ``path:line:column: severity: message [code]``, the form that compilers and editors know."""
+        return f"{path}:{self.line}:{self.column}: {self.severity}: {self.message} [{self.code}]"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFlags:
+    """Flags of multicast groups as codes; 0 for ``mtu`` and ``rate`` stands for a value that could not be read, which
+    means the default. ``scopes``: nibbles that were asked for, none means link-local."""
+
+    mtu: int = DEFAULT_MTU
+    rate: int = DEFAULT_RATE
+    sl: int = 0
+    q_key: int = 0
+    t_class: int = 0
+    flow_label: int = 0
+    scopes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One multicast group to be made beside the broadcast group: an ``mgid=`` line.
+
+    ``mgid`` is the GID as OpenSM will use it, before `GroupFlags.scopes` overwrite its nibble. ``refused`` says why
+    OpenSM leaves this group out, None when it does not.
+    """
+
+    mgid: int
+    flags: GroupFlags
+    refused: str | None = None
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+
+    def mgids(self) -> list[int]:
+        """Return the GIDs of the groups: one for each scope, or the one that was written."""
+        return [with_scope(self.mgid, scope) for scope in sorted(self.flags.scopes)] or [self.mgid]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One item of a port list: a keyword or, with ``guid``, one port; and the membership it gets."""
+
+    who: Keyword | Literal["GUID"]
+    guid: int
+    membership: MemberWord
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return f"0x{self.guid:016x}" if self.who == "GUID" else self.who
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One definition. ``base`` is its partition number, and ``pkey_given`` whether it is written there.
+
+    ``name`` is None for a definition without one; ``flags`` are those of the header.
+    """
+
+    name: str | None
+    base: int
+    pkey_given: bool
+    default_membership: MemberWord
+    indx0: bool
+    ipoib: bool
+    flags: GroupFlags
+    groups: tuple[Group, ...]
+    rules: tuple[Rule, ...]
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """All definitions of one partition number, in the order of the file; the first one gives the name."""
+
+    base: int
+    name: str
+    definitions: tuple[Definition, ...]
+
+    @property
+    def automatic(self) -> bool:
+        """Whether OpenSM picks the P_Key by itself, so that it depends on the order of the file."""
+        return self.base != DEFAULT_PARTITION and not any(definition.pkey_given for definition in self.definitions)
+
+    @property
+    def ipoib(self) -> bool:
+        """Whether a broadcast group is made for IPoIB."""
+        return any(definition.ipoib for definition in self.definitions)
+
+    @property
+    def indx0(self) -> bool:
+        """Whether a definition wants this P_Key at index 0 of its members."""
+        return any(definition.indx0 for definition in self.definitions)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The items of all port lists in order."""
+        return tuple(rule for definition in self.definitions for rule in definition.rules)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The ``mgid=`` lines of all definitions in order, those that OpenSM leaves out included."""
+        return tuple(group for definition in self.definitions for group in definition.groups)
+
+    @property
+    def wants_both(self) -> bool:
+        """Whether an item asks for full and limited membership at once."""
+        return any(rule.membership == "both" for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A partitions.conf as it was read.
+
+    With errors the definitions are those that could be read, good for showing and for nothing else: `require_accepted`
+    stands before every use.
+    """
+
+    path: str
+    definitions: tuple[Definition, ...]
+    errors: tuple[Problem, ...] = field(default=(), compare=False)
+    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    digest: str = field(default="", compare=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether OpenSM takes the file. If not, it makes every port a full member of the default partition."""
+        return not self.errors
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions in the order in which the file first names them."""
+        by_base: dict[int, list[Definition]] = {}
+        for definition in self.definitions:
+            by_base.setdefault(definition.base, []).append(definition)
+        return tuple(
+            Partition(base, partition_name(base, definitions[0].name), tuple(definitions))
+            for base, definitions in by_base.items()
+        )
+
+    def partition(self, base: int) -> Partition | None:
+        """Return the partition with that number (the full bit is ignored), or None."""
+        base &= PARTITION_MASK
+        return next((partition for partition in self.partitions if partition.base == base), None)
+
+    @property
+    def names_the_sm(self) -> bool:
+        """Whether the outcome depends on which port the SM runs on: ``SELF``, or the rule that OpenSM adds itself."""
+        default = self.partition(DEFAULT_PARTITION)
+        covered = default is not None and any(rule.who == "ALL" for rule in default.rules)
+        return not covered or any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
+
+    def require_accepted(self) -> None:
+        """Raise FileFormatError with the first error of a file that OpenSM would refuse."""
+        if self.errors:
+            first = min(self.errors)
+            more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+            raise FileFormatError(
+                f"{first.message}{more}; {WIDE_OPEN}; nothing was read from it", self.path, first.line, first.column
+            )
+
+
+def partition_name(base: int, name: str | None) -> str:
+    """Return the name that OpenSM gives a partition: at most 31 characters; the number in hex where there is none.
+
+    The default partition is named before the file is read, so it is always ``Default``.
+    """
+    if base == DEFAULT_PARTITION:
+        return DEFAULT_NAME
+    return name[:31] if name else f"{base:04x}"
+
+
+def table_order(base: int) -> int:
+    """Return the place of a partition in OpenSM's table: by its P_Key with the two bytes swapped.
+
+    OpenSM sorts the number in network byte order as the host reads it, and hosts are little-endian.
+    """
+    return (base & 0xFF) << 8 | base >> 8
+
+
+def broadcast_mgid(base: int, scope: int = DEFAULT_SCOPE) -> int:
+    """Return the MGID of a partition's IPv4 broadcast group, by which IPoIB knows the partition (RFC 4391, 4)."""
+    return with_scope(_IPOIB_BROADCAST | (base | FULL_BIT) << 80, scope)
+
+
+def is_ip_group(mgid: int) -> bool:
+    """Return whether *mgid* has the signature of IPv4 or IPv6 over InfiniBand."""
+    return mgid >> 96 & 0xFFFF in _IP_SIGNATURES
+
+
+def with_scope(mgid: int, scope: int) -> int:
+    """Return *mgid* with its scope nibble replaced."""
+    return mgid & ~(0xF << 112) | scope << 112

@@ -1,0 +1,100 @@
+"""The words and numbers of partitions.conf as OpenSM's C reads them, and what its magic numbers mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MTU_BYTES: Final = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
+"""MTU code → bytes (IBA 14.2.5.6, NeighborMTU)."""
+
+#  code   Gb/s (IBA 15.2.5.16, PathRecord.Rate)
+RATE_GBPS: Final = {
+    2: "2.5",
+    3: "10",
+    4: "30",
+    5: "5",
+    6: "20",
+    7: "40",
+    8: "60",
+    9: "80",
+    10: "120",
+    11: "14",
+    12: "56",
+    13: "112",
+    14: "168",
+    15: "25",
+    16: "100",
+    17: "200",
+    18: "300",
+    19: "28",
+    20: "50",
+    21: "400",
+    22: "600",
+    23: "800",
+    24: "1200",
+}
+"""Rate code → Gb/s."""
+
+SCOPES: Final = {1: "interface-local", 2: "link-local", 5: "site-local", 8: "organization-local", 14: "global"}
+"""Scope nibble of a multicast GID → its name (RFC 4291, 2.7)."""
+
+BLANKS: Final = " \t\n"
+"""What OpenSM strips around words. A carriage return is none of them."""
+
+_NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_MAX: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """What C's strtoull(text, &end, 0) makes of a text: the value, what is left over, and how it was written."""
+
+    value: int
+    rest: str
+    found: bool
+    octal: bool = False
+    negative: bool = False
+
+
+def c_number(text: str) -> Number:
+    """Read *text* as strtoull does with base 0: ``0x`` hexadecimal, a leading 0 octal, else decimal; a minus wraps."""
+    match = _NUMBER.match(text)
+    if not match:
+        return Number(0, text, found=False)
+    digits = match[2]
+    if digits[:2] in ("0x", "0X"):
+        value = int(digits, 16)
+    elif len(digits) > 1 and digits[0] == "0":
+        value = int(digits, 8)
+    else:
+        value = int(digits) if len(digits) <= 20 else _MAX + 1
+    if value > _MAX:
+        value = _MAX
+    elif match[1] == "-":
+        value = -value & _MAX
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
+    return Number(value, text[match.end() :], found=True, octal=octal, negative=match[1] == "-")
+
+
+def abbreviates(word: str, full: str) -> bool:
+    """Return whether OpenSM takes *word* for *full*: it compares only as many characters as were written."""
+    return full.startswith(word)
+
+
+def mtu_in_words(code: int) -> str:
+    """Return ``4096 bytes`` for 5."""
+    size = MTU_BYTES.get(code)
+    return f"{size} bytes" if size else f"no MTU code ({code})"
+
+
+def rate_in_words(code: int) -> str:
+    """Return ``40 Gb/s`` for 7."""
+    rate = RATE_GBPS.get(code)
+    return f"{rate} Gb/s" if rate else f"no rate code ({code})"
+
+
+def scope_in_words(nibble: int) -> str:
+    """Return ``link-local`` for 2."""
+    return SCOPES.get(nibble, f"scope {nibble}")

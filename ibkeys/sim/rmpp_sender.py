@@ -1,0 +1,69 @@
+"""The sending half of RMPP (IBA 13.6), as the Linux kernel's sender does it: for the simulated SA."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.mad.sa import ACTIVE, RmppStatus, RmppType, split_segments, with_rmpp
+
+RESEND_AFTER: Final = 2.0
+"""Seconds without an acknowledgement after which the first unacknowledged segment goes out again (mad_rmpp.c)."""
+RETRIES: Final = 7
+
+
+class Transfer:
+    """One answer on its way to one asker. Every method returns the MADs to be sent; ``due`` is None when it is over."""
+
+    def __init__(self, mad: bytes, data: bytes, now: float) -> None:
+        """*mad*: the answer's header; *data*: all of its records."""
+        self._segments = split_segments(mad, data)
+        self._acknowledged = 0
+        self._sent = 0
+        self._window_last = 1
+        self._retries_left = RETRIES
+        self.due: float | None = now
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything was acknowledged, or one of the two gave up."""
+        return self.due is None
+
+    def send(self, now: float) -> list[bytes]:
+        """Send what the window allows."""
+        batch = self._segments[self._sent : self._window_last]
+        self._sent += len(batch)
+        self.due = now + RESEND_AFTER
+        return batch
+
+    def resend(self, now: float) -> list[bytes]:
+        """Nothing was acknowledged until `due`: send again from the first segment that was not, or give up."""
+        if not self._retries_left:
+            self.due = None
+            return [self._end(RmppType.ABORT, RmppStatus.TOO_MANY_RETRIES)]
+        self._retries_left -= 1
+        self._sent = self._acknowledged
+        return self.send(now)
+
+    def take(self, mad: bytes, now: float) -> list[bytes]:
+        """Take an ACK, STOP or ABORT of the receiver."""
+        kind, number, window_last = mad[25], int.from_bytes(mad[28:32]), int.from_bytes(mad[32:36])
+        if kind != RmppType.ACK:
+            self.due = None
+            return []
+        if number > len(self._segments) or window_last < number:
+            self.due = None
+            status = RmppStatus.BAD_SEGMENT_NUMBER if number > len(self._segments) else RmppStatus.WINDOW_TOO_SMALL
+            return [self._end(RmppType.ABORT, status)]
+        if number < self._acknowledged or window_last < self._window_last:
+            return []  # an old one
+        if number > self._acknowledged:
+            self._retries_left = RETRIES
+        self._acknowledged, self._window_last = number, window_last
+        self._sent = max(self._sent, number)
+        if number == len(self._segments):
+            self.due = None
+            return []
+        return self.send(now)
+
+    def _end(self, kind: RmppType, status: RmppStatus) -> bytes:
+        return with_rmpp(self._segments[0][:56].ljust(256, b"\0"), kind, ACTIVE, status)

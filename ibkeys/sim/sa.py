@@ -1,0 +1,149 @@
+"""Subnet administration behind the master subnet manager of a simulated subnet (IBA 15), small but honest.
+
+It answers Get and GetTable of NodeRecord, PortInfoRecord, P_KeyTableRecord and MCMemberRecord, and Get of
+ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with
+SM_Key 0 the asker is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
+Tables are sent with RMPP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.mad.attributes import ClassPortInfo
+from ibkeys.mad.const import MadStatus, Method
+from ibkeys.mad.fields import Row
+from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
+from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.rmpp_sender import Transfer
+from ibkeys.sim.sa_records import MAKERS, Group, shares_p_key
+
+if TYPE_CHECKING:
+    from ibkeys.sim.subnet import Subnet
+
+DEFAULT_SA_KEY: Final = 1
+"""OpenSM's default sa_key."""
+NO_RESOURCES: Final = 0x0100
+REQUEST_INVALID: Final = 0x0200
+NO_RECORDS: Final = 0x0300
+TOO_MANY_RECORDS: Final = 0x0400
+_CLASS_PORT_INFO_ID: Final = 0x0001
+_CLASS_PORT_INFO: Final = ClassPortInfo.new(
+    base_version=1, class_version=SA_CLASS_VERSION, capability_mask=0x0100, resp_time_value=16
+)
+
+
+class SubnetAdministration:
+    """The SA at *home*, the port of the master SM.
+
+    ``sa_key``: the SM_Key of trusted askers; ``enhanced_trust``: an untrusted asker gets no NodeRecord table (as with
+    OpenSM's sa_enhanced_trust_model); ``groups``: the multicast groups.
+    """
+
+    def __init__(self, subnet: Subnet, home: Port) -> None:
+        self.subnet = subnet
+        self.home = home
+        self.sa_key = DEFAULT_SA_KEY
+        self.enhanced_trust = False
+        self.groups = [Group()]
+        # by asker and TransactionID
+        self._transfers: dict[tuple[Port, bytes], Transfer] = {}
+
+    def take(self, mad: bytes, asker: Port) -> list[bytes]:
+        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the asker now."""
+        now, key = self.subnet.now, (asker, mad[8:16])
+        if mad[26] & ACTIVE:
+            transfer = self._transfers.get(key)
+            if transfer is None:
+                return []
+            answers = transfer.take(mad, now)
+            if transfer.is_over:
+                del self._transfers[key]
+            return answers
+        if key in self._transfers:
+            return []  # the same request again, while its answer is on its way
+        header = SaHeader(mad[:SA_HEADER_SIZE])
+        if header.sm_key not in (0, self.sa_key):
+            self.subnet.last_drop = "sm_key"
+            self.subnet.record("sm-key-dropped", self.home, asker=str(asker))
+            return []
+        status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker)
+        answer = build_sa(
+            header.method | 0x80,
+            header.attribute_id,
+            modifier=header.attribute_modifier,
+            status=status,
+            data=data if status or header.method == Method.GET else b"",
+            component_mask=header.component_mask,
+            attribute_offset=stride // 8,
+            transaction_id=header.transaction_id,
+        )
+        if status or header.method == Method.GET:
+            return [answer]
+        transfer = self._transfers[key] = Transfer(answer, data, now)
+        return transfer.send(now)
+
+    def next_timer(self) -> float | None:
+        """Return the time at which `resend` has something to do, None when no answer is on its way."""
+        return min((transfer.due for transfer in self._transfers.values() if transfer.due is not None), default=None)
+
+    def resend(self) -> list[tuple[Port, bytes]]:
+        """Return what is due to be sent again, and to which port."""
+        now, again = self.subnet.now, []
+        for key, transfer in list(self._transfers.items()):
+            if transfer.due is not None and transfer.due <= now:
+                again += [(key[0], mad) for mad in transfer.resend(now)]
+                if transfer.is_over:
+                    del self._transfers[key]
+        return again
+
+    def _answer(self, header: SaHeader, query: bytes, asker: Port) -> tuple[int, int, bytes]:
+        """Return status, distance of the records and their data."""
+        method, attribute = header.method, header.attribute_id
+        trusted = header.sm_key != 0
+        if header.class_version != SA_CLASS_VERSION:
+            return MadStatus.BAD_VERSION, 0, b""
+        if method not in (Method.GET, Method.GET_TABLE):
+            return MadStatus.METHOD_NOT_SUPPORTED, 0, b""
+        if attribute == _CLASS_PORT_INFO_ID and method == Method.GET:
+            return MadStatus.OK, 0, _CLASS_PORT_INFO.raw
+        if attribute not in MAKERS:
+            return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, 0, b""
+        if not trusted and attribute == PKeyTableRecord.attribute_id:
+            return REQUEST_INVALID, 0, b""
+        if not trusted and self.enhanced_trust and (method, attribute) == (Method.GET_TABLE, NodeRecord.attribute_id):
+            return REQUEST_INVALID, 0, b""
+        layout, make = MAKERS[attribute]
+        compared = _compared(layout, header.component_mask, query)
+        visible: dict[Port, bool] = {}
+        found = []
+        for raw, port in make(self, trusted):
+            if any(row.decode(raw) != value for row, value in compared):
+                continue
+            if port is not None:
+                if port not in visible:
+                    visible[port] = shares_p_key(asker, port)
+                if not visible[port]:
+                    continue
+            found.append(raw if trusted else _untrusted(layout, raw))
+        if method == Method.GET and len(found) != 1:
+            return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
+        data = b"".join(found)
+        limit = self.subnet.sa_data_limit
+        if limit is not None and len(data) > limit:
+            return NO_RESOURCES, 0, b""
+        return MadStatus.OK, len(found[0]) if found else 0, data
+
+
+def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row, object]]:
+    """Return the fields that the ComponentMask names, with the values asked for."""
+    components = dict(layout.components)
+    if layout is PortInfoRecord:
+        components["m_key"] = 3  # compared for untrusted askers too, as OpenSM does
+    rows = layout.rows
+    return [(rows[name], rows[name].decode(query)) for name, bit in components.items() if mask >> bit & 1]
+
+
+def _untrusted(layout: type[SaRecord], raw: bytes) -> bytes:
+    return raw[:4] + bytes(8) + raw[12:] if layout is PortInfoRecord else raw

@@ -1,0 +1,109 @@
+"""The records that the simulated SA has, made from the subnet as it is now (IBA 15.2.5).
+
+Sizes are OpenSM's: padded to whole 8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibkeys.keys.pkey import match_in_table
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.mad.records import MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
+from ibkeys.sim.nodes import Port
+
+if TYPE_CHECKING:
+    from ibkeys.sim.sa import SubnetAdministration
+
+BROADCAST_MGID: Final = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF
+"""The IPv4 broadcast group of the default partition (RFC 4391)."""
+
+
+@dataclass(slots=True)
+class Group:
+    """A multicast group. ``members`` are end ports, all full members."""
+
+    mgid: int = BROADCAST_MGID
+    mlid: int = 0xC000
+    q_key: int = 0x0000_0B1B
+    p_key: int = 0xFFFF
+    mtu: int = 4
+    rate: int = 3
+    members: list[Port] = field(default_factory=list)
+
+
+class Record(NamedTuple):
+    """A record, and whose it is: an asker sees only ports with which it shares a P_Key (None: everybody sees it)."""
+
+    raw: bytes
+    port: Port | None
+
+
+Maker = Callable[["SubnetAdministration", bool], Iterator[Record]]
+
+
+def _padded(record: SaRecord) -> bytes:
+    return record.raw.ljust(-(-record.size // 8) * 8, b"\0")
+
+
+def _end_ports(sa: SubnetAdministration) -> Iterator[Port]:
+    return (port for node in sa.subnet.nodes for port in node.end_ports if port.lid)
+
+
+def _all_ports(sa: SubnetAdministration) -> Iterator[Port]:
+    for port in _end_ports(sa):
+        yield from port.node.all_ports if port.node.is_switch else (port,)
+
+
+def _nodes(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
+    for port in _end_ports(sa):
+        node = port.node
+        raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[:40] + node.description_bytes
+        yield Record(_padded(NodeRecord(raw.ljust(NodeRecord.size, b"\0"))), port)
+
+
+def _port_infos(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
+    for port in _all_ports(sa):
+        head = port.guard.lid.to_bytes(2) + bytes((port.number, 0))
+        yield Record(_padded(PortInfoRecord(head + bytes(port.info))), port.guard)
+
+
+def _p_keys(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
+    for port in _all_ports(sa):
+        for block in range(-(-port.p_key_capacity // P_KEYS_PER_BLOCK)):
+            head = port.guard.lid.to_bytes(2) + block.to_bytes(2) + bytes((port.number, 0, 0, 0))
+            yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
+
+
+def _groups(sa: SubnetAdministration, trusted: bool) -> Iterator[Record]:
+    for group in sa.groups:
+        record = MCMemberRecord.new(
+            mgid=group.mgid,
+            mlid=group.mlid,
+            q_key=group.q_key,
+            p_key=group.p_key,
+            mtu=group.mtu,
+            rate=group.rate,
+        )
+        if not trusted:
+            yield Record(_padded(record), None)
+            continue
+        for port in group.members:  # without members there is no record, as with OpenSM
+            gid = int.from_bytes(port.info[8:16]) << 64 | port.guid
+            yield Record(_padded(record.replace(port_gid=gid, join_state=1)), port)
+
+
+MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
+    NodeRecord.attribute_id: (NodeRecord, _nodes),
+    PortInfoRecord.attribute_id: (PortInfoRecord, _port_infos),
+    PKeyTableRecord.attribute_id: (PKeyTableRecord, _p_keys),
+    MCMemberRecord.attribute_id: (MCMemberRecord, _groups),
+}
+
+
+def shares_p_key(asker: Port, port: Port) -> bool:
+    """Whether some P_Key of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
+    theirs = port.p_keys
+    return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in asker.p_keys)

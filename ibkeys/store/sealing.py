@@ -1,0 +1,110 @@
+"""Encryption of the M_Keys in a key store by a passphrase: scrypt makes the key, AES-256-GCM seals each M_Key.
+
+Only the M_Keys are sealed: which ports have one, since when and at which level stays readable, and so does the store's
+topology. What is sealed for one port is not taken for another's: the port's GUID is authenticated with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, final
+
+from ibkeys.errors import StoreError, StoreSealed
+from ibkeys.keys.mkey import MKey
+
+SEALED_BYTES: Final = 36
+"""Of a sealed M_Key: nonce 12, M_Key 8, tag 16."""
+SALT_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_KEY_BYTES: Final = 32
+_MOST_MEMORY: Final = 1 << 30
+"""Bytes. A damaged store must not make scrypt take all there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one guess of the passphrase costs (RFC 7914): scrypt takes ``128 * n * r`` bytes."""
+
+    n: int = 1 << 17
+    r: int = 8
+    p: int = 1
+
+    @property
+    def memory(self) -> int:
+        """Bytes that scrypt takes."""
+        return 128 * self.n * self.r
+
+
+@final
+class Passphrase:
+    """A passphrase that is asked for when it is first needed, and then once. It masks itself as `MKey` does."""
+
+    __slots__ = ("__ask", "__secrets", "__text")
+
+    def __init__(self, ask: Callable[[], str]) -> None:
+        self.__ask = ask
+        self.__text: str | None = None
+        self.__secrets: dict[tuple[bytes, Cost], bytes] = {}
+
+    def secret(self, salt: bytes, cost: Cost) -> bytes:
+        """Return the 32 bytes that scrypt makes of it. Raises StoreSealed when there is none, or no library."""
+        known = self.__secrets.get((salt, cost))
+        if known is None:
+            if self.__text is None:
+                self.__text = self.__ask()
+            known = self.__secrets[salt, cost] = _derive(self.__text, salt, cost)
+        return known
+
+    def __repr__(self) -> str:
+        return "<passphrase not shown>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a passphrase is not pickled")
+
+
+@final
+class Seal:
+    """Seals M_Keys, each for one port, and opens them again."""
+
+    __slots__ = ("__cipher",)
+
+    def __init__(self, secret: bytes) -> None:
+        _library()
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self.__cipher = AESGCM(secret)
+
+    def seal(self, key: MKey, owner: str) -> bytes:
+        """Return the sealed *key*; *owner* is whose it is, and must be the same when it is opened."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
+
+    def open(self, blob: bytes, owner: str) -> MKey:
+        """Return the key in *blob*. Raises StoreSealed when it was sealed with another passphrase or for another."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return MKey(int.from_bytes(self.__cipher.decrypt(blob[:_NONCE_BYTES], blob[_NONCE_BYTES:], owner.encode())))
+        except InvalidTag:
+            raise StoreSealed(f"the sealed key of {owner} cannot be opened: wrong passphrase, or changed") from None
+
+
+def _derive(text: str, salt: bytes, cost: Cost) -> bytes:
+    if cost.memory > _MOST_MEMORY:
+        raise StoreError("the key store asks for more memory to try a passphrase than any ibkeys does: it is damaged")
+    _library()
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+    return Scrypt(salt=salt, length=_KEY_BYTES, n=cost.n, r=cost.r, p=cost.p).derive(text.encode())
+
+
+def _library() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise StoreSealed(
+            "an encrypted key store needs the Python package cryptography: apt-get install python3-cryptography, or "
+            "pip install 'ibkeys[keystore]'"
+        ) from None

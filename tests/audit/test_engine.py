@@ -1,0 +1,190 @@
+"""The audit as a whole: what one rule's subjects make of it, severities, coverage, and that no key gets out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ibkeys.audit.catalogue import CATALOGUE, rule_named, select
+from ibkeys.audit.engine import audit
+from ibkeys.audit.findings import PROFILES, Profile, Severity
+from ibkeys.audit.formats.html import render_html
+from ibkeys.audit.formats.junit import render_junit
+from ibkeys.audit.formats.sarif import render_sarif
+from ibkeys.audit.rule import SOURCES
+from ibkeys.errors import UsageError
+from ibkeys.fabric.snapshot import SaProbe
+from ibkeys.keys.mkey import MKey
+from tests.audit.cases import CASES, LAST, protected, ruled, silent, two_switch
+from tests.audit.looking import KEY, by_id, enforce, look, policy, protect, result_of
+
+NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "PK014"}
+"""Rules that a silent node keeps nothing from: they ask the host, the SA or the policy."""
+SILENT_IS_THE_FINDING = {"MK011", "HY003"}
+
+
+def test_one_silent_node_and_one_at_level_2_are_named_and_no_rule_that_needs_them_passes() -> None:
+    net = silent(ruled(enforced=True))
+    locked = net.port("node05 mlx4_0", 1)
+    locked.m_key, locked.protect_bits = KEY, 2
+    report = audit(look(net, policy=policy(), inventory=frozenset(port.guid for n in net.nodes for port in n.ports)))
+    named = {(trouble["node_desc"], trouble["port"]) for trouble in report.coverage.troubles}
+    assert named == {("Infiniscale-IV Mellanox Technologies", 2), ("Infiniscale-IV Mellanox Technologies", 3)}
+    assert (report.coverage.silent, report.coverage.unreadable, report.coverage.is_complete) == (2, 0, False)
+    for result in report.results:
+        if result.rule in NEEDS_NO_NODE:
+            continue
+        assert result.result != "pass", result.rule
+        if result.rule not in SILENT_IS_THE_FINDING and result.subjects:
+            unknown = {each.identity["port"] for each in result.subjects if each.result == "unknown"}
+            assert {2, 3} <= unknown, result.rule
+
+
+def test_the_worst_that_is_said_of_a_subject_is_said_of_the_rule() -> None:
+    net = protected(1)
+    net.port("node02 mlx4_0", 1).m_key = 0
+    net.port("node02 mlx4_0", 1).protect_bits = 0
+    result = result_of("MK001", look(net))
+    assert result.result == "fail"
+    assert [each.result for each in result.subjects].count("unknown") == 7
+
+
+def test_a_zero_at_level_1_proves_nothing_and_at_level_2_everything() -> None:
+    net = two_switch()
+    protect(net, bits=2, key=0)
+    assert result_of("MK001", look(net)).result == "fail"
+    protect(net, bits=1, key=0)
+    assert result_of("MK001", look(net)).result == "unknown"
+
+
+def test_a_wrong_stored_key_at_level_1_shows_in_what_is_still_hidden() -> None:
+    from tests.audit.cases import stored
+
+    data = look(protected(1), key=KEY + 2, store=stored(two_switch(), KEY + 2))
+    result = result_of("MK010", data)
+    assert result.result == "fail"
+    assert "still hides" in result.subjects[0].message
+
+
+@pytest.mark.parametrize(
+    ("rule", "severities"),
+    [
+        ("MK001", ("medium", "critical", "critical", "critical")),
+        ("MK002", ("low", "medium", "high", "high")),
+        ("MK003", ("info", "low", "low", "medium")),
+        ("MK004", ("low", "medium", "medium", "high")),
+        ("MK005", ("info", "low", "medium", "medium")),
+        ("KF002", ("info", "low", "low", "medium")),
+        ("SM003", ("info", "low", "low", "medium")),
+        ("PK007", ("info", "low", "low", "low")),
+        ("HY003", ("info", "info", "info", "info")),
+    ],
+)
+def test_severity_in_each_profile(rule: str, severities: tuple[Severity, ...]) -> None:
+    assert tuple(rule_named(rule).severity_in(profile) for profile in PROFILES) == severities
+
+
+@pytest.mark.parametrize(("profile", "severity"), [("cloud-secured", "medium"), ("hpc", "low"), ("lab", "info")])
+def test_enforcement_one_way_weighs_less(profile: Profile, severity: Severity) -> None:
+    net = ruled()
+    enforce(net, outbound=False)
+    result = result_of("SE001", look(net), profile=profile)
+    assert (result.result, result.severity) == ("fail", severity)
+    net.port("MF0;switch-a:IS5023/U1", 1).inbound_enforcement = 0
+    result = result_of("SE001", look(net))
+    assert result.severity == "high"
+    assert {each.severity for each in result.subjects} == {None, "medium"}
+
+
+def test_a_switch_that_cannot_enforce_is_no_finding() -> None:
+    net = ruled()
+    for node in net.nodes:
+        if node.is_switch:
+            node.set_enforcement_caps(False, False)
+    assert result_of("SE001", look(net)).result == "n/a"
+    net.node("MF0;switch-a:IS5023/U1").set_enforcement_caps(True, False)
+    enforce(net, outbound=False)
+    result = result_of("SE001", look(net))
+    assert (result.result, result.passed) == ("pass", 3)
+
+
+def test_four_keys_of_random_holes_among_few_are_low_and_among_many_are_chance() -> None:
+    net = protected(0, key=None)
+    ends = [port for node in net.nodes for port in node.end_ports]
+    for port in ends[:4]:
+        port.m_key = port.m_key & ~(1 << 15 | 1 << 31 | 1 << 47 | 1 << 63)
+    result = result_of("MK007", look(net))
+    assert (result.result, result.severity, len(result.subjects)) == ("fail", "low", 4)
+    ends[0].m_key = ends[0].m_key | 1 << 63
+    assert result_of("MK007", look(net)).result == "pass"
+
+
+def test_the_exit_code_depends_on_the_worst_failure_only() -> None:
+    report = audit(look(protected(1)))  # MK003 medium, PK001 and SE001 high
+    assert report.worst_failure() == "high"
+    assert report.fails_at("high")
+    assert not report.fails_at("critical")
+
+
+def test_no_key_is_in_any_report() -> None:
+    for case in CASES.values():
+        for build in (case.trips, case.passes, case.unknown):
+            text = json.dumps(audit(build()).to_json()).lower()
+            for key in (KEY, 0xDEADBEEFDEADBEEF):
+                assert f"{key:x}" not in text
+                assert str(key) not in text
+
+
+def test_every_subject_has_what_the_contract_promises() -> None:
+    for rule, case in CASES.items():
+        for subject in result_of(rule, case.trips()).subjects:
+            document = subject.to_json()
+            assert {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid"} <= document.keys()
+            assert subject.evidence or rule == "PK005"
+            assert subject.time
+            assert subject.message == subject.message.strip()
+            assert "\n" not in subject.message
+
+
+def test_the_catalogue_is_complete() -> None:
+    for rule in CATALOGUE:
+        for text in (rule.title, rule.evidence, rule.why, rule.remedy, rule.false_positives):
+            assert text.strip()
+            assert "  " not in text
+        assert rule.sources
+        assert set(rule.sources) <= SOURCES.keys()
+        explanation = rule.explanation()
+        assert set(explanation["severity"]) == set(PROFILES)
+
+
+def test_selection() -> None:
+    assert [rule.id for rule in select(["mk001", "SE001"])] == ["MK001", "SE001"]
+    assert [rule.id for rule in select(groups=["kf"])] == ["KF001", "KF002"]
+    assert [rule.id for rule in select(["MK001"], ["KF"], ["KF002"])] == ["MK001", "KF001"]
+    assert len(select(skip=["MK001"])) == 39
+    for wrong in ({"check": ["MK999"]}, {"groups": ["XX"]}, {"check": ["MK001"], "skip": ["MK001"]}):
+        with pytest.raises(UsageError):
+            select(**wrong)
+
+
+def test_a_report_reads_the_same_from_a_snapshot_with_keys() -> None:
+    data = look(protected(0))
+    results = by_id(audit(data))
+    assert results["MK004"].subjects[0].evidence["PortInfo"]["m_key"].startswith("fingerprint ")
+    assert data.snapshot.number_of(MKey(KEY)) == KEY
+    assert results["MK002"].subjects[0].m_key_used is False
+    assert LAST not in json.dumps(results["MK001"].to_json())
+
+
+def test_a_question_to_the_sa_that_went_wrong_makes_the_audit_incomplete_in_every_form() -> None:
+    data = look(two_switch())
+    assert audit(data).coverage.is_complete
+    data.snapshot.sa_probes = {"sm_key": SaProbe("failed", "no such device")}
+    report = audit(data)
+    (trouble,) = report.coverage.troubles
+    assert trouble["error"] == "the SA could not be asked (sm_key): no such device"
+    assert report.coverage.unreadable == 0
+    assert "<strong>Failed, and incomplete</strong>" in render_html(report)
+    assert 'type="incomplete"' in render_junit(report)
+    assert '"executionSuccessful": false' in render_sarif(report, version="1.2.3", exit_code=3)

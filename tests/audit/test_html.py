@@ -1,0 +1,242 @@
+"""The HTML report: one page, safe, whole, readable."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from ibkeys.audit.findings import Report
+from ibkeys.audit.formats.html import FIRST, MOST, render_html
+from ibkeys.audit.formats.matrix_page import render_matrix
+from ibkeys.audit.formats.page import render_page
+from ibkeys.errors import UsageError
+from tests.audit.reports import NASTY, TEXTS, coverage, large, partitions, report, rule, small, subject
+
+LOADING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background", "formaction", "ping"}
+VOID = {"meta", "br", "input", "link", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """A page taken apart: its elements with attributes, and the text of each kind of element."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.text: dict[str, str] = {}
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = "style" if "style" in self.open else "script" if "script" in self.open else "shown"
+        self.text[inside] = self.text.get(inside, "") + data
+
+    def having(self, tag: str, class_: str) -> list[dict[str, str]]:
+        return [attrs for name, attrs in self.elements if name == tag and class_ in attrs.get("class", "").split()]
+
+
+def matrix_page() -> str:
+    return render_matrix([(1, NASTY, [1, 2], [3])], {1: NASTY})
+
+
+PAGES = {
+    "small": lambda: render_html(small(), TEXTS, version="1.2.3"),
+    "large": lambda: render_html(large(), TEXTS),
+    "clean": lambda: render_html(report(partitions=())),
+    "nasty": lambda: render_html(
+        report(
+            rule(
+                "MK001", "fail", subject(1, name=NASTY, message=NASTY, waiver=NASTY, evidence={NASTY: {NASTY: NASTY}})
+            ),
+            rule("QK001", "unknown", note=NASTY),
+            source=NASTY,
+            policy=NASTY,
+            coverage=coverage(NASTY),
+            partitions=[(0x10, NASTY, 1, 2)],
+        )
+    ),
+    "matrix": matrix_page,
+}
+
+
+@pytest.fixture(params=list(PAGES))
+def html(request: pytest.FixtureRequest) -> str:
+    return PAGES[request.param]()
+
+
+def test_the_page_loads_nothing(html: str) -> None:
+    page = Page(html)
+    assert not page.open
+    for tag, attrs in page.elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "use", "image", "video", "audio"}
+        assert not {name for name in attrs if name in LOADING or name.startswith("on") or name == "style"}
+    assert not re.search(r"url\(|@import|image-set|https?:|//", page.text["style"])
+    assert not re.search(r"https?:|fetch|XMLHttp|import\(|WebSocket|sendBeacon|innerHTML|eval", page.text["script"])
+
+
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(html: str) -> None:
+    page = Page(html)
+    (policy,) = [
+        attrs["content"]
+        for tag, attrs in page.elements
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
+
+    def hash_of(kind: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(page.text[kind].encode()).digest()).decode() + "'"
+
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"style-src {hash_of('style')}",
+        f"script-src {hash_of('script')}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    assert [tag for tag, _ in page.elements].count("style") == [tag for tag, _ in page.elements].count("script") == 1
+
+
+def test_hostile_text_is_shown_and_makes_no_element() -> None:
+    page = Page(PAGES["nasty"]())
+    shown = page.text["shown"]
+    assert shown.count('<script>alert("x")</script>') >= 8
+    assert "\\u202e" in shown
+    assert not {char for char in shown if not char.isprintable()} - {"\n"}
+
+
+def test_every_failing_rule_is_there_with_findings_remedy_and_reason() -> None:
+    audit = small()
+    page = Page(render_html(audit, TEXTS))
+    shown = page.text["shown"]
+    listed = [attrs["id"] for attrs in page.having("details", "rule")]
+    assert listed == ["MK001", "PK001", "PK007", "HY003", "MK003", "HY002"]
+    assert len(page.having("tr", "finding")) == sum(len(each.subjects) for each in audit.results)
+    for each in audit.results:
+        assert each.title in shown
+        assert (each.remedy in shown) == (each.rule in listed)
+        for one in each.subjects:
+            assert one.message in shown
+    assert "until 2027-01-31" in shown
+
+
+@pytest.mark.parametrize(
+    ("audit", "fail_on", "headline"),
+    [
+        (small(), "high", "Failed, and incomplete"),
+        (small(), None, "Incomplete: no verdict"),
+        (report(rule("MK001", "fail", subject(1))), "high", "Failed"),
+        (report(rule("PK007", "fail", subject(1))), "high", "Passed, with remarks"),
+        (report(rule("PK007", "fail", subject(1))), "low", "Failed"),
+        (report(rule("QK001", "unknown", note="no baseline")), "high", "Passed, with remarks"),
+        (report(coverage=coverage("no reply")), "high", "Incomplete: no verdict"),
+        (report(), "high", "Passed"),
+    ],
+)
+def test_the_headline_is_the_verdict(audit: Report, fail_on: str | None, headline: str) -> None:
+    html = render_html(audit, fail_on=fail_on)  # type: ignore[arg-type]
+    assert f"<strong>{headline}</strong>" in html
+
+
+def test_an_audit_in_which_nothing_passes_or_fails_has_no_verdict() -> None:
+    audit = report()
+    nothing = Report(**{**{name: getattr(audit, name) for name in audit.__slots__}, "results": [rule("KF001", "n/a")]})
+    assert "<strong>Nothing was answered: no verdict</strong>" in render_html(nothing)
+
+
+def test_the_score_counts_unknown_rules_against_and_leaves_out_waived_ones() -> None:
+    shown = Page(render_html(small())).text["shown"]
+    scores = dict(re.findall(r"(Hygiene|Key files|Violations and Q_Keys|M_Keys)(\d+ %|-)\d", shown))
+    assert scores == {"M_Keys": "66 %", "Key files": "-", "Violations and Q_Keys": "50 %", "Hygiene": "0 %"}
+
+
+def test_what_was_not_seen_is_named() -> None:
+    shown = Page(render_html(small())).text["shown"]
+    assert "'host0900 mlx5_0' 0x0002c90300000384 port 1: PortInfo: no reply after 3 attempts" in shown
+    assert "no earlier snapshot to compare with" in shown
+
+
+def test_three_thousand_findings_are_all_there_mostly_folded_and_of_a_sensible_size() -> None:
+    html = render_html(large(), TEXTS)
+    assert len(html) < 1_500_000
+    assert len(Page(html).having("tr", "finding")) == 3000
+    assert f"{1200 - FIRST:,} more findings" in html
+    assert 'id="MK002" data-severity="high" data-group="MK">' in html  # folded: only what is critical is open
+
+
+def test_more_findings_than_a_page_is_for_are_counted() -> None:
+    html = render_html(report(rule("MK001", "fail", *(subject(n) for n in range(MOST + 5)))))
+    assert len(Page(html).having("tr", "finding")) == MOST
+    assert "And 5 more findings; the JSON of this report has them all." in html
+
+
+@pytest.mark.parametrize(("number", "folded"), [(1, 0), (20, 0), (500, 476)])
+def test_partitions_are_drawn_with_their_members(number: int, folded: int) -> None:
+    page = Page(render_html(report(partitions=partitions(number))))
+    pictures = page.having("svg", "picture")
+    assert [int(each["height"]) // 38 for each in pictures] == ([number] if not folded else [24, folded])
+    assert len(page.having("rect", "track")) == number
+    assert "3 full, " in page.text["shown"]
+
+
+def test_without_partitions_there_is_no_picture() -> None:
+    assert not Page(render_html(report(partitions=()))).having("svg", "picture")
+
+
+def test_without_javascript_the_filter_is_hidden_and_all_is_there() -> None:
+    (form,) = Page(render_html(small())).having("form", "filter")
+    assert "hidden" in form
+
+
+def colours(html: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the custom properties of the page, in light and in dark."""
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
+        for part in html.split("@media print")[0].split("@media (prefers-color-scheme: dark)")[:2]
+    )
+    return light, dark
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2.1."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_has_the_contrast_of_wcag_aa_and_pictures_that_of_graphics(scheme: int) -> None:
+    light, dark = colours(render_html(report()))
+    named = light if scheme == 0 else {**light, **dark}
+    for text in ("text", "muted", "link", "bad", "warn", "good", "open"):
+        for ground in ("page", "panel"):
+            assert contrast(named[text], named[ground]) >= 4.5, (text, ground)
+    for badge in ("critical", "high", "medium", "low", "info", "unknown"):
+        assert contrast(named["badge"], named[badge]) >= 4.5, badge
+    for fill in ("bad-fill", "open-fill", "good-fill", "full", "limited"):
+        assert contrast(named[fill], named["page"]) >= 3, fill
+
+
+def test_a_missing_jinja2_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UsageError, match=r"pip install 'ibkeys\[report\]'$"):
+        render_page("report.html.j2")

@@ -1,0 +1,215 @@
+"""The audit command: formats, exit codes, what it is compared with, snapshots."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ibkeys.audit.catalogue import CATALOGUE
+from tests.cli.conftest import DUAL_HOME, KEY, Cli, run
+
+SM_PORT = "0x0002c903000a1011"
+SUBJECT = {
+    *("node_guid", "port_guid", "node_desc", "node_type", "port", "lid"),
+    *("result", "evidence", "message", "time", "m_key_used", "waiver", "severity"),
+}
+
+
+def test_json_has_an_entry_for_every_rule_and_the_keys_of_the_contract(cli: Cli) -> None:
+    result = cli("audit", "-f", "json")
+    assert (result.code, result.err) == (1, "")
+    document = result.json
+    assert list(document) == [
+        *("schema", "profile", "policy", "taken", "source", "summary", "results", "coverage"),
+    ]
+    assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/1", "cloud-secured", None)
+    assert [each["rule"] for each in document["results"]] == [rule.id for rule in CATALOGUE]
+    assert sum(document["summary"].values()) == 40
+    assert set(document["summary"]) == {"pass", "fail", "unknown", "n/a", "waived"}
+    for each in document["results"]:
+        assert {"rule", "title", "severity", "result", "subjects", "remedy"} <= each.keys()
+        assert all(subject.keys() == SUBJECT for subject in each["subjects"])
+    assert document["coverage"] == {
+        "nodes": 8,
+        "ports": 24,
+        "read": 24,
+        "unreadable": 0,
+        "silent": 0,
+        "troubles": [],
+    }
+
+
+def test_the_table_says_first_what_is_wrong(cli: Cli) -> None:
+    result = cli("audit", "--check", "MK001,MK006", "--check", "PK002", "--skip", "MK006")
+    assert result.code == 1
+    assert result.out.splitlines()[1:] == [
+        "1 rule fails: 1 critical; 1 rule could not be evaluated",
+        "",
+        "CRITICAL",
+        "  MK001  M_Key unset: 8 ports",
+        "         M_Key is 0: any host may change this port",
+        "         - node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1",
+        "         - MF0;switch-a:IS5023/U1 (switch 0x0002c90200401000) port 0, LID 7",
+        "         - node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2",
+        "         - node03 mlx4_0 (ca 0x0002c903000a1030) port 1, LID 3",
+        "         - Infiniscale-IV Mellanox Technologies (switch 0x0002c90200401040) port 0, LID 8",
+        "         - node04 mlx4_0 (ca 0x0002c903000a1040) port 1, LID 4",
+        "         - node05 mlx4_0 (ca 0x0002c903000a1050) port 1, LID 5",
+        "         - node06 mlx4_0 (ca 0x0002c903000a1060) port 1, LID 6",
+        "         Remedy: Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
+        "",
+        "NOT EVALUATED",
+        "  PK002",
+        "         no policy to compare with (--policy)",
+        "",
+        "2 rules: 0 pass, 1 fail, 1 unknown, 0 do not apply, 0 waived",
+        "8 nodes, 24 ports: 24 read, 0 not wholly, 0 with nobody answering behind them",
+    ]
+    assert "Remedy" not in cli("audit", "--check", "MK001", "--no-remedy").out
+
+
+def test_csv_has_a_row_for_each_subject_and_each_rule_without_one(cli: Cli) -> None:
+    rows = list(csv.DictReader(io.StringIO(cli("audit", "-f", "csv", "--check", "MK001,PK002,PK007").out)))
+    assert [(row["rule"], row["result"], row["port_guid"]) for row in rows[-3:]] == [
+        ("MK001", "fail", "0x0002c903000a1061"),
+        ("PK002", "unknown", ""),
+        ("PK007", "pass", ""),
+    ]
+    assert json.loads(rows[0]["evidence"])["PortInfo"]["m_key_protect_bits"] == 0
+    assert "remedy" not in cli("audit", "-f", "csv", "--no-remedy").out
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--check", "MK001"), 1),
+        (("--check", "MK001", "--fail-on", "never"), 0),
+        (("--check", "MK001", "--fail-on", "critical"), 1),
+        (("--check", "PK001", "--fail-on", "critical"), 0),
+        (("--check", "PK001", "--profile", "hpc"), 0),
+        (("--check", "PK001", "--profile", "hpc", "--fail-on", "medium"), 1),
+        (("--check", "PK007"), 0),
+        (("--check", "PK002"), 0),
+        (("--check", "PK007", "--check", "nonsense"), 2),
+        (("--group", "PK", "--from", "missing.db"), 3),
+    ],
+)
+def test_exit_codes_do_not_depend_on_the_format(cli: Cli, format: str, options: tuple[str, ...], code: int) -> None:
+    assert cli("audit", "-f", format, *options).code == code
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_what_could_not_be_read_is_3_whatever_else_was_found(cli: Cli, format: str, key_file: Path) -> None:
+    locked = ("--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    assert cli("mkey-set", 6, *locked, "--keystore", key_file.with_name("aside.db")).code == 0
+    for options in ((), ("--check", "PK007"), ("--fail-on", "never")):
+        result = cli("audit", "-f", format, *options, "--keystore", key_file.with_name("empty.db"))
+        assert result.code == 3
+        assert "nothing answers behind it" in result.err
+        assert "the result is partial: 1 thing that should have been read was not" in result.err
+    assert f"{KEY:x}" not in result.out + result.err
+
+
+def test_the_key_store_gives_the_keys_and_is_compared(cli: Cli, key_file: Path) -> None:
+    assert cli("mkey-set", 6, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
+    document = cli("audit", "-f", "json", "--check", "MK009,MK010").json
+    assert {(each["rule"], each["result"], each["passed"]) for each in document["results"]} == {
+        ("MK009", "pass", 1),
+        ("MK010", "pass", 1),
+    }
+
+
+def test_a_snapshot_is_audited_as_the_fabric_was(cli: Cli, tmp_path: Path) -> None:
+    live = cli("audit", "-f", "json").json
+    assert cli("snapshot", tmp_path / "a.db").code == 0
+    later = cli("audit", "-f", "json", "--from", tmp_path / "a.db").json
+    assert later["source"] == str(tmp_path / "a.db")
+    for document in (live, later):
+        for each in document["results"]:
+            for subject in each["subjects"]:
+                del subject["time"]
+    assert later["results"] == live["results"]
+
+
+def test_policy_registry_inventory_and_baseline_turn_rules_on(cli: Cli, tmp_path: Path) -> None:
+    assert cli("snapshot", tmp_path / "before.db").code == 0
+    (tmp_path / "partitions.conf").write_text("Default=0x7fff : ALL=full ;\n")
+    (tmp_path / "registry").write_text("0x7fff -\n")
+    guids = {each["port_guid"] for each in cli("pkey-show", "--all", "-f", "json").json["ports"]}
+    (tmp_path / "inventory").write_text("".join(f"{guid}\n" for guid in guids))
+    given = ("--policy", tmp_path / "partitions.conf", "--baseline", tmp_path / "before.db")
+    given += ("--registry", tmp_path / "registry", "--inventory", tmp_path / "inventory", "--sm-guids", SM_PORT)
+    document = cli("audit", "-f", "json", *given).json
+    results = {each["rule"]: each["result"] for each in document["results"]}
+    for rule in ("PK002", "PK003", "PK004", "PK005", "PK010", "PK012", "HY002"):
+        assert results[rule] == "pass", rule
+    assert results["PK014"] == "fail"
+    assert document["policy"] == str(tmp_path / "partitions.conf")
+
+
+def test_mistakes_in_files_show_before_anything_is_sent(cli: Cli, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("Default 0x7fff ALL ;\n")
+    for option in ("--policy", "--registry", "--inventory", "--sm-guids"):
+        value = f"@{bad}" if option == "--sm-guids" else bad
+        result = cli("audit", option, value, "--at", "nobody")
+        assert result.code == 2
+        assert str(bad) in result.error
+    assert cli("audit", "--sm-guids", "12").code == 2
+
+
+def test_waivers_are_applied_and_named(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "waivers.toml"
+    path.write_text(
+        '[[waiver]]\nrule = "MK001"\nports = ["*"]\nreason = "a lab"\nexpires = 2999-12-31\n'
+        '[[waiver]]\nrule = "MK001"\nports = ["*"]\nreason = "old"\nexpires = 2001-12-31\n'
+    )
+    result = cli("audit", "--check", "MK001", "--waivers", path)
+    assert result.code == 0
+    assert "WAIVED\n  MK001  M_Key unset: 8 findings: a lab (until 2999-12-31)\n" in result.out
+    assert result.err == (
+        f"ibkeys: warning: {path}: waiver 2 for MK001 (old) ran out on 2001-12-31 and waives nothing\n"
+    )
+
+
+def test_explain_reads_no_fabric() -> None:
+    result = run("audit", "--explain", "se002", "--backend", "sim:missing.net")
+    assert result.code == 0
+    assert result.out.startswith("SE002  leaf table differs from node table\n  Group:        Switch enforcement\n")
+    document = run("audit", "--explain", "SE001", "-f", "json").json
+    assert (document["schema"], document["severity"]["hpc"]) == ("ibkeys.audit-explain/1", "medium")
+    assert run("audit", "--explain", "SE001", "-f", "csv").out.startswith("rule,title,Group,")
+    assert "there is no rule 'SE9'" in run("audit", "--explain", "SE9").error
+
+
+def test_from_asks_nobody(cli: Cli, tmp_path: Path) -> None:
+    cli("snapshot", tmp_path / "a.db")
+    result = cli("audit", "--from", tmp_path / "a.db", "--probe-sa")
+    assert result.code == 2
+    assert "--probe-sa does not go with it" in result.error
+
+
+def test_sm_keys_are_probed_only_when_asked_for(tmp_path: Path) -> None:
+    backend = f"{DUAL_HOME},state={tmp_path / 'state'}"
+    silent = run("audit", "--backend", backend, "--check", "SM002,SM003", "--probe-sa", "-t", 10, "--retries", 0)
+    assert silent.code == 0
+    assert "the SA did not tell" in silent.out
+    assert "the SA was not asked (--probe-sa)" in run("audit", "--backend", backend, "--group", "SM").out
+
+
+def test_v_says_that_the_sweep_was_one_pass(cli: Cli) -> None:
+    result = cli("audit", "-v", "--check", "MK001")
+    assert "is the least (+0.0 %)" in result.err
+
+
+def test_options_come_from_the_environment(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IBKEYS_CHECK", "MK001 PK007")
+    monkeypatch.setenv("IBKEYS_PROFILE", "lab")
+    document = cli("audit", "-f", "json").json
+    assert [each["rule"] for each in document["results"]] == ["MK001", "PK007"]
+    assert document["profile"] == "lab"

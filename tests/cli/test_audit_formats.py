@@ -1,0 +1,94 @@
+"""``audit -f junit|sarif|html``: one report, one exit code, whatever its form."""
+
+from __future__ import annotations
+
+import json
+import sys
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.conftest import KEY, Cli
+
+FORMS = ("table", "json", "csv", "junit", "sarif", "html")
+
+
+@pytest.fixture
+def snapshot(cli: Cli, tmp_path: Path) -> Path:
+    file = tmp_path / "whole.db"
+    assert cli("snapshot", file).code == 0
+    return file
+
+
+@pytest.fixture
+def partial(cli: Cli, key_file: Path, tmp_path: Path) -> Path:
+    """A snapshot that lacks one node: it is silent to who has no key."""
+    assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes").code == 0
+    file = tmp_path / "partial.db"
+    assert cli("snapshot", file, "--keystore", tmp_path / "empty", "-t", 10).code == 3
+    return file
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("critical", 1), ("never", 0)])
+def test_the_exit_code_is_the_same_in_every_form(cli: Cli, snapshot: Path, fail_on: str, code: int) -> None:
+    args = ("audit", "--from", snapshot, "--fail-on", fail_on)
+    assert {form: cli(*args, "-f", form).code for form in FORMS} == dict.fromkeys(FORMS, code)
+    (run,) = cli(*args, "-f", "sarif").json["runs"]
+    assert run["invocations"][0]["exitCode"] == code
+    assert run["invocations"][0]["executionSuccessful"]
+
+
+def test_every_form_has_the_same_results(cli: Cli, snapshot: Path) -> None:
+    def ask(form: str) -> str:
+        return cli("audit", "--from", snapshot, "-f", form).out
+
+    results = json.loads(ask("json"))["results"]
+    failed = {each["rule"] for each in results if each["result"] == "fail"}
+    assert failed >= {"MK001", "PK001"}
+    (run,) = json.loads(ask("sarif"))["runs"]
+    assert {each["ruleId"] for each in run["results"] if each["kind"] == "fail"} == failed
+    assert [each["id"] for each in run["tool"]["driver"]["rules"]] == [each["rule"] for each in results]
+    cases = list(ElementTree.fromstring(ask("junit")).iter("testcase"))
+    assert {case.attrib["name"].split()[0] for case in cases if case.find("failure") is not None} == failed
+    page = ask("html")
+    assert page.startswith("<!doctype html>")
+    assert all(f'id="{rule}"' in page for rule in failed)
+
+
+def test_the_rules_texts_are_in_the_report(cli: Cli, snapshot: Path) -> None:
+    explained = cli("audit", "--explain", "MK001", "-f", "json").json
+    for form in ("junit", "html", "sarif"):
+        args = ("audit", "--from", snapshot, "--check", "MK001", "-f", form)
+        text = unescape(cli(*args).out)
+        assert explained["why"] in text
+        assert explained["remedy"] in text
+        assert explained["remedy"] not in unescape(cli(*args, "--no-remedy").out)
+
+
+def test_what_was_not_read_is_green_nowhere_and_exit_3(cli: Cli, partial: Path) -> None:
+    for form in FORMS:
+        assert cli("audit", "--from", partial, "--fail-on", "never", "-f", form).code == 3
+    args = ("audit", "--from", partial, "--fail-on", "never", "-f")
+    (invocation,) = cli(*args, "sarif").json["runs"][0]["invocations"]
+    assert (invocation["exitCode"], invocation["executionSuccessful"]) == (3, False)
+    assert len(invocation["toolExecutionNotifications"]) == 1
+    assert ElementTree.fromstring(cli(*args, "junit").out).attrib["errors"] == "1"
+    assert "<strong>Incomplete: no verdict</strong>" in cli(*args, "html").out
+
+
+def test_no_form_shows_an_m_key(cli: Cli, key_file: Path) -> None:
+    assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes").code == 0
+    for form in FORMS:
+        assert f"{KEY:x}" not in cli("audit", "-f", form).out.lower()
+
+
+def test_a_missing_jinja2_is_one_line_and_the_other_forms_work(
+    cli: Cli, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = cli("audit", "--from", snapshot, "-f", "html")
+    assert (result.code, result.out) == (2, "")
+    assert result.error.endswith("pip install 'ibkeys[report]'")
+    assert cli("audit", "--from", snapshot, "-f", "junit").code == 1

@@ -1,0 +1,250 @@
+"""snapshot, --from, diff, matrix and why, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+
+READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"]
+
+
+@pytest.fixture
+def taken(cli: Cli, tmp_path: Path, key_file: Path) -> Path:
+    """A snapshot of a fabric with some P_Keys and one M_Key."""
+    assert cli("pkey-add", 3, "0x8001", "--yes").code == 0
+    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--yes").code == 0
+    file = tmp_path / "monday.db"
+    result = cli("snapshot", file)
+    assert result.code == 0
+    assert result.out == (
+        f"{file}: 8 nodes, {result.out.split()[3]} ports, 8 links, {result.out.split()[7]} P_Keys; "
+        "M_Keys as fingerprints\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_a_snapshot_reads_as_the_fabric_did(cli: Cli, taken: Path, command: str, format: str) -> None:
+    live = cli(command, "--all", "-f", format)
+    assert cli(command, "--all", "-f", format, "--from", taken) == live
+    for address in ([], [3], [3, 1], ["-G", "0x0002c903000a1030"], ["-N", "node03 mlx4_0"], ["-D", "0,1"]):
+        assert cli(command, *address, "-f", format, "--from", taken) == cli(command, *address, "-f", format)
+
+
+def test_discover_reads_a_snapshot(cli: Cli, taken: Path) -> None:
+    assert cli("discover", "-f", "json", "--from", taken) == cli("discover", "-f", "json")
+
+
+def test_keys_are_in_it_only_when_asked_for(cli: Cli, taken: Path, tmp_path: Path) -> None:
+    result = cli("mkey-show", 4, "-K", "-f", "json", "--from", taken)
+    assert result.json["ports"][0]["m_key"] is None
+    assert result.json["ports"][0]["m_key_state"] == "set"
+    assert "fingerprints of the M_Keys" in result.err
+    assert cli("snapshot", tmp_path / "keys.db", "-K").code == 0
+    shown = cli("mkey-show", 4, "-K", "-f", "json", "--from", tmp_path / "keys.db")
+    assert shown.json["ports"][0]["m_key"] == f"0x{KEY:016x}"
+
+
+@pytest.mark.parametrize("option", [["--backend", "sim:"], ["-y", "@x"], ["--pcap", "x"], ["--at", "x"]])
+def test_from_asks_nobody(taken: Path, option: list[str]) -> None:
+    result = run("pkey-show", "--from", taken, *option)
+    assert result.code == 2
+    assert "asks nobody" in result.error
+
+
+def test_a_missing_snapshot_is_one_line(tmp_path: Path) -> None:
+    for args in (["pkey-show", "--from", tmp_path / "no.db"], ["diff", tmp_path / "no.db", tmp_path / "no.db"]):
+        result = run(*args)
+        assert result.code == 3
+        assert "there is no such snapshot" in result.error
+
+
+def test_a_snapshot_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = cli("snapshot", tmp_path / "file" / "a.db")
+    assert result.code == 3
+    assert "Not a directory" in result.error
+
+
+def test_a_silent_node_is_in_the_file_and_exit_3(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "part.db"
+    state = f"{TWO_SWITCH},state={tmp_path / 'lossy'},drop=100"
+    assert run("snapshot", file, "--backend", state, "-t", 10, "--retries", 0).code == 3
+    result = run("discover", "-f", "json", "--from", file)
+    assert result.code == 3 or not file.exists()
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def later(cli: Cli, taken: Path) -> Path:
+    """A later snapshot: node03 lost a P_Key, node04 got another key and one more P_Key."""
+    assert cli("pkey-remove", 3, "0x8001", "--yes").code == 0
+    assert cli("pkey-add", 4, "0x8002", "--yes").code == 0
+    file = taken.with_name("tuesday.db")
+    assert cli("snapshot", file).code == 0
+    return file
+
+
+def test_diff_says_what_changed_and_exits_1(taken: Path, later: Path) -> None:
+    result = run("diff", taken, later)
+    assert result.code == 1
+    assert "P_Key 0x8001 removed from index 1" in result.out
+    assert "P_Key 0x8002 added at index 1" in result.out
+    assert run("diff", taken, taken).code == 0
+    assert run("diff", taken, taken).out == "no difference\n"
+
+
+def test_diff_in_json_has_the_shape_of_the_contract(taken: Path, later: Path) -> None:
+    document = run("diff", taken, later, "-f", "json").json
+    assert document["schema"] == "ibkeys.diff/1"
+    assert (document["a"], document["b"]) == (str(taken), str(later))
+    assert document["nodes"] == {"added": [], "removed": []}
+    identity = {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid"}
+    assert all(identity | {"kind", "before", "after"} <= change.keys() for change in document["changes"])
+    assert {(change["kind"], change["before"], change["after"]) for change in document["changes"]} == {
+        ("pkey-removed", "0x8001", None),
+        ("pkey-added", None, "0x8002"),
+    }
+
+
+def test_keys_with_fingerprints_of_other_secrets_are_said_to_be_incomparable(
+    cli: Cli, taken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fabric.fingerprint").unlink()
+    assert cli("snapshot", tmp_path / "b.db").code == 0
+    result = run("diff", taken, tmp_path / "b.db")
+    assert result.code == 0
+    assert "cannot be compared" in result.err
+
+
+def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
+    for lid in (3, 4):
+        assert cli("pkey-set", lid, "0=0x7fff", "--override", "index-0", "--yes").code == 0
+    middle = taken.with_name("middle.db")
+    assert cli("snapshot", middle).code == 0
+    lost = run("diff", "--reach", taken, middle)
+    assert lost.code == 1
+    assert "1 pair lost reach" in lost.out
+    assert "node03 mlx4_0 port 1" in lost.out or "node03" in lost.out
+    back = run("diff", "--reach", middle, taken, "-f", "json").json
+    assert (back["reach"]["gained"], back["reach"]["lost"]) == (1, 0)
+    assert run("diff", "--reach", "--pairs", middle, taken, "-f", "csv").out.count("gained") == 1
+    assert run("diff", "--reach", taken, taken).code == 0
+
+
+# --- matrix and why --------------------------------------------------------------------------------------------------
+
+
+def test_matrix_lists_members_by_port_guid(cli: Cli, taken: Path) -> None:
+    document = cli("matrix", "--from", taken, "-f", "json").json
+    assert document["schema"] == "ibkeys.matrix/1"
+    first, default = document["partitions"]
+    assert (first["partition"], first["name"], first["limited"]) == ("0x0001", None, [])
+    assert len(first["full"]) == 1
+    assert default["partition"] == "0x7fff"
+    assert len(default["full"]) == 8
+    assert document["pairs"] == 28
+    assert cli("matrix", "-f", "json").json == document
+
+
+def test_every_pair_is_listed_when_asked(taken: Path) -> None:
+    listed = run("matrix", "--from", taken, "--pairs", "-f", "json").json["pairs"]
+    assert len(listed) == 28
+    assert listed[0]["by"] == [{"a_pkey": "0xffff", "b_pkey": "0xffff"}]
+    assert len(run("matrix", "--from", taken, "--pairs", "-f", "csv").out.splitlines()) == 29
+    assert len(run("matrix", "--from", taken, "--pairs").out.splitlines()) == 28
+    assert run("matrix", "--from", taken, "--pairs", "--partition", "0x8001").out == ""
+
+
+def test_matrix_takes_names_from_a_policy(taken: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "partitions.conf"
+    policy.write_text("Default=0x7fff: ALL=full;\nblue=0x1: 0x0002c903000a1031=full;\n")
+    names = [
+        each["name"] for each in run("matrix", "--from", taken, "--policy", policy, "-f", "json").json["partitions"]
+    ]
+    assert names == ["blue", "Default"]
+
+
+def test_pictures(taken: Path) -> None:
+    svg = run("matrix", "--from", taken, "-f", "svg").out
+    assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "0x0001" in svg
+    assert "<svg" in run("matrix", "--from", taken, "-f", "html").out
+    dot = run("matrix", "--from", taken, "-f", "dot").out
+    assert dot.startswith("graph fabric {")
+    assert dot.count("taillabel") == 8
+    assert "picture" in run("matrix", "--from", taken, "-f", "svg", "--pairs").error
+
+
+@pytest.mark.parametrize("words", [[3, 4], ["-N", "node03 mlx4_0", "node04 mlx4_0/1"], ["node03 mlx4_0", 4]])
+def test_why_two_ports_can_talk(taken: Path, words: list[object]) -> None:
+    result = run("why", "--from", taken, *words)
+    assert result.code == 0
+    assert "can talk" in result.out
+    assert "0xffff with 0xffff: yes: same partition 0x7fff" in result.out
+
+
+def test_why_two_ports_cannot_talk(cli: Cli) -> None:
+    for lid in (3, 4):
+        assert cli("pkey-set", lid, "0=0x7fff", "--override", "index-0", "--yes").code == 0
+    result = cli("why", 3, 4)
+    assert result.code == 1
+    assert "both are limited" in result.out
+    document = cli("why", 3, 4, "-f", "json").json
+    assert (document["can_talk"], document["by"], document["stopped_by"]) == (False, [], [])
+
+
+def test_why_names_the_switch_port_that_stops_them(cli: Cli) -> None:
+    assert cli("pkey-add", 3, "0x8009", "--yes").code == 0
+    assert cli("pkey-add", 4, "0x8009", "--yes").code == 0
+    for lid in (3, 4):
+        assert (
+            cli("pkey-remove", lid, "0xffff", "--override", "index-0", "--override", "default-pkey", "--yes").code == 0
+        )
+    link = next(
+        port["peer"]
+        for node in cli("discover", "-f", "json").json["nodes"]
+        if node["lid"] == 3 and node["node_type"] == "ca"
+        for port in node["ports"]
+    )
+    where = ["-G", link["node_guid"], link["port"]]
+    assert cli("enforce-set", *where, "--inbound", "on", "--outbound", "on", "--yes").code == 0
+    result = cli("why", 3, 4)
+    assert result.code == 1
+    assert "inbound enforcement" in result.out
+    document = cli("why", 3, 4, "-f", "json").json
+    assert document["can_talk"] is False
+    assert document["by"] == [{"a_pkey": "0x8009", "b_pkey": "0x8009", "stopped": True}]
+    assert [(stop["node_guid"], stop["port"], stop["direction"]) for stop in document["stopped_by"]] == [
+        (link["node_guid"], link["port"], "inbound"),
+        (link["node_guid"], link["port"], "outbound"),
+    ]
+    [stopped] = [
+        each["stopped"] for each in cli("matrix", "-f", "json").json["partitions"] if each["partition"] == "0x0009"
+    ]
+    assert {stop["direction"] for stop in stopped} == {"inbound", "outbound"}
+
+
+def test_why_refuses_what_is_no_pair_of_end_ports(cli: Cli) -> None:
+    assert "same port" in cli("why", 3, 3).error
+    assert cli("why", 3, 3).code == 2
+    switch = next(node for node in cli("discover", "-f", "json").json["nodes"] if node["node_type"] == "switch")
+    result = cli("why", "-G", switch["node_guid"] + "/1", switch["node_guid"])
+    assert result.code == 2
+    assert "external port" in result.error
+    assert cli("why", 3, 4711).code == 3
+
+
+def test_say_what_a_sweep_cost(cli: Cli) -> None:
+    err = cli("pkey-show", "--all", "-v").err
+    [line] = [line for line in err.splitlines() if "is the least" in line]
+    assert "(+0.0 %)" in line
+    assert json.loads("[" + line.split(" SMPs sent where ")[0].split()[-1] + "]")[0] > 50

@@ -1,0 +1,149 @@
+"""What changed between two snapshots, and what cannot be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.fabric.compare import Comparison, compare, table_changes
+from ibkeys.fabric.model import Node, Port
+from ibkeys.fabric.snapshot import Snapshot, take_snapshot
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.keys.pkey import PKey
+from ibkeys.sim.subnet import Subnet
+from tests.fabricsim import subnet, tool
+
+KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
+SECRET = Fingerprints.generate()
+PORT = Port(Node(bytes(64), ()), 1)
+
+Tables = tuple[dict[int, int], dict[int, int]]
+
+
+def kinds(before: dict[int, int], after: dict[int, int]) -> list[tuple[object, ...]]:
+    old, new = (sorted((index, PKey(key)) for index, key in table.items()) for table in (before, after))
+    return [(each.kind, each.before, each.after) for each in table_changes(PORT, old, new)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({0: 0xFFFF}, {0: 0xFFFF, 3: 0x8001}, [("pkey-added", None, "0x8001")]),
+        ({0: 0xFFFF, 3: 0x8001}, {0: 0xFFFF}, [("pkey-removed", "0x8001", None)]),
+        ({0: 0xFFFF, 1: 0x8001}, {0: 0xFFFF, 2: 0x8001}, [("pkey-moved", 1, 2)]),
+        ({0: 0x7FFF}, {0: 0xFFFF}, [("membership", "0x7fff", "0xffff")]),
+        ({1: 0x0001}, {2: 0x8001}, [("membership", "0x0001", "0x8001"), ("pkey-moved", 1, 2)]),
+        ({0: 0x8001, 1: 0x8002}, {0: 0x8002, 1: 0x8001}, [("pkey-moved", 0, 1), ("pkey-moved", 1, 0)]),
+        # one of two forms goes, the other stays where it is
+        ({1: 0x0001, 2: 0x8001}, {2: 0x8001}, [("pkey-removed", "0x0001", None)]),
+        ({1: 0x8001, 2: 0x8001}, {1: 0x8001}, [("pkey-removed", "0x8001", None)]),
+        ({5: 0x8005}, {5: 0x8006}, [("pkey-removed", "0x8005", None), ("pkey-added", None, "0x8006")]),
+    ],
+)
+def test_changes_of_a_table(before: dict[int, int], after: dict[int, int], expected: list[tuple[object, ...]]) -> None:
+    assert kinds(before, after) == expected
+
+
+KEYS = st.sampled_from([0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002])
+
+
+@given(st.dictionaries(st.integers(0, 7), KEYS), st.dictionaries(st.integers(0, 7), KEYS))
+def test_the_changes_account_for_every_entry(before: dict[int, int], after: dict[int, int]) -> None:
+    found = kinds(before, after)
+    assert (before == after) == (not found)
+    added = sum(kind == "pkey-added" for kind, *_ in found)
+    removed = sum(kind == "pkey-removed" for kind, *_ in found)
+    assert len(after) - len(before) == added - removed
+
+
+def snapshot(net: Subnet, fingerprints: Fingerprints = SECRET, **options: object) -> Snapshot:
+    with tool(net, **options) as fabric:
+        return take_snapshot(fabric, fingerprints)
+
+
+def changed(change: Callable[[Subnet], object]) -> Comparison:
+    net = subnet("two-switch")
+    before = snapshot(net)
+    change(net)
+    return compare(before, snapshot(net))
+
+
+def words(found: Comparison) -> list[tuple[object, ...]]:
+    return [(each.port.node.description, each.kind, each.before, each.after) for each in found.changes]
+
+
+def test_nothing_changed() -> None:
+    found = changed(lambda net: None)
+    assert not found.differs
+    assert not found.unknown
+
+
+def test_m_key_state_protection_and_lease() -> None:
+    def protect(net: Subnet) -> None:
+        port = net.port("node02 mlx4_0", 1)
+        port.m_key, port.protect_bits, port.lease_period = KEY, 1, 60
+
+    assert words(changed(protect)) == [
+        ("node02 mlx4_0", "m_key", "zero", "hidden"),
+        ("node02 mlx4_0", "m_key_protect_bits", 0, 1),
+        ("node02 mlx4_0", "m_key_lease_period", 0, 60),
+    ]
+
+
+def with_key(key: int, fingerprints: Fingerprints = SECRET) -> Snapshot:
+    net = subnet("two-switch")
+    net.port("node02 mlx4_0", 1).m_key = key
+    return snapshot(net, fingerprints)
+
+
+def test_another_key_is_a_change_and_the_key_is_not_shown() -> None:
+    found = compare(with_key(KEY), with_key(OTHER))
+    assert words(found) == [("node02 mlx4_0", "m_key", "set", "another key")]
+    assert not compare(with_key(KEY), with_key(KEY)).differs
+    for key in (KEY, OTHER):
+        assert f"{key:x}" not in str([each.to_json() for each in found.changes])
+
+
+def test_a_counter_carries_its_delta() -> None:
+    found = changed(lambda net: setattr(net.port("node02 mlx4_0", 1), "p_key_violations", 7))
+    [change] = found.changes
+    assert change.to_json()["delta"] == 7
+    assert change.field == "p_key_violations"
+
+
+def test_enforcement_of_a_switch_port() -> None:
+    def enforce(net: Subnet) -> None:
+        leaf = net.port("node02 mlx4_0", 1).peer
+        assert leaf is not None
+        leaf.inbound_enforcement = 1
+
+    [change] = changed(enforce).changes
+    assert (change.kind, change.field, change.before, change.after) == (
+        "enforcement",
+        "partition_enforcement_inbound",
+        0,
+        1,
+    )
+
+
+def test_a_node_that_went_is_gone_with_its_link() -> None:
+    found = changed(lambda net: net.unplug("node05 mlx4_0", 1))
+    assert [node.description for node in found.nodes_removed] == ["node05 mlx4_0"]
+    assert len(found.links_removed) == 1
+    assert not found.nodes_added
+    assert {each.kind for each in found.changes} <= {"counter"}
+
+
+def test_what_was_not_read_is_unknown_and_no_change() -> None:
+    net = subnet("two-switch")
+    before = snapshot(net)
+    net.port("node02 mlx4_0", 1).p_keys = [0x8001]
+    net.faults.lose_next("reply", node=net.node("node02 mlx4_0"), attribute=0x16, count=100)
+    found = compare(before, snapshot(net))
+    assert not found.changes
+    assert [(each.port.node.description, each.what, each.why) for each in found.unknown] == [
+        ("node02 mlx4_0", "P_KeyTable", "it was not read in the second snapshot")
+    ]

@@ -1,0 +1,270 @@
+"""Run by test_rotate_crash.py: M_Keys over a fabric of 50 nodes, killed or without a disk from the n-th point on.
+
+    crash_driver.py WHAT MODE DROP DIRECTORY [POINT...]
+
+A point is each system call that writes (crashpoint.c is preloaded) and each SMP, before it leaves and after its reply.
+The fabric lives in this process and the tool in a child, so the fabric outlives it, as a real one does.
+
+WHAT is what the child does: deploy, rotate, abort or resume. MODE: kill, full (the disk is full from that point on) or
+sync (fsync fails). DROP is the share of SMPs that are lost once the run is planned, and while it is finished. Without
+points their number is printed, and nothing is broken.
+
+After each point: every port's key is in the key store, and what was begun can be finished. When the disk fails, also:
+no Set left whose key was not in the store at that moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import marshal
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ibkeys.errors import StoreError
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions, Runs
+from tests.bench.fattree import fat_tree
+from tests.fabricsim import tool, writer
+
+NET = fat_tree(leaves=4, hosts=11, spines=2)
+MODES = {"count": 1, "kill": 2, "full": 3, "sync": 4}
+PROTECTED = RunOptions(protect=2, lease=600, at_once=16, max_failures=1000)
+STORE_FAILED = 3
+HALF_WAY = 25
+STARTED = b"run"
+
+shim = ctypes.CDLL(None)
+
+
+class Place:
+    """A fabric and the directory with the tool's files."""
+
+    def __init__(self, directory: Path, state: dict[str, Any] | None = None) -> None:
+        self.directory = directory
+        self.net = Subnet.from_text(NET)
+        if state is not None:
+            self.net.load_state(state)
+
+    def copy_to(self, directory: Path) -> Place:
+        shutil.copytree(self.directory, directory)
+        return Place(directory, json.loads(json.dumps(self.net.dump_state())))
+
+    def run(self, plan: Callable[[Any], PlannedRun], started: Callable[[], None] = lambda: None) -> PlannedRun:
+        """Plan and carry out what the tool is asked for, here and now. Under losses no SM is sometimes no answer."""
+        stores = {"keystore": self.directory / "keys.db", "journal": self.directory / "journal.db"}
+        with tool(self.net, **stores) as fabric, writer(fabric, "mkey-under-sm") as changing:
+            run = plan(changing)
+            started()
+            if run.pending:
+                carry_out(changing, run, lambda result: None)
+            return run
+
+    def store(self) -> KeyStore:
+        return KeyStore(self.directory / "keys.db", create=False)
+
+    def check_that_no_key_is_lost(self) -> None:
+        with self.store() as store:
+            for node in self.net.nodes:
+                for port in node.end_ports:
+                    known = store.keys_for(port.guid)
+                    assert not port.m_key or MKey(port.m_key) in known, f"the key of {port} is lost"
+
+    def keys(self) -> dict[int, int]:
+        return {port.guid: port.m_key for node in self.net.nodes for port in node.end_ports}
+
+
+def deploy(changing: Any) -> PlannedRun:
+    return plan_run(changing, "mkey-deploy", PROTECTED)
+
+
+def rotate(changing: Any) -> PlannedRun:
+    return plan_run(changing, "mkey-rotate", PROTECTED)
+
+
+def resume(changing: Any) -> PlannedRun:
+    return plan_rest(changing, "resume")
+
+
+WORK = {"deploy": deploy, "rotate": rotate, "abort": plan_return, "resume": resume}
+
+
+def prepare(what: str, directory: Path) -> Place:
+    """Bring a fabric to where *what* begins."""
+    directory.mkdir(parents=True)
+    place = Place(directory)
+    if what == "deploy":
+        with place.store():
+            return place
+    place.run(deploy)
+    if what == "abort":
+        place.run(rotate)
+    if what == "resume":
+        half = RunOptions(protect=2, lease=600, first=HALF_WAY)
+        place.run(lambda changing: plan_run(changing, "mkey-rotate", half))
+    return place
+
+
+# --- the child --------------------------------------------------------------------------------------------------------
+
+
+def be_the_tool(place: Place, what: str, mode: str, point: int, far: socket.socket) -> None:
+    """Do the work over *far*, dying or failing at the given point. Never returns."""
+    net = place.net
+
+    def send(mad: bytes, origin: object, dlid: int = 0xFFFF) -> list[Delivery]:
+        shim.crash_point()
+        far.send(dlid.to_bytes(2, "big") + mad)
+        net.last_drop, arrivals = marshal.loads(far.recv(1 << 16))
+        shim.crash_point()
+        return [Delivery(*arrival) for arrival in arrivals]
+
+    net.send = send  # type: ignore[assignment]
+    work = WORK[what]
+    if what == "resume":
+        work = lambda changing: plan_rest(changing, "continue")  # noqa: E731
+
+    def started() -> None:
+        far.send(STARTED)
+        shim.crash_mode(MODES[mode], ctypes.c_long(point))
+
+    code = 0
+    try:
+        place.run(work, started)
+    except StoreError:
+        code = STORE_FAILED
+    far.send(shim.crash_points().to_bytes(4, "big"))
+    os._exit(code)
+
+
+# --- the fabric -------------------------------------------------------------------------------------------------------
+
+
+def be_the_fabric(place: Place, near: socket.socket, drop: float, watch: bool) -> int:
+    """Answer SMPs until the tool is gone; return how many points it passed. *watch*: look at the key of every Set."""
+    net = place.net
+    home = net.attach_port(net.nodes[0])
+    points = 0
+    while message := near.recv(1 << 16):
+        if message == STARTED:
+            net.faults.drop = drop
+            continue
+        if len(message) == 4:
+            points = int.from_bytes(message, "big")
+            continue
+        mad = message[2:]
+        if watch and mad[3] == Method.SET and int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO:
+            check_that_the_key_is_safe(place, MKey(int.from_bytes(mad[64:72], "big")))
+        arrivals = net.send(mad, home, int.from_bytes(message[:2], "big"))
+        near.send(marshal.dumps((net.last_drop, [tuple(arrival) for arrival in arrivals])))
+    return points
+
+
+def check_that_the_key_is_safe(place: Place, key: MKey) -> None:
+    with place.store() as store:
+        assert key in {row.m_key for row in store.rows()}, "a Set left whose key is not in the store"
+
+
+def crash(place: Place, what: str, mode: str, point: int, drop: float) -> tuple[int, int]:
+    """Do the work in a child that breaks at *point*; return how it ended and how many points it passed."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        near.close()
+        be_the_tool(place, what, mode, point, far)
+    far.close()
+    points = be_the_fabric(place, near, drop, mode in ("full", "sync"))
+    near.close()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), points
+
+
+def recover(place: Place, what: str, before: dict[int, int]) -> None:
+    """Finish, or go back, and look at every port."""
+    with place.store() as store:
+        last = Runs(store).last()
+    begun = {"deploy": "mkey-deploy", "rotate": "mkey-rotate"}.get(what)
+    if begun is not None and (last is None or last.command != begun):
+        assert place.keys() == before, "it died before its run was stored, and has changed something"
+        return
+    for _ in range(10):
+        if what == "abort":
+            run = place.run(plan_return)
+        else:
+            run = place.run(lambda changing: plan_rest(changing, "continue" if waits(place) else "resume"))
+        place.check_that_no_key_is_lost()
+        if not run.skipped and run.account.is_complete and not run.account.waiting and not run.found.troubles:
+            break
+    else:
+        raise AssertionError("it did not complete in ten attempts")
+    after = place.keys()
+    with place.store() as store:
+        current = {guid: key.reveal() for guid, key in store.current().items()}
+        last = Runs(store).last()
+    assert last is not None
+    assert last.state == ("undone" if what == "abort" else "ended"), last.state
+    assert all(after.values())
+    assert after == current, "the key store does not say what the ports have"
+    changed = {guid for guid in after if after[guid] != before[guid]}
+    assert changed == set(after), f"{len(set(after) - changed)} ports kept their key"
+    if what == "abort":
+        assert {guid: key.reveal() for guid, key in former_keys(place).items()} == after
+
+
+def waits(place: Place) -> bool:
+    """Whether the last run waits for --continue with nothing left to settle."""
+    with place.store() as store:
+        last = Runs(store).last()
+        return last is not None and last.options.first is not None
+
+
+def former_keys(place: Place) -> dict[int, MKey]:
+    """Return what every port had before the last run."""
+    with place.store() as store:
+        last = Runs(store).last()
+        assert last is not None
+        return {
+            port.port_guid: store.get(port.old_ref).m_key if port.old_ref is not None else NO_MKEY
+            for port in Runs(store).ports(last.id)
+        }
+
+
+def main(what: str, mode: str, drop: str, directory: str, *points: str) -> None:
+    folder = Path(directory)
+    base = prepare(what, folder / "base")
+    before = base.keys()
+    if what == "resume":  # the first ports have their new key already
+        with base.store() as store:
+            last = Runs(store).last()
+            assert last is not None
+            refs = {port.port_guid: port.old_ref for port in Runs(store).ports(last.id) if port.old_ref is not None}
+            before |= {guid: store.get(ref).m_key.reveal() for guid, ref in refs.items()}
+    if not points:
+        code, passed = crash(base.copy_to(folder / "count"), what, "count", 0, float(drop))
+        assert code == 0, code
+        print(passed)
+        return
+    for point in points:
+        place = base.copy_to(folder / point)
+        place.net.faults.random.seed(int(point))
+        code, _ = crash(place, what, mode, int(point), float(drop))
+        assert code in ({-signal.SIGKILL, 0} if mode == "kill" else {STORE_FAILED, 0}), f"ended with {code}"
+        try:
+            place.check_that_no_key_is_lost()
+            recover(place, what, before)
+        except BaseException as error:
+            raise SystemExit(f"{what}, {mode} at point {point}, {drop} lost: {error!r}") from error
+        shutil.rmtree(place.directory)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,635 @@
+"""mkey-deploy and mkey-rotate over simulated fabrics: every port on its own, none lost, none provoked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.const import AttributeID, Method, SMState
+from ibkeys.mkeys.rollout import PortResult
+from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions, Runs
+from tests.bench.fattree import fat_tree
+from tests.change.test_pkeys import sent, sets
+from tests.fabricsim import interlocks, subnet, tool, writer
+
+LEVEL_2 = RunOptions(protect=2, lease=60)
+KEY, OTHER = MKey(0x0123456789ABCDEF), MKey(0xFEDCBA9876543210)
+NAME = "node02 mlx4_0"
+
+Plan = Callable[[Any], PlannedRun]
+
+
+def deploy(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
+    return lambda w: plan_run(w, "mkey-deploy", options, key, **more)
+
+
+def rotate(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
+    return lambda w: plan_run(w, "mkey-rotate", options, key, **more)
+
+
+def resume(w: Any) -> PlannedRun:
+    return plan_rest(w, "resume")
+
+
+def go_on(w: Any) -> PlannedRun:
+    return plan_rest(w, "continue")
+
+
+class Site:
+    """A subnet, and the files of a tool that is run there again and again."""
+
+    def __init__(self, net: Subnet, folder: Path) -> None:
+        self.net = net
+        self.folder = folder
+        self.stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        self.results: list[PortResult] = []
+        self.record: list[bytes] = []
+
+    def run(
+        self,
+        plan: Plan,
+        *overrides: str,
+        before: Callable[[Any], None] = lambda fabric: None,
+        report: Callable[[PortResult], None] | None = None,
+        **options: Any,
+    ) -> PlannedRun:
+        """Plan, let *before* do its mischief, carry out. ``results`` and ``record`` are those of this run."""
+        self.results, self.record = [], []
+        with tool(self.net, **self.stores, **options) as fabric, writer(fabric, *overrides) as w:
+            run = plan(w)
+            self.record = sent(self.net, fabric)
+            before(fabric)
+            carry_out(w, run, report or self.results.append)
+            return run
+
+    def plan(self, plan: Plan, **options: Any) -> PlannedRun:
+        with tool(self.net, **self.stores, **options) as fabric, writer(fabric) as w:
+            return plan(w)
+
+    def ports(self) -> list[Any]:
+        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or port.number == 0]
+
+    def states(self) -> set[tuple[int, int]]:
+        return {(port.protect_bits, port.lease_period) for port in self.ports()}
+
+    def keys(self) -> dict[int, int]:
+        return {port.guid: port.m_key for port in self.ports()}
+
+    def current(self) -> dict[int, int]:
+        with KeyStore(self.stores["keystore"], create=False) as store:
+            return {guid: key.reveal() for guid, key in store.current().items()}
+
+    def violations(self) -> int:
+        return sum(port.m_key_violations for port in self.ports())
+
+    def reasons(self, result: str) -> dict[str, str | None]:
+        return {each.port["node_desc"]: each.reason for each in self.results if each.result == result}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(subnet("two-switch"), tmp_path)
+
+
+def site_of(name: str, tmp_path: Path) -> Site:
+    return Site(subnet(name), tmp_path)
+
+
+def set_of(site: Site) -> list[int]:
+    """Return the LIDs of the ports that Sets went to, in order; each Set carries its port's own LID."""
+    return [int.from_bytes(mad[64 + 16 : 64 + 18], "big") for mad in sets(site.record)]
+
+
+# --- the ordinary course ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["two-switch", "dual-home", "dualport64", "torus444"])
+def test_deploy_gives_each_port_a_key_of_its_own_with_level_and_lease_in_one_set(name: str, tmp_path: Path) -> None:
+    site = site_of(name, tmp_path)
+    run = site.run(deploy())
+    count = len(site.ports())
+    assert (run.account.done, run.account.failed, run.account.waiting) == (count, 0, 0)
+    assert len(set(site.keys().values()) - {0}) == count
+    assert site.states() == {(2, 60)}
+    assert site.current() == site.keys()
+    assert len(sets(site.record)) == count
+    assert site.violations() == 0
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_rotate_from_and_to_every_level_counts_no_violation(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    before = site.keys()
+    for wanted in range(4):
+        site.run(rotate(RunOptions(protect=wanted, lease=90)))
+        assert site.states() == {(wanted, 90)}
+        assert site.current() == site.keys()
+        assert not set(before.values()) & set(site.keys().values())
+        before = site.keys()
+    assert site.violations() == 0
+
+
+def test_one_key_for_all(site: Site) -> None:
+    site.run(deploy(RunOptions(same=True, protect=1, lease=60), KEY))
+    assert set(site.keys().values()) == {KEY.reveal()}
+    site.run(rotate(RunOptions(same=True)))
+    assert len(set(site.keys().values())) == 1
+    assert KEY.reveal() not in site.keys().values()
+    assert site.states() == {(1, 60)}
+
+
+def test_a_later_sweep_finds_every_key_by_its_link(tmp_path: Path) -> None:
+    site = site_of("dual-home", tmp_path)
+    site.run(deploy())
+    with tool(site.net, **site.stores) as fabric:
+        found = fabric.discover()
+    assert found.troubles == []
+    assert {port.m_key_state for port in found.end_ports()} == {"set"}
+    assert site.violations() == 0
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert len(store.lids()) == len(site.ports())
+
+
+def test_the_former_keys_stay_in_the_store_and_the_journal_has_none(site: Site) -> None:
+    site.run(deploy())
+    former = site.keys()
+    site.run(rotate())
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        for guid, key in former.items():
+            assert MKey(key) in store.keys_for(guid)
+    with Journal(site.stores["journal"], create=False) as journal:
+        assert [(line.command, line.state, line.ports) for line in journal.list_operations()] == [
+            ("test", "done", 8),
+            ("test", "done", 8),
+        ]
+    raw = b"".join(file.read_bytes() for file in site.folder.glob("journal.db*"))
+    for key in {*former.values(), *site.keys().values()}:
+        assert key.to_bytes(8, "big") not in raw
+        assert f"{key:016x}".encode() not in raw
+
+
+def test_only_level_and_lease_where_the_key_is_there_already(site: Site) -> None:
+    site.run(deploy(RunOptions(same=True), KEY))
+    run = site.run(rotate(RunOptions(same=True, protect=2, lease=60), KEY))
+    assert run.account.done == 8
+    assert {change.kind for change in run.plan.changes} == {"m_key_protect_bits", "m_key_lease_period"}
+    assert (set(site.keys().values()), site.states()) == ({KEY.reveal()}, {(2, 60)})
+    site.run(plan_return)
+    assert (set(site.keys().values()), site.states()) == ({KEY.reveal()}, {(0, 0)})
+    assert site.current() == site.keys()
+
+
+def test_ports_that_no_sm_has_configured(tmp_path: Path) -> None:
+    """Their LID is 0, and their agents refuse it in a Set: a stand-in is sent, as ibportstate does."""
+    net = Subnet.from_text(fat_tree(2, 3, 1), links="initialize")
+    site = Site(net, tmp_path)
+    run = site.run(deploy())
+    assert run.account.done == len(site.ports()) == 9
+    assert site.states() == {(2, 60)}
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_farthest_ports_first_the_sms_port_and_the_own_one_last(site: Site) -> None:
+    site.net.set_sm("node03 mlx4_0", SMState.NOT_ACTIVE)
+    run = site.run(deploy())
+    hops = [len(job.route.path) for job in run.stages[0]]
+    assert hops == sorted(hops, reverse=True)
+    assert set_of(site)[-2:] == [3, 1]
+    assert [result.port["lid"] for result in site.results][-2:] == [3, 1]
+
+
+def test_the_nearest_ports_first_where_that_is_asked_for(site: Site) -> None:
+    run = site.plan(deploy(order="nearest"))
+    hops = [len(job.route.path) for job in run.stages[0]]
+    assert hops == sorted(hops)
+
+
+def test_no_more_ports_in_change_than_asked_for(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(4, 8, 2)), tmp_path)
+    in_change: set[bytes] = set()
+    most = 0
+
+    def watch(fabric: Any) -> None:
+        send = fabric.umad.send
+
+        def counting(batch: Any) -> Any:
+            nonlocal most
+            for outgoing in batch:
+                if outgoing.mad[3] == Method.SET:
+                    in_change.add(outgoing.mad[128:192])
+            most = max(most, len(in_change))
+            return send(batch)
+
+        fabric.umad.send = counting
+
+    def done(result: PortResult) -> None:
+        in_change.clear()
+
+    run = site.run(deploy(RunOptions(at_once=3)), before=watch, report=done)
+    assert run.account.done == 38
+    assert most <= 3
+
+
+# --- ports that are left alone ----------------------------------------------------------------------------------------
+
+
+def test_deploy_leaves_ports_alone_that_have_a_key(site: Site) -> None:
+    site.net.port(NAME, 1).m_key = KEY.reveal()
+    run = site.run(deploy())
+    assert "mkey-rotate" in str(site.reasons("skipped")[NAME])
+    assert (run.account.done, run.account.skipped, run.account.unread) == (7, 1, 0)
+    assert run.account.is_complete
+    assert site.net.port(NAME, 1).m_key == KEY.reveal()
+
+
+def test_rotate_leaves_ports_alone_that_have_none(site: Site) -> None:
+    site.net.port(NAME, 1).m_key = KEY.reveal()
+    run = site.run(rotate())
+    assert (run.account.done, run.account.skipped) == (1, 7)
+    assert "mkey-deploy" in str(site.reasons("skipped")["node03 mlx4_0"])
+    assert {port.m_key for port in site.ports() if port.node.description != NAME} == {0}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_port_whose_key_is_not_known_is_skipped_and_not_provoked(level: int, site: Site) -> None:
+    port = site.net.port(NAME, 1)
+    port.m_key, port.protect_bits, port.lease_period = KEY.reveal(), level, 30
+    violations = 0
+
+    def look(fabric: Any) -> None:
+        nonlocal violations
+        violations = port.m_key_violations  # those of the sweep
+
+    run = site.run(deploy(), before=look)
+    assert (run.account.done, run.account.unread, run.account.failed) == (7, 1, 0)
+    assert not run.account.is_complete
+    assert port.m_key_violations == violations
+    assert (port.m_key, port.protect_bits) == (KEY.reveal(), level)
+
+
+def test_two_ports_with_one_guid_are_left_alone(site: Site) -> None:
+    twin = site.net.port("node03 mlx4_0", 1)
+    twin.guid = site.net.port(NAME, 1).guid
+    run = site.run(deploy())
+    assert {NAME, "node03 mlx4_0"} <= set(site.reasons("skipped"))
+    assert (run.account.done, run.account.unread) == (6, 2)
+    assert twin.m_key == 0
+
+
+# --- replies and Sets that are lost -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_lost_reply_is_told_apart_and_counts_nothing(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    victim = site.net.node(NAME)
+    lose = lambda fabric: site.net.faults.lose_next("reply", node=victim, method=Method.SET)  # noqa: E731
+    run = site.run(rotate(), before=lose)
+    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 1, 0)
+    assert (run.account.violations, site.violations()) == (0, 0)
+    assert len(sets(site.record)) == 8
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_lost_set_is_sent_again_only_when_the_old_key_was_answered(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    victim = site.net.node(NAME)
+    old = site.keys()[site.net.port(NAME, 1).guid]
+    lose = lambda fabric: site.net.faults.lose_next("request", node=victim, method=Method.SET)  # noqa: E731
+    run = site.run(rotate(), before=lose)
+    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 0, 1)
+    assert run.account.violations == site.violations() == (1 if level == 2 else 0)
+    assert site.current() == site.keys()
+    routes = {mad[128:192] for mad in sets(site.record)}
+    assert len(sets(site.record)) == len(routes) + 1
+    twice = next(route for route in routes if sum(mad[128:192] == route for mad in sets(site.record)) == 2)
+    course = [mad for mad in site.record if mad[128:192] == twice]
+    again = max(index for index, mad in enumerate(course) if mad[3] == Method.SET)
+    if level:  # level 0 shows the old key to the question with the new one
+        assert int.from_bytes(course[again - 1][24:32], "big") == old
+
+
+def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(4, 16, 2)), tmp_path)
+    site.run(deploy())
+    victim = site.net.nodes[5]
+    before = site.keys()
+    finished: list[float] = []
+
+    def cut(fabric: Any) -> None:
+        send = fabric.umad.send
+
+        def cutting(batch: Any) -> Any:
+            result = send(batch)
+            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
+                site.net.silence(victim)
+            return result
+
+        fabric.umad.send = cutting
+
+    started = site.net.now
+    run = site.run(
+        rotate(RunOptions(at_once=8)), before=cut, report=lambda result: finished.append(site.net.now - started)
+    )
+    assert (run.account.done, run.account.failed) == (len(site.ports()) - 1, 1)
+    assert (
+        sum(when < 1.0 + 3.0 for when in finished) >= len(site.ports()) - 2
+    )  # all but it and the own port, which is last
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        guid = victim.end_ports[0].guid
+        assert MKey(victim.end_ports[0].m_key) in store.keys_for(guid)
+        assert MKey(before[guid]) in store.keys_for(guid)
+    site.net.silence(victim, False)
+    run = site.run(resume)
+    assert run.account.is_complete
+    assert site.current() == site.keys()
+    assert not set(before.values()) & set(site.keys().values())
+
+
+def test_it_stops_at_so_many_failures_and_says_what_waits(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(4, 8, 2)), tmp_path)
+    dead = [site.net.nodes[index] for index in (4, 9, 14)]
+    silence = lambda fabric: [site.net.silence(node) for node in dead]  # noqa: E731
+    run = site.run(deploy(RunOptions(at_once=2, max_failures=2)), before=silence)
+    account = run.account
+    assert account.failed == 2
+    assert "max-failures" in account.stopped
+    assert account.waiting > 0
+    assert account.done + account.failed + account.waiting == 38
+    for node in dead:
+        site.net.silence(node, False)
+    with pytest.raises(Refused, match="--resume"):
+        site.plan(rotate())
+    run = site.run(resume)
+    assert run.account.is_complete
+    assert site.current() == site.keys()
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)])
+def test_under_losses_a_fabric_of_2048_hosts_completes_with_a_whole_account(seed: int, tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(64, 32, 8), seed=seed), tmp_path)
+    everything = len(site.ports())
+    site.run(deploy(RunOptions(protect=1, lease=60, at_once=256)))
+
+    def spoil(fabric: Any) -> None:
+        site.net.faults.drop = 0.2
+
+    run = site.run(rotate(RunOptions(protect=2, lease=60, max_failures=1000)), before=spoil)
+    account = run.account
+    assert account.done + account.failed == len(site.results) == everything == 2120
+    assert account.failed <= 20
+    assert account.replies_lost > 100
+    assert account.sets_lost > 100
+    site.net.faults.clear()
+    current, keys = site.current(), site.keys()
+    failed = {int(result.port["port_guid"], 16) for result in site.results if result.result == "failed"}
+    assert {guid for guid in keys if current[guid] != keys[guid]} <= failed
+    if failed:
+        assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
+
+
+# --- canary, going on, going back -------------------------------------------------------------------------------------
+
+
+def test_the_first_ports_then_the_others(site: Site) -> None:
+    options = RunOptions(same=True, protect=2, lease=60, first=3)
+    run = site.run(deploy(options))
+    assert (run.account.done, run.account.waiting) == (3, 5)
+    assert run.account.is_complete
+    [key] = set(site.keys().values()) - {0}
+    with pytest.raises(Refused, match="--continue"):
+        site.plan(rotate())
+    run = site.run(go_on)
+    assert (run.account.done, run.account.waiting) == (5, 0)
+    assert set(site.keys().values()) == {key}
+    assert site.plan(rotate()).pending
+
+
+def test_the_others_wait_until_the_first_are_done(site: Site) -> None:
+    victim = site.net.node("node04 mlx4_0")
+    silence = lambda fabric: site.net.silence(victim)  # noqa: E731
+    run = site.run(deploy(RunOptions(first=3)), before=silence)
+    assert (run.account.done, run.account.failed, run.account.waiting) == (2, 1, 5)
+    with pytest.raises(UsageError, match="not all done"):
+        site.plan(go_on)
+    site.net.silence(victim, False)
+    run = site.run(resume)
+    assert (run.account.done, run.account.waiting) == (1, 5)
+    assert site.run(go_on).account.done == 5
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_going_back_from_a_rotation(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    before = site.keys()
+    site.run(rotate(RunOptions(protect=3, lease=90)))
+    run = site.run(plan_return)
+    assert run.account.done == 8
+    assert (site.keys(), site.states()) == (before, {(level, 60)})
+    assert site.current() == before
+    assert site.violations() == 0
+
+
+def test_going_back_from_a_canary_of_first_keys_leaves_no_key(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    run = site.run(plan_return)
+    assert run.account.done == 3
+    assert (set(site.keys().values()), site.states()) == ({0}, {(0, 0)})
+    assert site.plan(deploy()).pending
+
+
+def test_nothing_to_go_on_with(site: Site) -> None:
+    for plan in (resume, go_on, plan_return):
+        with pytest.raises(UsageError, match="no run"):
+            site.plan(plan)
+    site.run(deploy())
+    assert not site.plan(resume).pending
+    with pytest.raises(UsageError, match="--first"):
+        site.plan(go_on)
+    site.run(plan_return)
+    with pytest.raises(UsageError, match="went back"):
+        site.plan(resume)
+
+
+def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=0, lease=60)))
+    site.run(rotate(RunOptions()))
+    port = site.net.port(NAME, 1)
+    port.m_key = KEY.reveal()
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.unread) == (7, 1)
+    assert "somebody else" in str(site.reasons("skipped")[NAME])
+    assert port.m_key == KEY.reveal()
+
+
+def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:
+    site.run(deploy(RunOptions(first=2)))
+    site.net.unplug(NAME, 1)
+    run = site.run(go_on)
+    assert (run.account.done, run.account.unread) == (5, 1)
+    assert "did not find it" in str([result.reason for result in site.results])
+    assert site.plan(rotate()).pending
+
+
+# --- what stops a run -------------------------------------------------------------------------------------------------
+
+
+def test_what_changed_since_it_was_shown_is_not_written_over(site: Site) -> None:
+    port = site.net.port(NAME, 1)
+
+    def change(fabric: Any) -> None:
+        port.sm_lid = 4
+
+    run = site.run(deploy(), before=change)
+    assert (run.account.done, run.account.failed) == (7, 1)
+    assert "MasterSMLID" in str(site.reasons("failed")[NAME])
+    assert port.m_key == 0
+    site.run(resume)
+    port.sm_lid = 5
+    site.run(rotate(), "stale", before=lambda fabric: setattr(port, "sm_lid", 4))
+    assert site.reasons("failed") == {}
+
+
+def test_a_store_that_fails_in_the_middle_sends_no_further_set(site: Site) -> None:
+    def fill(fabric: Any) -> None:
+        calls = 0
+        put = KeyStore.put_pending
+
+        def failing(*args: Any, **options: Any) -> int:
+            nonlocal calls
+            calls += 1
+            if calls == 4:
+                raise StoreError("no space left")
+            return put(*args, **options)
+
+        monkeypatch.setattr(KeyStore, "put_pending", failing)
+
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(StoreError, match="no space"):
+        site.run(deploy(RunOptions(at_once=1)), before=fill)
+    assert len(sets(site.record)) == 3
+    assert sum(key != 0 for key in site.keys().values()) == 3
+    assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
+
+
+def test_a_listener_that_fails_ends_the_run_after_the_ports_in_change(site: Site) -> None:
+    def gone(result: PortResult) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    with pytest.raises(BrokenPipeError):
+        site.run(deploy(RunOptions(at_once=1)), report=gone)
+    assert len(sets(site.record)) == 1
+    assert site.run(resume).account.is_complete
+
+
+def test_an_interrupt_leaves_what_can_be_resumed(site: Site) -> None:
+    def interrupt(result: PortResult) -> None:
+        if len(site.results) == 3:
+            raise KeyboardInterrupt
+        site.results.append(result)
+
+    with pytest.raises(KeyboardInterrupt, match="--resume"):
+        site.run(deploy(), report=interrupt)
+    assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
+
+
+# --- interlocks and usage ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plan", [deploy(), rotate()])
+def test_under_a_master_it_refuses_and_names_every_sm(plan: Plan, site: Site) -> None:
+    site.net.set_sm("node03 mlx4_0")
+    site.net.set_sm("node05 mlx4_0", SMState.STANDBY)
+    for port in site.ports()[:2]:
+        port.m_key = KEY.reveal()
+    run = site.plan(plan)
+    assert interlocks(run.plan) == {"mkey-under-sm"}
+    text = " ".join([*(each.message for each in run.plan.objections), *run.procedure])
+    for words in ("node03", "node05", "m_key_protection_level 2", "m_key_lease_period 60", "HUP", "mkey-show --all"):
+        assert words in text
+    with pytest.raises(Refused, match="mkey-under-sm"):
+        site.run(plan)
+    assert sets(site.record) == []
+    site.run(plan, "mkey-under-sm")
+
+
+def test_the_procedure_names_the_file_of_the_key_and_never_the_key(site: Site) -> None:
+    site.net.set_sm("node03 mlx4_0")
+    run = site.plan(deploy(RunOptions(same=True, protect=2, lease=60), KEY, key_file="site.key"))
+    text = " ".join([*(each.message for each in run.plan.objections), *run.procedure, *run.plan.notes])
+    assert "<the key in site.key>" in text
+    assert f"{KEY.reveal():x}" not in text
+
+
+def test_a_standby_sm_alone_may_become_master(site: Site) -> None:
+    site.net.set_sm("node05 mlx4_0", SMState.STANDBY)
+    assert interlocks(site.plan(deploy()).plan) == {"mkey-under-sm"}
+
+
+def test_going_back_and_going_on_are_refused_under_a_master_too(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    site.net.set_sm("node03 mlx4_0")
+    for plan in (go_on, plan_return):
+        assert interlocks(site.plan(plan).plan) == {"mkey-under-sm"}
+
+
+def test_lease_0_at_level_2(site: Site) -> None:
+    run = site.plan(deploy(RunOptions(protect=2)))
+    assert interlocks(run.plan) == {"lease-0"}
+    assert "8 ports" in run.plan.objections[0].message
+    assert interlocks(site.plan(deploy(RunOptions(protect=1))).plan) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (RunOptions(), KEY),
+        (RunOptions(same=True), MKey(0)),
+        (RunOptions(protect=4), None),
+        (RunOptions(lease=65536), None),
+    ],
+)
+def test_wrong_usage(options: RunOptions, key: MKey | None, site: Site) -> None:
+    with pytest.raises(UsageError):
+        site.plan(deploy(options, key))
+
+
+def test_a_dry_run_makes_and_sends_nothing(site: Site) -> None:
+    with tool(site.net, **site.stores) as fabric, writer(fabric, dry_run=True) as w:
+        record = sent(site.net, fabric)
+        run = plan_run(w, "mkey-deploy", LEVEL_2)
+        assert len(run.jobs) == 8
+    assert sets(record) == []
+    assert list(site.folder.iterdir()) == []
+
+
+def test_the_header_of_every_set_has_the_old_key_and_nothing_is_sent_to_strangers(site: Site) -> None:
+    site.run(deploy())
+    before = site.keys()
+    site.run(rotate())
+    for mad in sets(site.record):
+        assert int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO
+    headers = sorted(int.from_bytes(mad[24:32], "big") for mad in sets(site.record))
+    assert headers == sorted(before.values())
+
+
+def test_a_store_in_memory_serves_as_well() -> None:
+    net = subnet("two-switch")
+    with tool(net) as fabric, writer(fabric) as w:
+        run = plan_run(w, "mkey-deploy", LEVEL_2)
+        carry_out(w, run, lambda result: None)
+        assert run.account.done == 8
+        assert {port.port_guid for port in Runs(w.keystore).ports(1)} == set(w.keystore.current())

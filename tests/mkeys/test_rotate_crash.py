@@ -1,0 +1,103 @@
+"""No crash and no failing disk, at any point of a run over a fabric, loses a key or leaves what cannot be finished."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("crash_driver.py")
+SHIM = Path(__file__).with_name("crashpoint.c")
+SAMPLE = 8
+"""Points of each row under `make test`; all of them under `make soak`."""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
+    library = tmp_path_factory.mktemp("shim") / "crashpoint.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
+    return library
+
+
+def drive(shim: Path, what: str, mode: str, drop: str, directory: Path, points: Sequence[int] = ()) -> str:
+    """Run the driver; an AssertionError with its last line when a point went wrong."""
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), what, mode, drop, str(directory), *map(str, points)],
+        env={"PYTHONPATH": str(ROOT), "LD_PRELOAD": str(shim), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.splitlines()[-1]
+    return done.stdout
+
+
+class Points:
+    """How many points each row has, counted once; and a folder for the driver."""
+
+    def __init__(self, shim: Path, folder: Path) -> None:
+        self._shim = shim
+        self._folder = folder
+        self._counts: dict[tuple[str, str], int] = {}
+        self._runs = 0
+
+    def count(self, what: str, drop: str) -> int:
+        if (what, drop) not in self._counts:
+            self._counts[what, drop] = int(self._drive(what, "kill", drop))
+        return self._counts[what, drop]
+
+    def break_at(self, what: str, mode: str, drop: str, points: Sequence[int]) -> None:
+        self._drive(what, mode, drop, points)
+
+    def sample(self, what: str, drop: str) -> range:
+        count = self.count(what, drop)
+        assert count > 500
+        return range(0, count, count // (SAMPLE - 1))
+
+    def _drive(self, what: str, mode: str, drop: str, points: Sequence[int] = ()) -> str:
+        self._runs += 1
+        return drive(self._shim, what, mode, drop, self._folder / str(self._runs), points)
+
+
+@pytest.fixture(scope="module")
+def points(shim: Path) -> Iterator[Points]:
+    # In memory where there is such a place: a killed process needs no disk to lose nothing, and the tests are short.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Points(shim, Path(folder))
+
+
+ROWS = [(what, drop) for what in ("deploy", "rotate", "abort", "resume") for drop in ("0", "0.1")]
+
+
+@pytest.mark.parametrize(("what", "drop"), ROWS)
+def test_after_a_kill_at_a_point_of_the_sample_the_run_is_finished(points: Points, what: str, drop: str) -> None:
+    points.break_at(what, "kill", drop, points.sample(what, drop))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("what", "drop"), ROWS)
+def test_after_a_kill_at_any_point_the_run_is_finished(points: Points, what: str, drop: str) -> None:
+    points.break_at(what, "kill", drop, range(points.count(what, drop)))
+
+
+@pytest.mark.parametrize("mode", ["full", "sync"])
+@pytest.mark.parametrize("what", ["deploy", "rotate", "abort"])
+def test_without_a_disk_no_set_leaves_whose_key_is_not_stored(points: Points, what: str, mode: str) -> None:
+    points.break_at(what, mode, "0", points.sample(what, "0"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["full", "sync"])
+@pytest.mark.parametrize("what", ["deploy", "rotate", "abort"])
+def test_without_a_disk_from_any_point_on(points: Points, what: str, mode: str) -> None:
+    points.break_at(what, mode, "0", range(points.count(what, "0")))

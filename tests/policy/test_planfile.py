@@ -1,0 +1,227 @@
+"""The plan document: what is written is read back the same, and what no fabric could take is refused with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.pkey import PKey
+from ibkeys.policy.planfile import (
+    Break,
+    Enforcement,
+    EnforcementChange,
+    FabricState,
+    IndexMove,
+    Options,
+    Partitions,
+    PlanFile,
+    PolicySource,
+    PortId,
+    Problem,
+    Reach,
+    TableChange,
+    dumps,
+    to_json,
+    write_plan,
+)
+from ibkeys.policy.planread import loads, read_plan
+
+GUIDS = st.integers(0, 2**64 - 1)
+PKEYS = st.integers(0, 0xFFFF).filter(lambda key: key & 0x7FFF).map(PKey)
+PARTITIONS = st.integers(1, 0x7FFF)
+
+
+def ports(node_type: str | None = None, first: int = 0) -> st.SearchStrategy[PortId]:
+    return st.builds(
+        PortId,
+        GUIDS,
+        st.none() | GUIDS,
+        st.none() | st.text(max_size=20),
+        st.just(node_type) if node_type else st.sampled_from(["ca", "switch", "router"]),
+        st.integers(first, 255),
+        st.none() | st.integers(0, 0xFFFF),
+    )
+
+
+PEERS = st.none() | st.tuples(GUIDS, st.integers(0, 255))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableChange:
+    capacity = draw(st.integers(1, 0xFFFF))
+    entries = st.dictionaries(st.integers(0, capacity - 1), PKEYS, max_size=5)
+    return TableChange(draw(ports()), draw(entries), draw(entries), capacity, draw(PEERS))
+
+
+BITS = st.builds(Enforcement, st.booleans(), st.booleans())
+PLANS = st.builds(
+    PlanFile,
+    st.builds(FabricState, st.text(max_size=9), st.none() | GUIDS, st.none() | st.text(max_size=9)),
+    st.builds(PolicySource, st.text(max_size=9), st.text(max_size=9)),
+    st.lists(tables(), max_size=3, unique_by=lambda table: table.port.key).map(tuple),
+    st.lists(
+        st.builds(EnforcementChange, ports("switch", 1), BITS, BITS, PEERS),
+        max_size=3,
+        unique_by=lambda change: change.port.key,
+    ).map(tuple),
+    st.lists(st.builds(Problem, st.none() | ports(), st.text(max_size=9), st.text(max_size=9)), max_size=2).map(tuple),
+    st.builds(Partitions, st.lists(PARTITIONS, max_size=2).map(tuple), st.lists(PARTITIONS, max_size=2).map(tuple)),
+    st.builds(Reach, st.integers(0, 2**40), st.integers(0, 2**40)),
+    st.builds(
+        Options,
+        st.sampled_from(["both", "in", "out", "off"]),
+        st.booleans(),
+        st.booleans(),
+        st.lists(PARTITIONS, max_size=2).map(tuple),
+    ),
+    st.lists(st.builds(IndexMove, ports(), PKEYS, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(tuple),
+    st.lists(
+        st.builds(
+            Break,
+            PARTITIONS,
+            st.lists(ports(), max_size=2).map(tuple),
+            st.lists(st.tuples(GUIDS, GUIDS), max_size=2).map(tuple),
+            st.text(max_size=9),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
+
+def port(number: int = 1, **other: Any) -> PortId:
+    return PortId(
+        **{
+            "node_guid": 0x10,
+            "port_guid": 0x11,
+            "node_desc": "n1",
+            "node_type": "ca",
+            "port": number,
+            "lid": 1,
+            **other,
+        }
+    )
+
+
+def plan(**other: Any) -> PlanFile:
+    table = TableChange(port(), {0: PKey(0xFFFF)}, {0: PKey(0xFFFF), 1: PKey(0x8001)}, 64, (0x20, 3))
+    return PlanFile(FabricState("d"), PolicySource("p.conf", "e"), **{"tables": (table,), **other})
+
+
+@given(PLANS)
+def test_what_is_written_is_read_back_the_same(original: PlanFile) -> None:
+    assert loads(dumps(original)) == original
+
+
+def test_the_document_has_the_shape_of_the_contract() -> None:
+    document = json.loads(dumps(plan()))
+    assert list(document)[:3] == ["schema", "fabric", "policy"]
+    assert document["schema"] == "ibkeys.plan/1"
+    [table] = document["tables"]
+    assert table["before"] == {"0": "0xffff"}
+    assert table["after"] == {"0": "0xffff", "1": "0x8001"}
+    assert table["node_guid"] == "0x0000000000000010"
+    assert (document["reach"], document["partitions"]) == ({"gained": 0, "lost": 0}, {"born": [], "dying": []})
+
+
+def test_a_file_is_written_whole_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(plan(), path)
+    assert read_plan(path) == plan()
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    document = {**to_json(plan()), "later": [1]}
+    assert loads(json.dumps(document)) == plan()
+
+
+def edited(**changes: Any) -> dict[str, Any]:
+    """The document of `plan` with values at dotted places changed; ``...`` removes."""
+    document: Any = json.loads(dumps(plan()))
+    for place, value in changes.items():
+        at = document
+        *way, last = place.split("__")
+        for part in way:
+            at = at[int(part) if isinstance(at, list) else part]
+        last = int(last) if isinstance(at, list) else last
+        if value is ...:
+            del at[last]
+        else:
+            at[last] = value
+    return document  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schema": "ibkeys.plan/2"}, "schema: 'ibkeys.plan/2' is not ibkeys.plan/1; is this"),
+        ({"schema": ...}, "the document: 'schema' is missing"),
+        ({"tables": ...}, "the document: 'tables' is missing"),
+        ({"tables": {}}, "tables: {} is not a list"),
+        ({"tables__0": 5}, "tables[0]: 5 is not an object"),
+        ({"tables__0__after": [1]}, "tables[0].after: [1] is not an object of index and P_Key"),
+        ({"tables__0__after__1": "0x18001"}, 'tables[0].after["1"]: "0x18001" is not a P_Key'),
+        ({"tables__0__after__1": 32769}, 'tables[0].after["1"]: 32769 is not a P_Key (0x and 4 digits)'),
+        ({"tables__0__after__1": "0x8000"}, "tables[0].after: 0x8000 at index 1 is no valid P_Key"),
+        ({"tables__0__after": {"64": "0x8001"}}, "tables[0].after: index 64 is past the table of 'n1' 0x"),
+        ({"tables__0__after": {"-1": "0x8001"}}, 'tables[0].after["-1"]: the name is no index'),
+        ({"tables__0__after": {"01": "0x8001"}}, 'tables[0].after["01"]: the name is no index'),
+        ({"tables__0__capacity": True}, "tables[0].capacity: true is not a number from 0 to 65535"),
+        ({"tables__0__capacity": ...}, "tables[0]: 'capacity' is missing"),
+        ({"tables__0__node_guid": "0x10"}, 'tables[0].node_guid: "0x10" is not a GUID (0x and 16 digits)'),
+        ({"tables__0__node_type": "hca"}, 'tables[0].node_type: "hca" is not one of ca, switch, router'),
+        ({"tables__0__port": 256}, "tables[0].port: 256 is not a number from 0 to 255"),
+        ({"options__enforce": "yes"}, 'options.enforce: "yes" is not one of both, in, out, off'),
+        ({"fabric__sm_guid": 7}, "fabric.sm_guid: 7 is not a GUID"),
+        ({"partitions__born": ["0x8001"]}, 'partitions.born[0]: "0x8001" is not a partition from 0x0001 to 0x7fff'),
+        ({"reach__lost": -1}, "reach.lost: -1 is not a number"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_place(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(FileFormatError) as raised:
+        loads(json.dumps(edited(**changes)), "plan.json")
+    assert str(raised.value).startswith(f"plan.json: {message}")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_port_that_stands_twice_is_refused() -> None:
+    document = edited()
+    document["tables"] *= 2
+    with pytest.raises(FileFormatError, match=r"tables\[1\]: 'n1' 0x0000000000000010 port 1 stands there twice"):
+        loads(json.dumps(document))
+
+
+def test_enforcement_of_an_end_port_is_refused() -> None:
+    with pytest.raises(FileFormatError, match=r"enforcement\[0\]: .* is no external port of a switch"):
+        plan(enforcement=(EnforcementChange(port(), Enforcement(False, False), Enforcement(True, True)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "p:1:2: is no JSON"),
+        ("", "p:1:1: is no JSON"),
+        ("[" * 100_000, "p: is no plan: nested too deeply"),
+        ('{"schema": 1, "schema": 2}', "p: the name 'schema' stands twice in one object"),
+        ('{"schema": NaN}', "p: NaN is no number of JSON"),
+        ('{"schema": ' + "9" * 5000 + "}", "p: Exceeds the limit"),
+        ("[]", "p: the document: [] is not an object"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(FileFormatError) as raised:
+        loads(text, "p")
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)).map(json.dumps))
+def test_any_text_is_a_plan_or_one_documented_error(text: str) -> None:
+    with pytest.raises(FileFormatError):
+        loads(text)
