@@ -183,7 +183,7 @@ class Search:
         self._try_given()
         self.provoker.start_hidden(record)
         self.blind.probe()
-        self._next_scouts = next_scouting(self._since, self.now)
+        self._next_scouts = next_scouting(self._since, self.now, self.leases)
 
     def next_time(self) -> float:
         """Return when `ask_due` has something to do."""
@@ -219,7 +219,7 @@ class Search:
                 self._next_scouts = soon + LEAST_SCOUTING  # waiting for scouts would make the others late
             else:
                 asked += self._scouts(asked)
-                self._next_scouts = next_scouting(self._since, now)
+                self._next_scouts = next_scouting(self._since, now, self.leases)
         tasks = [self.poll(spot) for spot in asked]
         for hidden in self.hidden.values():
             due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))

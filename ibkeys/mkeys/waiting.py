@@ -114,6 +114,9 @@ def most_questions(leases: Collection[int], seconds: float, closed: int) -> int:
     return min(MOST_QUESTIONS, asked + turns)
 
 
-def next_scouting(since: float, now: float) -> float:
-    """Return when scouts go out again that went out at *now*, after waiting from *since* on."""
-    return now + max(LEAST_SCOUTING, SCOUTING * (now - since))
+def next_scouting(since: float, now: float, leases: Collection[int] = ()) -> float:
+    """Return when scouts go out again that went out at *now*, after waiting from *since* on.
+
+    Where leases are known the others have times of their own, and only a timer that ran before ends earlier.
+    """
+    return now + max(LEAST_SCOUTING, SCOUTING * (now - since), min(leases, default=0) / 3)
