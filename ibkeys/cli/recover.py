@@ -174,6 +174,8 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
 
     with _progress(where) as progress:
         account = recovery.run(report, progress)
+    if account.done and not recovery.wishes.sets_something:
+        exits.warn("ports at ProtectBits 0 show their keys to everybody: protect them again (mkey-rotate)", "note")
     return _finish(account, results, format)
 
 

@@ -471,7 +471,4 @@ def _how(info: PortInfo, was_locked: bool) -> str:
         return f"it shows its key to everybody (ProtectBits {info.m_key_protect_bits}); the key store has it now"
     if info.m_key_protect_bits:
         return "it answered to one of the keys that were tried; the key store has it as its current one"
-    return (
-        "its lease ran out: ProtectBits are 0 and it shows its key to everybody; the key store has it; protect the "
-        "port again (mkey-rotate, mkey-set)"
-    )
+    return "its lease ran out: ProtectBits are 0 and it shows its key to everybody; the key store has it now"
