@@ -15,6 +15,7 @@ IbkeysError
  +-- NoRoom                             a P_Key table is full
  +-- NotRecorded                        a snapshot does not hold it: it could not be read then
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
+ +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
@@ -124,6 +125,10 @@ class NotRecorded(IbkeysError):
 
 class NotStored(IbkeysError):
     """The agent accepted a Set (status 0), but a fresh Get does not show the value."""
+
+
+class Incomplete(IbkeysError):
+    """A change of many ports stopped before its end, because some could not be written. It may be resumed or undone."""
 
 
 class Refused(IbkeysError):

@@ -60,12 +60,11 @@ def _end_port_info(port: PortHandle) -> PortInfo:
 
 
 def _in_safe_order(writer: Writer, work: list[Work]) -> list[Work]:
-    own, sm_lid = writer.fabric.local().port_guid, writer.subnet_manager.lid
+    own = writer.fabric.local().port_guid
 
     def rank(item: Work) -> tuple[bool, bool]:
-        port = item[0]
-        info = _end_port_info(port)
-        return port.port.port_guid == own, bool(sm_lid) and info.lid <= sm_lid < info.lid + (1 << info.lmc)
+        port = item[0].port
+        return port.port_guid == own, writer.holds_sm(port)
 
     return sorted(work, key=rank)
 

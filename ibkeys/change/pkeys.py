@@ -163,7 +163,7 @@ def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> li
                 "default-pkey", f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA"
             )
         ]
-    if DEFAULT_FULL in before and DEFAULT_FULL not in after and _is_sm_port(writer, port):
+    if DEFAULT_FULL in before and DEFAULT_FULL not in after and writer.holds_sm(port):
         return [
             Objection(
                 "default-pkey",
@@ -172,12 +172,6 @@ def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> li
             )
         ]
     return []
-
-
-def _is_sm_port(writer: Writer, port: Port) -> bool:
-    info = port.port_info
-    lid = writer.subnet_manager.lid
-    return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
 
 def _enforced_default(port: Port, before: Table, after: Table) -> list[Objection]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ibkeys.change.consent import Objection
 from ibkeys.fabric.model import Port, Trouble
+from ibkeys.store.journal import Journal, Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Plan:
 
     ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off. ``troubles``:
     ports of a change to many that were left out or failed, and why. ``perform`` makes the change: the writer calls it
-    once, after all checks.
+    once, after all checks. ``open_operation``: how it begins in the journal, None for the usual way.
     """
 
     command: str
@@ -44,6 +45,7 @@ class Plan:
     objections: list[Objection] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     perform: Callable[[], None] = lambda: None
+    open_operation: Callable[[Journal], Operation] | None = None
 
     @property
     def pending(self) -> bool:

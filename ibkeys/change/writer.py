@@ -7,13 +7,14 @@ returns a `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import Self
 
 from ibkeys.change.consent import Consent, Objection
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded
@@ -38,7 +39,7 @@ class Writer:
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
-        self._witnesses: list[int] = []
+        self.witnesses: list[int] = []
         self._stack = ExitStack()
         self._operation: Operation | None = None
 
@@ -57,18 +58,23 @@ class Writer:
     @cached_property
     def subnet_manager(self) -> SubnetManager:
         """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
-        return find_subnet_manager(self.fabric, self._witnesses)
+        return find_subnet_manager(self.fabric, self.witnesses)
+
+    def holds_sm(self, port: Port) -> bool:
+        """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read."""
+        info, lid = port.end_port.port_info, self.subnet_manager.lid
+        return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def witness(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
-            self._witnesses.append(info.master_sm_lid)
+            self.witnesses.append(info.master_sm_lid)
 
     def witness_ports(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
         """As `witness`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked themselves."""
-        self._witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
-        self._witnesses += [port.lid for port in managers if port.lid]
+        self.witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
+        self.witnesses += [port.lid for port in managers if port.lid]
 
     @cached_property
     def keystore(self) -> KeyStore:
@@ -135,19 +141,36 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
-        with Journal(self.fabric.stores.journal) as journal, journal.operation(self.command) as operation:
-            self._operation = operation
+        with self.journaled(plan.open_operation) as operation:
             try:
                 plan.perform()
+            except Explained:
+                raise
             except KeyboardInterrupt as error:
-                if error.args:
-                    raise
                 raise KeyboardInterrupt(
-                    f"in the middle of a change: what was set may have taken effect; operation {operation.id} of the "
-                    "journal is open, look at its ports before you go on"
+                    f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
+                    f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
+
+    @contextmanager
+    def journaled(self, begin: Callable[[Journal], Operation] | None = None) -> Iterator[Operation]:
+        """Open the operation of the journal that `record` writes to; *begin* makes it, where it is not a new one.
+
+        Without a record a new one leaves no trace.
+        """
+        begin = begin or (lambda journal: journal.operation(self.command))
+        with Journal(self.fabric.stores.journal) as journal, begin(journal) as operation:
+            self._operation = operation
+            try:
+                yield operation
             finally:
                 self._operation = None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation of the journal that the change belongs to; only while a plan is performed."""
+        assert self._operation is not None, "this belongs inside apply()"
+        return self._operation
 
     def record(
         self, port: PortHandle, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
@@ -159,8 +182,7 @@ class Writer:
         self, images: Sequence[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
     ) -> list[Entry]:
         """Put many images into the journal, and what became of earlier Sets: all with one sync."""
-        assert self._operation is not None, "record_all() belongs inside apply()"
-        return self._operation.record_all(images, done, failed)
+        return self.operation.record_all(images, done, failed)
 
     def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
         """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
@@ -200,3 +222,10 @@ def image_of(
         after=after,
         key_ref=key_ref,
     )
+
+
+def way_on(operation: Operation) -> str:
+    """Return what the user can do about an operation that was left open."""
+    back = f"`ibkeys undo {operation.id}` goes back"
+    is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
+    return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

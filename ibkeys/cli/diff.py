@@ -45,13 +45,20 @@ def diff(a: str, b: str, reach: bool, pairs: bool, format: str) -> int:
     if reach or pairs:
         gained = compare_reach(before.fabric, after.fabric)
         _write_reach(a, b, gained, pairs, format)
-        unread = [f"{port}: its P_Key tables were not read in both snapshots" for port in gained.unread]
+        why = "it, or a P_Key table that decides for it, was not read in both snapshots"
+        unread = [f"{port}: {why}" for port in gained.unread]
         return _finish(unread, bool(gained.changes))
     found = compare(before, after)
     if not found.keys_comparable:
         exits.warn(
             "the M_Keys of these snapshots cannot be compared: their fingerprints are of different secrets; whether a "
             "key is set, its ProtectBits and lease are compared"
+        )
+    if hidden := found.keys_hidden:
+        ports = f"port{'s' if len(hidden) != 1 else ''}"
+        exits.warn(
+            f"{len(hidden)} {ports} hid the M_Key in one of the snapshots or both ({_listed(hidden)}): whether a key "
+            "changed there cannot be said; take both snapshots with the keys (--security-keys, --keystore)"
         )
     _write_comparison(a, b, found, format)
     return _finish([f"{each.port}: {each.what}: {each.why}" for each in found.unknown], found.differs)
@@ -92,6 +99,7 @@ def _document(found: Comparison) -> dict[str, Any]:
         "changes": [each.to_json() for each in found.changes],
         "unknown": [{**each.port.identity(), "what": each.what, "why": each.why} for each in found.unknown],
         "m_keys_comparable": found.keys_comparable,
+        "m_keys_hidden": [port.identity() for port in found.keys_hidden],
     }
 
 
@@ -106,7 +114,7 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 
 def _write_table(found: Comparison) -> None:
     if not found.differs:
-        write("no difference" + (" in what was read" if found.unknown else ""))
+        write("no difference" + (" in what was read" if found.unknown or found.keys_hidden else ""))
         return
     for title, nodes in (("node added", found.nodes_added), ("node removed", found.nodes_removed)):
         for node in nodes:

@@ -134,6 +134,22 @@ def write(text: str) -> None:
         raise StdoutFailed(error) from error
 
 
+def write_as_is(text: str) -> None:
+    """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from.
+
+    Raises StdoutFailed.
+    """
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        write(text.rstrip("\n"))
+        return
+    flush_stdout()
+    try:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+    except (OSError, ValueError) as error:
+        raise StdoutFailed(error) from error
+
+
 def warn(text: str, kind: str = "warning") -> None:
     """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
     with suppress(OSError, ValueError):

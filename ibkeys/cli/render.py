@@ -108,4 +108,4 @@ def heading_of(row: Row) -> str:
     """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``."""
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"
     lid = row["lid"] if row["lid"] is not None else UNREADABLE
-    return clean(f"{name} ({row['node_type']} {row['node_guid']}) port {row['port']}, LID {lid}")
+    return clean(f"{name} ({row['node_type'] or 'node'} {row['node_guid']}) port {row['port']}, LID {lid}")

@@ -30,13 +30,16 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
     that were read, and what could not be read and why. M_Keys are kept as fingerprints, with -K as they are. Every
-    reading command reads it with --from. A file that is there is replaced at one stroke.
+    reading command reads it with --from. A snapshot that is there is replaced at one stroke; any other file stays, and
+    the command ends.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.snapshot import take_snapshot
     from ibkeys.fabric.snapshot_file import save_snapshot
     from ibkeys.store.fingerprint import load_fingerprints
+    from ibkeys.store.snapshot import check_place
 
+    check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
         fingerprints = load_fingerprints(fabric.stores.fingerprints)
         assert fingerprints is not None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.paths import StorePaths
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -72,6 +73,28 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+def stores_of(where: Where) -> StorePaths:
+    """Return the journal and the key store that the options mean, without opening a fabric."""
+    from ibkeys.store.paths import store_paths
+    from ibkeys.umad.simulated import parse_spec
+
+    simulated = is_simulated(where)
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(where.backend).state if simulated else None,
+        keystore=Path(where.keystore) if where.keystore else None,
+        journal=Path(where.journal) if where.journal else None,
+    )
+
+
+def journal_of(where: Where) -> Path:
+    """Return the journal that the options mean, without opening a fabric. Raises UsageError where none lasts."""
+    path = stores_of(where).journal
+    if path is None:
+        raise UsageError("a simulated subnet without state= has no journal that lasts: use sim:FILE,state=PATH")
+    return path
 
 
 @contextmanager
@@ -226,7 +249,8 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
 def _say_statistics(fabric: OpenFabric) -> None:
     local, counts = fabric.local(), fabric.client.statistics
     click.echo(
-        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.replies} replies, "
+        f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.keyed} of them "
+        f"with an M_Key, {counts.replies} replies, "
         f"{counts.timeouts} timeouts, {counts.strays} late or foreign replies, {counts.refused} refused; "
         f"at most {counts.widest} in flight",
         err=True,

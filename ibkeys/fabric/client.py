@@ -29,6 +29,8 @@ Task = Generator[Request | list[Request], Any, Any]
 _Template = tuple[bytes, int, bytes]
 """Of all Gets on one directed route: bytes 0..6, HopCount, and what follows the M_Key."""
 _NO_DATA: Final = bytes(64)
+_NO_KEY: Final = bytes(8)
+_SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
 # bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
 _GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
 _MOST_TEMPLATES: Final = 4096
@@ -172,6 +174,7 @@ class SmpClient:
             failures = self.port.send([Outgoing(mad, request.lid, 0) for mad, request in zip(mads, batch, strict=True)])
             refused += [batch[failure.index] for failure in failures]
             statistics.sent += len(batch)
+            statistics.keyed += sum(map(_is_keyed, mads))
             for mad in mads:
                 statistics.by_attribute[mad[16:18]] = statistics.by_attribute.get(mad[16:18], 0) + 1
             self.wait(len(batch) / TOLD_PER_SECOND)
@@ -210,6 +213,7 @@ class SmpClient:
             now = port.now()
             batch = scheduler.to_send(now)
             if batch:
+                scheduler.statistics.keyed += sum(_is_keyed(outgoing.mad) for _, outgoing in batch)
                 for failure in port.send([outgoing for _, outgoing in batch]):
                     scheduler.not_sent(batch[failure.index][0], failure.errno, now)
             came = port.recv(scheduler.next_deadline(now))
@@ -260,6 +264,10 @@ class _Waiting:
         self.task = task
         self.missing = len(requests)
         self.outcomes: list[Outcome | None] = [None] * self.missing
+
+
+def _is_keyed(mad: bytes) -> bool:
+    return mad[24:32] != _NO_KEY and mad[1] in _SMP_CLASSES
 
 
 def _with_statistics(old: Scheduler, timing: Timing) -> Scheduler:

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.snapshot import Snapshot
-from ibkeys.keys.pkey import PKey
+from ibkeys.fabric.unseen import PortKey, blind_ports, nodes_of, port_key, ports_of, unseen_in
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 
@@ -23,8 +24,6 @@ Kind = Literal[
     "enforcement",
     "counter",
 ]
-PortKey = tuple[int, int, int]
-"""Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""
 Entry = tuple[int, PKey]
 
 _COUNTERS: Final[tuple[NumberRow, ...]] = (
@@ -47,8 +46,8 @@ class Difference:
     """One thing that differs at one port, as the later snapshot has it.
 
     ``before`` and ``after``: P_Keys as text, None where there was none; for ``pkey-moved`` the two indexes of ``pkey``;
-    for ``m_key`` its state and fingerprint; numbers for all else. ``index``: of a P_Key, in the later table (in the
-    earlier for one that is gone). ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
+    for ``m_key`` its state, or ``set`` and ``another key``; numbers for all else. ``index``: of a P_Key, in the later
+    table (in the earlier for one that is gone). ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
     """
 
     port: Port
@@ -84,6 +83,7 @@ class Comparison:
     """What changed. Nodes and links that came are those of the later snapshot, those that went of the earlier one.
 
     ``keys_comparable``: whether two M_Keys that are set can be told apart (fingerprints of one secret, or real keys).
+    ``keys_hidden``: end ports that hid their M_Key in one snapshot or both, so that a change of it cannot be seen.
     """
 
     nodes_added: list[Node] = field(default_factory=list)
@@ -93,6 +93,7 @@ class Comparison:
     changes: list[Difference] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     keys_comparable: bool = True
+    keys_hidden: list[Port] = field(default_factory=list)
 
     @property
     def differs(self) -> bool:
@@ -102,14 +103,11 @@ class Comparison:
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
     """Return what changed from *a* to *b*. What could not be read in one of them is unknown, never a change."""
-    result = Comparison(keys_comparable=_key_numbers(a, b) is not None)
-    before, after = nodes_of(a.fabric), nodes_of(b.fabric)
-    result.nodes_added = [node for key, node in after.items() if key not in before]
-    result.nodes_removed = [node for key, node in before.items() if key not in after]
-    links_before, links_after = _links(a.fabric), _links(b.fabric)
-    result.links_added = [ends for key, ends in links_after.items() if key not in links_before]
-    result.links_removed = [ends for key, ends in links_before.items() if key not in links_after]
     numbers = _key_numbers(a, b)
+    result = Comparison(keys_comparable=numbers is not None)
+    before = nodes_of(a.fabric)
+    result.nodes_added, result.links_added = _only_in(result, b.fabric, a.fabric, "first")
+    result.nodes_removed, result.links_removed = _only_in(result, a.fabric, b.fabric, "second")
     for key, port in ports_of(b.fabric).items():
         old_node = before.get(key[:2])
         old = old_node.ports.get(key[2]) if old_node is not None else None
@@ -118,19 +116,35 @@ def compare(a: Snapshot, b: Snapshot) -> Comparison:
     return result
 
 
-def nodes_of(fabric: Fabric) -> dict[tuple[int, int], Node]:
-    """Return the nodes by GUID and twin number."""
-    return {(node.guid, node.twin): node for node in fabric.nodes}
+def _only_in(
+    result: Comparison, fabric: Fabric, other: Fabric, which: str
+) -> tuple[list[Node], list[tuple[Port, Port]]]:
+    """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
+
+    What hung behind a port of which *other* could not ask the far end is unknown.
+    """
+    theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)
+    nodes = []
+    for key, node in nodes_of(fabric).items():
+        if node in unseen:
+            why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind what did not"
+            result.unknown.append(Unknown(_first_port(node), "the node", why))
+        elif key not in theirs:
+            nodes.append(node)
+    blind, gone = blind_ports(other), []
+    for link, ends in _links(fabric).items():
+        if link in links or any(end.node in unseen for end in ends):
+            continue
+        if blind & link:
+            why = f"the far end did not answer in the {which} snapshot"
+            result.unknown.append(Unknown(ends[0], f"the link to {ends[1]}", why))
+        else:
+            gone.append(ends)
+    return nodes, gone
 
 
-def ports_of(fabric: Fabric) -> dict[PortKey, Port]:
-    """Return the ports that were read, by `PortKey`."""
-    return {port_key(port): port for port in fabric.ports()}
-
-
-def port_key(port: Port) -> PortKey:
-    """Return how *port* is found again in another snapshot."""
-    return (port.node.guid, port.node.twin, port.num)
+def _first_port(node: Node) -> Port:
+    return next(port for _, port in sorted(node.ports.items()) if port.is_end_port)
 
 
 def _links(fabric: Fabric) -> dict[frozenset[PortKey], tuple[Port, Port]]:
@@ -145,6 +159,8 @@ def _compare_ports(result: Comparison, old: Port, new: Port, numbers: _Numbers |
     if old.info is None or new.info is None:
         result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _which(old.info, new.info)))
     else:
+        if new.is_end_port and "hidden" in (old.m_key_state, new.m_key_state):
+            result.keys_hidden.append(new)
         result.changes += _port_info_changes(old, new, old.info, new.info, numbers)
     before, after = old.occupied, new.occupied
     if before is None or after is None:
@@ -200,15 +216,15 @@ def _plain(info: bytes) -> int:
 
 
 def _m_key_changes(old: Port, new: Port, numbers: _Numbers | None) -> Iterator[Difference]:
-    states = old.m_key_state, new.m_key_state
+    before, after = old.m_key_state, new.m_key_state
     assert old.info is not None
     assert new.info is not None
-    same = states[0] == states[1]
-    if same and states[0] == "set" and numbers is not None:
-        same = numbers[0](old.info) == numbers[1](new.info)
-        states = (states[0], states[1]) if same else ("set", "another key")  # type: ignore[assignment]
-    if not same:
-        yield Difference(new, "m_key", states[0], states[1])
+    if "hidden" in (before, after):
+        return
+    if before != after:
+        yield Difference(new, "m_key", before, after)
+    elif before == "set" and numbers is not None and numbers[0](old.info) != numbers[1](new.info):
+        yield Difference(new, "m_key", "set", "another key")
 
 
 def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterator[Difference]:
@@ -224,17 +240,16 @@ def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterat
             old.remove((index, key))
             new.remove(twin)
             yield Difference(port, "membership", str(key), str(twin[1]), index)
-    for index, key in list(old):
-        moved = next((entry for entry in new if entry[1] == key), None)
-        if moved is None:
-            moved = next((entry for entry in new if entry[1].partition == key.partition), None)
-        if moved is None:
-            continue
-        old.remove((index, key))
-        new.remove(moved)
-        if moved[1] != key:
-            yield Difference(port, "membership", str(key), str(moved[1]), moved[0])
-        yield Difference(port, "pkey-moved", index, moved[0], moved[0], str(moved[1]))
+    for mask in (FULL_BIT | PARTITION_MASK, PARTITION_MASK):  # what moved as it is, before what changed on the way
+        for index, key in list(old):
+            moved = next((entry for entry in new if (entry[1] ^ key) & mask == 0), None)
+            if moved is None:
+                continue
+            old.remove((index, key))
+            new.remove(moved)
+            if moved[1] != key:
+                yield Difference(port, "membership", str(key), str(moved[1]), moved[0])
+            yield Difference(port, "pkey-moved", index, moved[0], moved[0], str(moved[1]))
     for index, key in old:
         yield Difference(port, "pkey-removed", str(key), None, index)
     for index, key in new:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ibkeys.fabric.compare import PortKey, port_key
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.fabric.reach import Profile, Reach, places
+from ibkeys.fabric.unseen import PortKey, port_key, unseen_end_ports
 
 Change = Literal["gained", "lost"]
 
@@ -28,7 +28,8 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class ReachComparison:
-    """``changes``: by groups of ports that went the same way. ``unread``: ports of which one of the two cannot say.
+    """``changes``: by groups of ports that went the same way. ``unread``: ports of which one of the two cannot say,
+    those among them that only one of the two has seen and the other may have missed.
 
     Only ports that both fabrics have are compared: who came or went has no reach to gain or lose.
     """
@@ -60,6 +61,7 @@ def compare_reach(before: Fabric, after: Fabric) -> ReachComparison:
         elif profiles:
             groups.setdefault(profiles, []).append(port)
             comparable |= 1 << at
+    unread += [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
     changes: list[Gain] = []
     left = comparable
     for (was, now), members in groups.items():

@@ -264,7 +264,8 @@ class Fabric:
     notes: list[str] = field(default_factory=list)
 
     def put_in_order(self) -> None:
-        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first.
+        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes
+        with one GUID are counted in that order too.
 
         Answers come in any order, and two sweeps of one fabric should read the same.
         """
@@ -279,6 +280,10 @@ class Fabric:
                 peers = (node.ports[num].peer for num in sorted(node.ports))
                 waiting.extend(peer.node for peer in peers if peer is not None)
         self.nodes.sort(key=lambda node: place.get(node, len(place)))
+        twins: dict[int, int] = {}
+        for node in self.nodes:
+            node.twin = twins.get(node.guid, 0)
+            twins[node.guid] = node.twin + 1
         self.troubles.sort(key=lambda trouble: (place.get(trouble.port.node, len(place)), trouble.port.num))
 
     def ports(self) -> Iterator[Port]:

@@ -72,6 +72,7 @@ Standing = tuple[frozenset[int], frozenset[int] | None, frozenset[int] | None]
 to it there; None where that does not enforce."""
 Profile = frozenset[tuple[int, Standing]]
 """A port's standing in each of its partitions."""
+_NOTHING: Final[Profile] = frozenset()
 
 
 @dataclass(slots=True)
@@ -108,6 +109,7 @@ class Reach:
             group.ports.append(port)
             self._profiles[port] = group.profile
             self.ports.append(port)
+        self._standings = {profile: dict(profile) for profile in groups}
         self.groups = list(groups.values())
         """In the order in which the fabric shows their first ports."""
         if place is None:
@@ -160,20 +162,24 @@ class Reach:
 
     def stops_in(self, membership: Membership) -> Iterator[Stop]:
         """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
-        member itself sends, outbound those that other members send and its own table would take."""
-        sent = {key for port in membership.members for key in _keys(port) if key.partition == membership.partition}
-        for port in membership.members:
+        member itself sends, outbound those that other members send and its own table would take. Members of which
+        nothing can be said are left out."""
+        standings = [
+            (port, standing)
+            for port in membership.members
+            if (standing := self._standings.get(self._profiles.get(port, _NOTHING), {}).get(membership.partition))
+        ]
+        sent = sorted({key for _, (keys, _, _) in standings for key in keys})
+        for port, (keys, takes, sends) in standings:
             leaf = leaf_of(port)
-            bits = _enforcement(leaf) if leaf is not None else 0
-            if leaf is None or not bits or leaf.p_keys is None:
+            if leaf is None:
                 continue
-            own = [key for key in _keys(port) if key.partition == membership.partition]
-            taken = [key for key in sorted(sent) if match_in_table(key, own) is not None]
-            table = leaf.p_keys
-            if bits & _INBOUND:
-                yield from (Stop(leaf, "inbound", key) for key in own if not taken_in(key, table))
-            if bits & _OUTBOUND:
-                yield from (Stop(leaf, "outbound", key) for key in taken if match_in_table(key, table) is None)
+            if takes is not None:
+                yield from (Stop(leaf, "inbound", PKey(key)) for key in sorted(keys) if not taken_in(key, takes))
+            if sends is not None:
+                for key in sent:
+                    if match_in_table(key, keys) is not None and match_in_table(key, sends) is None:
+                        yield Stop(leaf, "outbound", PKey(key))
 
     def enforcing_between_switches(self) -> list[Port]:
         """Return the switch ports that enforce towards another switch: what they stop depends on the route."""

@@ -123,10 +123,11 @@ class Failure:
 
 @dataclass(slots=True)
 class Statistics:
-    """What went over the wire. ``strays``: late, duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two
-    bytes of their AttributeID."""
+    """What went over the wire. ``keyed``: SMPs sent with an M_Key other than 0, attempt by attempt. ``strays``: late,
+    duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two bytes of their AttributeID."""
 
     sent: int = 0
+    keyed: int = 0
     replies: int = 0
     timeouts: int = 0
     lost_by_kernel: int = 0

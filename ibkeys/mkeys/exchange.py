@@ -67,11 +67,13 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
     """
     files = read_key_files(directory)
     done = Imported(links=_count_links(files), lids=len(files.lids), warnings=list(files.warnings))
-    done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
+    links = ((*near, *far) for near, far in files.neighbors.items())
+    with store.together():
+        done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
+        store.put_links(links, seen=_written(directory / NEIGHBORS_FILE))
+        store.put_lids(files.lids, seen=_written(directory / LID_FILE))
     changed = {files.m_keys[guid] for guid in done.ports("changed")}
     done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
-    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_written(directory / NEIGHBORS_FILE))
-    store.put_lids(files.lids, seen=_written(directory / LID_FILE))
     fact = read_file_fact(directory / MKEY_FILE)
     if fact is not None and not fact.is_private:
         done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")

@@ -16,132 +16,26 @@ meanwhile. When a sync fails no further Set is begun, and what was sent is still
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from ibkeys.change.portinfo import set_image, with_valid_lids, without_key
+from ibkeys.change.portinfo import set_image, with_valid_lids
 from ibkeys.change.portinfo_write import what_changed, wrong_fields
-from ibkeys.change.writer import Writer, image_of
+from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError
-from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Task
-from ibkeys.fabric.model import Port
-from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
+from ibkeys.mkeys.account import Account, PortResult, Report
+from ibkeys.mkeys.job import Job, journal_image, keep_key
 from ibkeys.mkeys.settle import Answer, Wanted, shown_key, who_answers
-from ibkeys.store.journal import Entry, Image
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.journal import Entry
 from ibkeys.store.runs import PortState, RunOptions, Runs
 
 FRESH: Final = 1.0
 """Seconds: a Set is built on a Get that is no older."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortResult:
-    """What became of one port. ``port`` is its identity, as every document has it; ``reason`` is None for one that is
-    done as planned. ``unread``: it was skipped because it could not be asked, or its key is not known."""
-
-    port: dict[str, Any]
-    result: Literal["done", "skipped", "failed"]
-    reason: str | None = None
-    unread: bool = False
-
-
-Report = Callable[[PortResult], None]
-
-
-@dataclass(slots=True)
-class Account:
-    """The whole account of a run.
-
-    ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
-    not begun. ``unread``: skipped ones that could not be asked. ``unresolved``: failed ones that answer to no key any
-    more. ``replies_lost``: Sets that took effect although no reply came; ``sets_lost``: Sets that never arrived.
-    ``violations``: those that asking after a lost reply has counted at most, at ports of level 2 and 3.
-    ``stopped``: why ports were left waiting, "" when none were.
-    """
-
-    run: int = 0
-    done: int = 0
-    skipped: int = 0
-    failed: int = 0
-    waiting: int = 0
-    unread: int = 0
-    unresolved: int = 0
-    replies_lost: int = 0
-    sets_lost: int = 0
-    violations: int = 0
-    stopped: str = ""
-
-    def add(self, result: PortResult) -> None:
-        """Count one port."""
-        setattr(self, result.result, getattr(self, result.result) + 1)
-        self.unread += result.unread
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every port that the run should change is done."""
-        return not (self.failed or self.unread or self.stopped)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts by their names."""
-        return {
-            "run": self.run,
-            "done": self.done,
-            "skipped": self.skipped,
-            "failed": self.failed,
-            "waiting": self.waiting,
-            "unread": self.unread,
-            "unresolved": self.unresolved,
-            "replies_lost": self.replies_lost,
-            "sets_lost": self.sets_lost,
-            "violations": self.violations,
-            "stopped": self.stopped or None,
-        }
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One port that is to be changed: what it has (``old``), what it shall have (``wanted``).
-
-    ``sequence``: its place in the run. ``ref``: the row of the key store with the wanted key, None when it is not
-    stored yet. ``returns_from``: for a port that goes back, the row of the key that it leaves. ``shown``: PortInfo as
-    the sweep read it. The rest belongs to the run.
-    """
-
-    port: Port
-    sequence: int
-    shown: PortInfo
-    old: Wanted
-    wanted: Wanted
-    ref: int | None = None
-    returns_from: int | None = None
-    now: PortInfo = field(default_factory=lambda: PortInfo(bytes(64)))
-    read_at: float = 0.0
-    image: PortInfo = field(default_factory=lambda: PortInfo(bytes(64)))
-    entries: list[Entry] = field(default_factory=list)
-    asked: list[MKey] = field(default_factory=list)
-    read_twice: bool = False
-    asked_twice: bool = False
-    counted: bool = False
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether the port gets its former key again."""
-        return self.returns_from is not None
-
-    @property
-    def keeps_key(self) -> bool:
-        """Whether only level or lease change."""
-        return self.wanted.key == self.old.key
-
-    @property
-    def route(self) -> DirectedAddress:
-        """The route that ends at the port."""
-        return DirectedAddress(self.port.path if self.port.path is not None else self.port.node.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +96,7 @@ class Rollout:
         for job, error in unread:
             if self.account.stopped:
                 self._in_change += 1
-                self._end(job, "failed", "failed", f"nothing was sent to it: {error}")
+                self._end(job, "failed", "waiting", f"nothing was sent to it: {error}")
             else:
                 self._queue.append(job)
         self._client.run(map(self._ask_again, silent), self._between)
@@ -251,6 +145,8 @@ class Rollout:
     def _note(self, outcome: _Outcome) -> None:
         job, store = outcome.job, self._store
         if outcome.has == "wanted":
+            if job.ref is None and not job.goes_back:  # it was found to have this key already
+                keep_key(store, self._runs, self._run, job)
             if job.ref is not None:
                 store.promote(job.ref)
             if job.returns_from is not None and store.get(job.returns_from).state == "pending":
@@ -268,7 +164,7 @@ class Rollout:
             (done if outcome.result == "done" else failed).extend(entries[-1:])
         if not (ready or done or failed):
             return
-        recorded = self._writer.record_all([_image(job) for job in ready], done, failed)
+        recorded = self._writer.record_all([journal_image(job) for job in ready], done, failed)
         for job, entry in zip(ready, recorded, strict=True):
             job.entries.append(entry)
 
@@ -284,13 +180,13 @@ class Rollout:
             self._count_failure(job)
             return
         if problem:
-            self._end(job, "failed", "failed", f"nothing was sent to it: {problem}")
+            self._end(job, "failed", "waiting", f"nothing was sent to it: {problem}")
             return
         key = shown_key(job.now)
         if key is None:
             key = job.old.key  # the sweep, which found no other way to it, asked with this one
             if not (key.is_zero and self._writer.fabric.ring.for_all == NO_MKEY):
-                self._end(job, "failed", "failed", "nothing was sent to it: it hides its M_Key, which is another now")
+                self._end(job, "failed", "waiting", "nothing was sent to it: it hides its M_Key, which is another now")
                 return
         job.old = Wanted(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
         job.image = set_image(job.now, job.wanted.key, **job.wanted.fields())
@@ -318,7 +214,7 @@ class Rollout:
         if client.port.now() - job.read_at > FRESH:
             problem = yield from self._read_again(job, job.now)
             if problem:
-                self._end(job, "failed", "failed", f"nothing was sent to it: {problem}", has="old")
+                self._end(job, "failed", "failed", f"no Set was sent to it now: {problem}", has="old")
                 return
         for _ in range(client.timing.retries + 1):
             error = yield from self._set(job)
@@ -437,7 +333,8 @@ class Rollout:
         job.counted = True
         self._failures += 1
         if self._failures == self._options.max_failures:
-            self._stop(f"{self._failures} ports have failed (--max-failures)")
+            many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
+            self._stop(f"{many} failed (--max-failures)")
 
     def _stop(self, why: str, error: Exception | None = None) -> None:
         self.account.stopped = self.account.stopped or why
@@ -449,41 +346,6 @@ class Rollout:
             self._report(result)
         except Exception as error:  # whoever listens may be gone; the ports in change are still to be proven
             self._stop("the results could not be reported", error)
-
-
-def keep_key(store: KeyStore, runs: Runs, run: int, job: Job) -> None:
-    """Store the key that is about to be set, and the one that the port has."""
-    port, old, wanted = job.port, job.old, job.wanted
-    where = port.node.guid, port.port_guid, port.num
-    if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
-        store.promote(job.returns_from)  # a Get with it was answered
-    if job.keeps_key and job.ref is not None:
-        store.promote(job.ref)
-    elif job.keeps_key:
-        current = store.current_of(port.port_guid)
-        if current is None or current.m_key != old.key:
-            job.ref = store.put_pending(*where, old.key, old.protect, old.lease, None)
-            store.promote(job.ref)
-        else:
-            job.ref = current.ref
-        runs.note_key(run, job.sequence, job.ref, job.ref, old.protect, old.lease)
-    elif job.ref is None or (store.get(job.ref).state != "pending" and not job.goes_back):
-        job.ref = store.put_pending(
-            *where,
-            wanted.key,
-            wanted.protect,
-            wanted.lease,
-            None if old.key.is_zero else old.key,
-            old_protect_bits=old.protect,
-            old_lease_period=old.lease,
-        )
-        if not job.goes_back:
-            old_ref = None if old.key.is_zero else store.get(job.ref).replaces
-            runs.note_key(run, job.sequence, job.ref, old_ref, old.protect, old.lease)
-
-
-def _image(job: Job) -> Image:
-    return image_of(job.port, "PortInfo", job.port.num, without_key(job.now), without_key(job.image), job.ref)
 
 
 def _not_noted(outcome: _Outcome, error: StoreError) -> _Outcome:

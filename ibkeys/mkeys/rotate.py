@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.portinfo_write import wrong_fields
-from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.discovery import Progress
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys import beside_sm
-from ibkeys.mkeys.rollout import Account, Job, PortResult, Report, Rollout, keep_key
-from ibkeys.mkeys.set import changes_of, objections_to_lease
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.job import Job, keep_key
+from ibkeys.mkeys.planned import PlannedRun, describe
 from ibkeys.mkeys.settle import Wanted, shown_key
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.keystore import KeyStore
@@ -33,44 +33,6 @@ from ibkeys.store.sqlite import guid_text
 Command = Literal["mkey-deploy", "mkey-rotate"]
 Order = Literal["farthest", "nearest"]
 GoOn = Literal["continue", "resume"]
-
-
-@dataclass(slots=True)
-class PlannedRun:
-    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
-
-    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
-    that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
-    why. ``later``: ports of the run that are not its turn yet (``--first``). ``procedure``: under a subnet manager,
-    what to do instead. ``is_open``: the store does not know yet that the
-    run has ended. ``account``: what became of the ports, while it is carried out and afterwards.
-    """
-
-    plan: Plan
-    options: RunOptions
-    found: Fabric
-    stages: list[list[Job]] = field(default_factory=list)
-    settled: list[Job] = field(default_factory=list)
-    skipped: list[PortResult] = field(default_factory=list)
-    later: int = 0
-    procedure: list[str] = field(default_factory=list)
-    goes_back: bool = False
-    is_open: bool = False
-    account: Account = field(default_factory=Account)
-    begin: Callable[[], int] = lambda: 0
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All jobs in the order of change."""
-        return [job for stage in self.stages for job in stage]
-
-    @property
-    def pending(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.settled) or any(self.stages) or (self.is_open and not self.later)
-
-
-# --- planning ---------------------------------------------------------------------------------------------------------
 
 
 def plan_run(
@@ -98,22 +60,26 @@ def plan_run(
     shared = (new_key or MKey.generate()) if options.same else None
     jobs: list[Job] = []
     for port, reason in _candidates(writer, found):
-        job = None if reason else _new_job(port, options, shared)
-        if job is not None:
-            reason = _not_for(command, job, new_key)
-        if job is None or reason:
-            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=job is None))
+        if reason:
+            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+            continue
+        job = _new_job(port, options, shared)
+        if reason := _not_for(command, job):
+            run.skipped.append(PortResult(port.identity(), "skipped", reason))
+        elif _has(job):
+            run.settled.append(job)
         else:
             jobs.append(job)
+    run.skipped += _nothing_behind(found)
     jobs.sort(key=lambda job: len(job.route.path), reverse=order == "farthest")
     _put_in_stages(writer, run, jobs)
-    for sequence, job in enumerate(run.jobs):
+    everything = run.jobs + run.settled
+    for sequence, job in enumerate(everything):
         job.sequence = sequence
-    everything = run.jobs
     run.begin = lambda: _begin(writer, command, everything, run)
     if options.first is not None:
         _keep_first(run, options.first)
-    _describe(writer, run, key_file)
+    describe(writer, run, key_file)
     return run
 
 
@@ -147,7 +113,7 @@ def plan_rest(
         run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
         _collect(writer, run, store, last, ports)
     run.begin = lambda: _go_on(writer, last, run)
-    _describe(writer, run, "")
+    describe(writer, run)
     return run
 
 
@@ -163,7 +129,7 @@ def plan_return(
         options = replace(_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.discover(progress=progress)
         run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
-        reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
+        reachable = _reachable(writer, found)
         jobs: list[Job] = []
         for kept in ports:
             if not kept.is_begun:
@@ -174,8 +140,9 @@ def plan_return(
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
-    run.begin = lambda: _go_on(writer, last, run)
-    _describe(writer, run, "")
+    unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+    run.begin = lambda: _go_on(writer, last, run, unused)
+    describe(writer, run)
     return run
 
 
@@ -191,7 +158,7 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
 
 
 def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
-    """Return every end port with the reason to leave it alone, "" for none; then what no port could be found behind."""
+    """Return every end port with the reason to leave it alone, "" for none."""
     ports = list(found.end_ports())
     guids = Counter(port.port_guid for port in ports)
     errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
@@ -210,11 +177,28 @@ def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
         else:
             reason = ""
         listed.append((port, reason))
-    hidden = [(trouble.port, trouble.error) for trouble in found.troubles if not trouble.port.is_end_port]
-    return listed + [(port, error) for port, error in hidden if port.peer is None]
+    return listed
 
 
-def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job | None:
+def _nothing_behind(found: Fabric) -> list[PortResult]:
+    """Return the ports behind which something is that does not answer: it may be one whose key is not known."""
+    troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
+    return [PortResult(each.port.identity(), "skipped", each.error, unread=True) for each in troubles.values()]
+
+
+def _leads_nowhere(port: Port) -> bool:
+    """Whether a port that the sweep had trouble with should lead to another, and does not."""
+    if port.peer is not None:
+        return False
+    return not port.is_end_port or (port.path == () and port.is_linked)
+
+
+def _reachable(writer: Writer, found: Fabric) -> dict[int, tuple[Port, str]]:
+    """Return every end port by its GUID, with the reason to leave it alone."""
+    return {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
+
+
+def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     info = port.port_info
     assert info is not None
     old = _has_now(info)
@@ -234,10 +218,8 @@ def _has(job: Job) -> bool:
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
-def _not_for(command: Command, job: Job, new_key: MKey | None) -> str:
+def _not_for(command: Command, job: Job) -> str:
     """Return why a new run leaves a readable port alone, "" when it does not."""
-    if new_key is not None and _has(job):
-        return "it has this M_Key, level and lease already"
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"
     if command == "mkey-rotate" and job.old.key.is_zero:
@@ -267,10 +249,10 @@ def _keep_first(run: PlannedRun, first: int) -> None:
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
     """Sort the ports of a run that are not done into jobs, settled and skipped ones."""
-    reachable = {port.port_guid: (port, reason) for port, reason in _candidates(writer, run.found)}
+    reachable = _reachable(writer, run.found)
     shared_ref = shared_key_ref(ports) if last.options.same else None
     shared = store.get(shared_ref).m_key if shared_ref is not None else None
-    jobs = []
+    jobs: list[Job] = []
     for kept in ports:
         if kept.state in ("done", "skipped", "undone"):
             continue
@@ -282,10 +264,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         if job is None:
             continue
         job.ref = kept.key_ref
-        if _has(job) and job.ref is not None:
-            run.settled.append(job)
-        else:
-            jobs.append(job)
+        (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
 
 
@@ -310,6 +289,8 @@ def _known_job(
     known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
     if kept.is_begun and old.key not in known | ({NO_MKEY} if kept.old_ref is None else set()):
         text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+        if old.key.is_zero:
+            text = "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
         return None
     return Job(port, kept.sequence, info, old, meant(old))
@@ -352,73 +333,7 @@ def _identity(kept: RunPort) -> dict[str, Any]:
     }
 
 
-# --- what is said of a run before it begins ---------------------------------------------------------------------------
-
-
-def _describe(writer: Writer, run: PlannedRun, key_file: str) -> None:
-    jobs = run.jobs
-    if not jobs:
-        return
-    plan = run.plan
-    plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
-    managers = beside_sm.sm_ports(run.found.end_ports())
-    writer.witness_ports([job.port for job in jobs], managers)
-    plan.objections = beside_sm.objection(writer, managers)
-    if plan.objections:
-        run.procedure = beside_sm.procedure(managers, run.options.protect, run.options.lease, key_file)
-    interval = known_sweep_interval(writer.fabric, writer.subnet_manager)
-    groups = Counter((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease) for job in jobs)
-    for (is_zero, protect, lease), count in sorted(groups.items()):
-        who = f"each of {count} ports" if count > 1 else str(jobs[0].port)
-        wanted = Wanted(NO_MKEY if is_zero else _ANY_KEY, protect, lease)
-        plan.objections += objections_to_lease(who, wanted, interval)
-    levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
-    plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
-    if not run.goes_back:
-        plan.notes += [] if run.options.same else [beside_sm.OVERWRITTEN]
-        plan.notes.append(beside_sm.AFTERWARDS)
-
-
-_ANY_KEY: Final = MKey(1)
-"""Stands for a key that is not zero, where nothing else of it counts."""
-
-
-# --- carrying it out --------------------------------------------------------------------------------------------------
-
-
-def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
-    """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
-
-    Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
-    answers), what *report* raised, and KeyboardInterrupt. After any of these the run can be resumed or go back.
-    """
-    account = run.account
-
-    def tell(result: PortResult) -> None:
-        account.add(result)
-        report(result)
-
-    def perform() -> None:
-        for result in run.skipped:
-            tell(result)
-        number = run.begin()
-        rollout = Rollout(writer, number, run.options, report, account)
-        try:
-            rollout.carry_out(run.stages, run.settled)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"in the middle of run {number}: every key is in the key store; --resume finishes it, --abort goes back"
-            ) from None
-        finally:
-            account.waiting = len(run.jobs) + len(run.settled) + run.later - account.done - account.failed
-        if not account.waiting:
-            Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
-
-    run.plan.perform = perform
-    if run.plan.pending:
-        writer.apply(run.plan)
-    else:
-        perform()  # nothing is sent: only the store is told
+# --- how it begins ---------------------------------------------------------------------------------------------------
 
 
 def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRun) -> int:
@@ -434,9 +349,15 @@ def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRu
     return number
 
 
-def _go_on(writer: Writer, last: Run, run: PlannedRun) -> int:
-    remember_topology(writer.keystore, run.found)
-    Runs(writer.keystore).reopen(last.id, run.options)
+def _go_on(writer: Writer, last: Run, run: PlannedRun, unused: Sequence[int] = ()) -> int:
+    """Take up the last run. *unused*: rows of keys that no port was sent, and none will be."""
+    store = writer.keystore
+    remember_topology(store, run.found)
+    with store.together():
+        Runs(store).reopen(last.id, run.options)
+        for ref in unused:
+            if store.get(ref).state == "pending":
+                store.abandon(ref, "the run went back before its Set")
     return last.id
 
 

@@ -126,24 +126,27 @@ def _states(
 
 
 def _cut(one: _Chain, other: _Chain, timeline: Mapping[PortKey, list[tuple[int, Levels]]]) -> list[int]:
-    """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps."""
+    """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps.
+
+    A pair that leaves one partition for another, and for a moment has none, is cut in the one it comes to.
+    """
     tables = _tables(one, other)
     ends = (0, 2 if one.leaf is not None else 1)
     before = [levels(table.before) for table in tables]
     after = [levels(table.after) for table in tables]
-    shared = [
-        partition
-        for partition in before[0]
-        if _may_talk(before, ends, partition, None) and _may_talk(after, ends, partition, None)
-    ]
-    if not shared:
+    at_first = [partition for partition in before[0] if _may_talk(before, ends, partition, None)]
+    at_last = [partition for partition in after[0] if _may_talk(after, ends, partition, None)]
+    if not at_first or not at_last:
         return []
     moments = list(_states(tables, timeline))
-    return [
+    cut = [
         partition
-        for partition in shared
-        if not all(_may_talk(state, ends, partition, (before, after)) for state in moments)
+        for partition in at_first
+        if partition in at_last and not all(_may_talk(state, ends, partition, (before, after)) for state in moments)
     ]
+    if not cut and not all(any(_may_talk(state, ends, base, None) for base in state[0]) for state in moments):
+        return at_last[:1]
+    return cut
 
 
 def _may_talk(

@@ -5,6 +5,7 @@ Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,16 +95,20 @@ def resolve(
     tables = _Tables({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
     if policy is not None and not emulate_fallback:
         policy.require_accepted()
-    if policy is None or not policy.accepted:
-        tables.add(DEFAULT_PARTITION, tables.everybody, "full", indx0=False)
-        return tables.result(None)
-    tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
-    tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
-    for definition in policy.definitions:
-        tables.table(definition.base)
-        for rule in definition.rules:
-            tables.apply(definition.base, rule, definition.indx0)
-    return tables.result(policy)
+    if policy is not None:
+        tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
+        tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
+        stop = min(((error.line, error.column) for error in policy.errors), default=(sys.maxsize, 0))
+        for definition in policy.definitions:
+            for rule in definition.rules:
+                if (rule.line, rule.column) < stop:
+                    tables.apply(definition.base, rule, definition.indx0)
+        if policy.accepted:
+            return tables.result(policy)
+    # Of a file that it refuses OpenSM drops the members, but not which P_Key it wanted at index 0 of whom.
+    tables.full, tables.limited = {}, {}
+    tables.add(DEFAULT_PARTITION, tables.everybody, "full", indx0=False)
+    return tables.result(None)
 
 
 class _Tables:

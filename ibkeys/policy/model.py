@@ -15,6 +15,8 @@ DEFAULT_MTU: Final = 4
 DEFAULT_RATE: Final = 3
 DEFAULT_SCOPE: Final = 2
 IPOIB_Q_KEY: Final = 0x0B1B
+MAX_NAME: Final = 31
+"""Bytes of a partition's name that OpenSM keeps."""
 _IPOIB_BROADCAST: Final = 0xFF12_401B_0000_0000_0000_0000_FFFF_FFFF
 _IP_SIGNATURES: Final = (0x401B, 0x601B)
 
@@ -22,9 +24,9 @@ MemberWord = Literal["full", "limited", "both"]
 Keyword = Literal["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]
 Severity = Literal["error", "warning", "note"]
 
-WIDE_OPEN: Final = (
-    "OPENSM WOULD REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
-)
+_WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
+CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
+"""Errors after which OpenSM may still take the file, by what happens to stand in its buffer or line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -171,6 +173,12 @@ class Policy:
         """Whether OpenSM takes the file. If not, it makes every port a full member of the default partition."""
         return not self.errors
 
+    @property
+    def verdict(self) -> str:
+        """What OpenSM would do with a file that has errors, in capitals."""
+        uncertain = all(error.code in CANNOT_BE_TOLD for error in self.errors)
+        return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
+
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         """The partitions in the order in which the file first names them."""
@@ -200,18 +208,23 @@ class Policy:
             first = min(self.errors)
             more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
             raise FileFormatError(
-                f"{first.message}{more}; {WIDE_OPEN}; nothing was read from it", self.path, first.line, first.column
+                f"{first.message}{more}; {self.verdict}; nothing was read from it", self.path, first.line, first.column
             )
 
 
 def partition_name(base: int, name: str | None) -> str:
-    """Return the name that OpenSM gives a partition: at most 31 characters; the number in hex where there is none.
+    """Return the name that OpenSM gives a partition: what it keeps of it; the number in hex where there is none.
 
     The default partition is named before the file is read, so it is always ``Default``.
     """
     if base == DEFAULT_PARTITION:
         return DEFAULT_NAME
-    return name[:31] if name else f"{base:04x}"
+    return stored_name(name) if name else f"{base:04x}"
+
+
+def stored_name(name: str) -> str:
+    """Return what OpenSM keeps of a name: 31 bytes."""
+    return name.encode("utf-8", "surrogateescape")[:MAX_NAME].decode("utf-8", "surrogateescape")
 
 
 def table_order(base: int) -> int:

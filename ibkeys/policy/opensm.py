@@ -32,14 +32,17 @@ def place(
     *,
     allow_both: bool = False,
     keep_indexes: bool = True,
+    remembered: Entries | None = None,
 ) -> Placement:
-    """Return the table of an end port after a sweep of a freshly started OpenSM that finds *before*.
+    """Return the table of an end port after a sweep of OpenSM that finds *before*.
 
     *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins, None for none. Without
     *allow_both* a P_Key is known by its partition, so a changed membership stays in place; with it by all 16 bits.
-    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed anew.
+    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed anew. *remembered*: what this very process
+    has placed at the port before; a freshly started one remembers nothing.
     """
-    return _Sweep(capacity, index0 or PKey(0), allow_both, before if keep_indexes else {}).run(keys)
+    memory = {key: index for index, key in (remembered or {}).items()} if keep_indexes else {}
+    return _Sweep(capacity, index0 or PKey(0), allow_both, before if keep_indexes else {}, memory).run(keys)
 
 
 @dataclass(slots=True)
@@ -50,13 +53,12 @@ class _Sweep:
     index0: PKey
     allow_both: bool
     before: Entries
+    remembered: dict[PKey, int]
     places: dict[int, int] = field(default_factory=dict)
-    remembered: dict[PKey, int] = field(default_factory=dict)
     after: dict[int, PKey] = field(default_factory=dict)
 
     def run(self, keys: Sequence[PKey]) -> Placement:
         for index, key in sorted(self.before.items()):
-            self.remembered[key] = index
             known = self.places.get(self.identity(key))
             # Of two forms of one partition the full one counts.
             if known is None or (not self.allow_both and self.before[known] < key):

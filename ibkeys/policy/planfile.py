@@ -292,7 +292,7 @@ def to_json(plan: PlanFile) -> dict[str, Any]:
         ],
         "problems": [
             {
-                **(problem.port.to_json() if problem.port is not None else dict.fromkeys(_IDENTITY)),
+                **(problem.port.to_json() if problem.port is not None else dict.fromkeys(IDENTITY)),
                 "kind": problem.kind,
                 "message": problem.message,
             }
@@ -347,4 +347,4 @@ def _entries_json(entries: Mapping[int, PKey]) -> dict[str, str]:
     return {str(index): _key_text(entries[index]) for index in sorted(entries)}
 
 
-_IDENTITY: Final = tuple(each.name for each in fields(PortId))
+IDENTITY: Final = tuple(each.name for each in fields(PortId))

@@ -15,6 +15,8 @@ from ibkeys.store.sqlite import Schema, Store, guid_number, guid_text, timestamp
 
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
+Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
+"""How far an operation with a plan is: ``unconfirmed`` waits for somebody to say that all is well."""
 
 ATTRIBUTE_SIZE: Final = 64
 ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
@@ -49,6 +51,14 @@ _SCHEMA: Final = Schema(
                 status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
                 PRIMARY KEY (operation, sequence)
             ) WITHOUT ROWID""",
+        ),
+        (
+            """CREATE TABLE plans (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                document TEXT NOT NULL,
+                options TEXT NOT NULL,
+                stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back'))
+            )""",
         ),
     ),
 )
@@ -116,7 +126,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports."""
+    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
+
+    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
+    plan is, None for one without.
+    """
 
     id: int
     command: str
@@ -124,21 +138,50 @@ class OperationRecord:
     started: str
     finished: str | None
     ports: int
+    unproven: int
+    stage: Stage | None
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Whether it will be undone unless somebody says that all is well."""
+        return self.stage == "unconfirmed" and self.state != "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
+
+    document: str
+    options: str
+    stage: Stage
 
 
 class Operation:
-    """A changing command while it runs; made by `Journal.operation`.
+    """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
     ``id`` is None until the first record: a command that had nothing to change leaves no trace. At the end of the
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
+
+    *resumable*: an exception, too, leaves it ``open``. ``outcome``: the state that it ends with when nothing was
+    raised, in place of ``done`` or ``failed``.
     """
 
-    def __init__(self, journal: Journal, command: str) -> None:
+    def __init__(
+        self, journal: Journal, command: str, id: int | None = None, first: int = 0, resumable: bool = False
+    ) -> None:
         self._journal = journal
         self._entries: list[Entry] = []
+        self._first = first
+        self._resumable = resumable
         self.command = command
-        self.id: int | None = None
+        self.id = id
+        self.outcome: OperationState | None = None
+
+    @property
+    def journal(self) -> Journal:
+        """The journal that it stands in."""
+        return self._journal
 
     def record_all(
         self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
@@ -155,7 +198,9 @@ class Operation:
             if failed:
                 self._journal.settle(failed, "failed")
             if images:
-                self.id, entries = self._journal._record(self.id, self.command, len(self._entries), images)
+                self.id, entries = self._journal._record(
+                    self.id, self.command, self._first + len(self._entries), images
+                )
         self._entries += entries
         return entries
 
@@ -169,9 +214,14 @@ class Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.id is None or (kind is not None and not issubclass(kind, Exception)):
             return
+        if kind is not None and self._resumable:
+            return
         complete = kind is None and all(entry.status == "done" for entry in self._entries)
+        state: OperationState = "done" if complete else "failed"
+        if kind is None and self.outcome is not None:
+            state = self.outcome
         try:
-            self._journal.set_state(self.id, "done" if complete else "failed")
+            self._journal.set_state(self.id, state)
         except StoreError:
             if kind is None:  # what went wrong first is what the user must hear
                 raise
@@ -189,12 +239,65 @@ class Journal(Store):
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments."""
         return Operation(self, command)
 
+    def begin(self, command: str, document: str, options: str) -> Operation:
+        """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
+
+        It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
+        """
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO operations (command, state, started) VALUES (?, 'open', ?)",
+                (command, timestamp(self._clock)),
+            )
+            connection.execute(
+                "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
+                (cursor.lastrowid, document, options),
+            )
+        return Operation(self, command, cursor.lastrowid, resumable=True)
+
+    def reopen(self, operation: int) -> Operation:
+        """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
+
+        Raises StoreError for an unknown id.
+        """
+        record = self.find(operation)
+        self.set_state(operation, "open")
+        self.set_stage(operation, "running")
+        [(first,)] = self._database.query(
+            "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
+        )
+        return Operation(self, record.command, operation, first, resumable=True)
+
+    def plan_of(self, operation: int) -> PlanRecord | None:
+        """Return the plan that an operation follows, None when it follows none."""
+        rows = self._database.query("SELECT document, options, stage FROM plans WHERE operation = ?", (operation,))
+        return PlanRecord(*rows[0]) if rows else None
+
+    def set_stage(self, operation: int, stage: Stage) -> None:
+        """Set how far an operation is; nothing happens to one without a plan."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE plans SET stage = ? WHERE operation = ?", (stage, operation))
+
+    def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
+        """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE plans SET stage = ? WHERE operation = ? AND stage = ?", (new, operation, old)
+            )
+        return cursor.rowcount == 1
+
+    def find(self, operation: int) -> OperationRecord:
+        """Return one operation. Raises StoreError for an unknown id."""
+        self._require(operation)
+        return next(record for record in self.list_operations() if record.id == operation)
+
     def list_operations(self) -> list[OperationRecord]:
         """Return all operations, the oldest first."""
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
-                      (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id))
-               FROM operations ORDER BY id"""
+                      (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage
+               FROM operations LEFT JOIN plans ON plans.operation = id ORDER BY id"""
         )
         return [OperationRecord(*row) for row in rows]
 

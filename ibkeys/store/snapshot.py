@@ -8,9 +8,11 @@ says why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,12 +130,45 @@ def columns(table: str) -> list[str]:
     return [column.split()[0] for column in TABLES[table] if not column.startswith(("UNIQUE", "PRIMARY"))]
 
 
+_MAGIC: Final = b"SQLite format 3\0"
+_APPLICATION_ID: Final = slice(68, 72)  # of the database header (sqlite.org/fileformat.html)
+
+
+def check_place(path: Path) -> None:
+    """Raise StoreError when no snapshot can be put at *path*: it is something else, or the directory cannot be written.
+
+    Only a snapshot, or an empty file, is replaced: whoever mistypes a name must not lose a configuration or a device.
+    """
+    try:
+        if path.exists() and not _may_be_replaced(path):
+            raise StoreError(f"{path}: is there and is no {SCHEMA.what}, so it is not replaced; name another file")
+        directory = next(each for each in path.resolve().parents if each.exists())
+        if not directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"no permission to write in {directory}")
+    except OSError as error:
+        raise os_error(path, SCHEMA.what, error) from error
+
+
+def _may_be_replaced(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        header = file.read(_APPLICATION_ID.stop)
+    return not header or (
+        header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
+    )
+
+
 def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
     """Write the rows of every table into *path*, of mode 0600, at one stroke.
 
     Whoever looks at *path* sees the file that was there before or the whole new one, also when this process is killed:
-    it is written beside it, synced, and renamed. Raises StoreError.
+    it is written beside it, synced, and renamed. A symbolic link stays, and what it leads to is replaced. Raises
+    StoreError, also as `check_place` does.
     """
+    check_place(path)
     database = Database(None, SCHEMA)
     try:
         with database.transaction() as connection:
@@ -146,16 +181,17 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
 
 
 def _replace(path: Path, database: Database) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    place = path.resolve()
+    unfinished = place.with_name(f".{place.name}.{os.getpid()}.unfinished")
     try:
-        _remove_leftovers(path)
+        _remove_leftovers(place)
         unfinished.unlink(missing_ok=True)
         create_private_file(unfinished)
         try:
-            database.copy_to(unfinished)
+            database.copy_to(unfinished, path)
             _sync(unfinished)
-            os.replace(unfinished, path)
-            sync_directory(path.parent)
+            os.replace(unfinished, place)
+            sync_directory(place.parent)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
@@ -165,7 +201,7 @@ def _replace(path: Path, database: Database) -> None:
 
 def _remove_leftovers(path: Path) -> None:
     """Remove what runs that were killed left beside *path*; a run that still goes on keeps its own."""
-    for left in path.parent.glob(f".{path.name}.*.unfinished"):
+    for left in path.parent.glob(f".{escape(path.name)}.*.unfinished"):
         pid = left.name.split(".")[-2]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             with suppress(OSError):

@@ -107,9 +107,9 @@ class Database:
         with self._plain_errors():
             return self._open_connection().execute(sql, parameters).fetchall()
 
-    def copy_to(self, path: Path) -> None:
-        """Write the whole database into an empty file. Not synced."""
-        with self._plain_errors():
+    def copy_to(self, path: Path, name: Path) -> None:
+        """Write the whole database into an empty file, which errors call *name*. Not synced."""
+        with self._plain_errors(name):
             self._open_connection().execute("VACUUM INTO ?", (os.fspath(path),))
 
     def rewrite(self) -> None:
@@ -194,15 +194,16 @@ class Database:
             )
 
     @contextmanager
-    def _plain_errors(self) -> Iterator[None]:
+    def _plain_errors(self, name: Path | None = None) -> Iterator[None]:
         import sqlite3
 
+        where = name or self.path or "memory"
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path or 'memory'}: {self._explain(error)}") from error
+            raise StoreError(f"{where}: {self._explain(error)}") from error
         except UnicodeDecodeError as error:  # text that is none, or in SQLite's own message about it
-            raise StoreError(f"{self.path or 'memory'}: the {self._what} is damaged (text that is no UTF-8)") from error
+            raise StoreError(f"{where}: the {self._what} is damaged (text that is no UTF-8)") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -46,11 +46,18 @@ class Result:
 Cli = Callable[..., Result]
 
 
-def run(*args: object, stdin: str = "") -> Result:
+class Terminal(io.StringIO):
+    """A standard input that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run(*args: object, stdin: str | Terminal = "") -> Result:
     """Run ``ibkeys ARGS`` in this process."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.stdin
-    sys.stdin = io.StringIO(stdin)
+    sys.stdin = io.StringIO(stdin) if isinstance(stdin, str) else stdin
     try:
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
             main([str(arg) for arg in args])

@@ -216,7 +216,7 @@ def test_discover_table_leaves_out_ports_without_a_link() -> None:
 
 
 def test_verbose_says_what_was_sent(cli: Cli) -> None:
-    assert "SMPs sent" in cli("pkey-show", "-v").err
+    assert "SMPs sent, 0 of them with an M_Key," in cli("pkey-show", "-v").err
 
 
 def test_names_cannot_move_the_cursor(cli: Cli, tmp_path: Path) -> None:

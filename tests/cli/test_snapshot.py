@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -72,6 +74,62 @@ def test_a_snapshot_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path)
     assert "Not a directory" in result.error
 
 
+def test_what_is_no_snapshot_is_never_replaced_and_nothing_is_asked(cli: Cli, tmp_path: Path) -> None:
+    text, folder, pipe, database = (tmp_path / name for name in ("partitions.conf", "folder", "pipe", "keys.db"))
+    text.write_text("Default=0x7fff: ALL=full;\n")
+    folder.mkdir()
+    os.mkfifo(pipe)
+    sqlite3.connect(database).execute("CREATE TABLE kept (text)").connection.close()
+    for path in (text, folder, pipe, database):
+        result = cli("snapshot", path, "-v")
+        assert result.code == 3
+        assert result.error == f"{path}: is there and is no snapshot, so it is not replaced; name another file"
+    assert text.read_text() == "Default=0x7fff: ALL=full;\n"
+    assert pipe.is_fifo()
+
+
+def test_a_snapshot_an_empty_file_and_what_a_link_leads_to_are_replaced(cli: Cli, tmp_path: Path) -> None:
+    empty, link = tmp_path / "empty[1].db", tmp_path / "latest.db"
+    empty.touch()
+    link.symlink_to(empty.name)
+    left = tmp_path / f".{empty.name}.4194305.unfinished"  # of a process number that no system gives
+    left.touch()
+    for path in (empty, empty, link):
+        assert cli("snapshot", path).code == 0
+    assert link.is_symlink()
+    assert not left.exists()
+    assert run("diff", empty, link).code == 0
+
+
+def test_a_directory_that_cannot_be_written_is_found_before_the_sweep(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    result = cli("snapshot", tmp_path / "a.db", "-v")
+    assert result.code == 3
+    assert f"no permission to write in {tmp_path}" in result.error
+
+
+def test_a_full_disk_is_one_line_that_names_the_file(cli: Cli, taken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = taken.read_bytes()
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    connect = sqlite3.connect
+
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if sql.startswith("VACUUM INTO"):
+                raise full
+            return super().execute(sql, *parameters)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: connect(*args, factory=Full, **options))
+    result = cli("snapshot", taken)
+    assert result.code == 3
+    assert result.error.startswith(f"{taken}: no space left for the snapshot")
+    assert taken.read_bytes() == before
+    assert [file.name for file in taken.parent.iterdir() if "unfinished" in file.name] == []
+
+
 def test_a_silent_node_is_in_the_file_and_exit_3(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "part.db"
     state = f"{TWO_SWITCH},state={tmp_path / 'lossy'},drop=100"
@@ -123,6 +181,18 @@ def test_keys_with_fingerprints_of_other_secrets_are_said_to_be_incomparable(
     result = run("diff", taken, tmp_path / "b.db")
     assert result.code == 0
     assert "cannot be compared" in result.err
+
+
+def test_hidden_keys_are_named_and_no_change(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
+    without, with_it = tmp_path / "without.db", tmp_path / "with.db"
+    assert cli("snapshot", without, "--keystore", tmp_path / "none").code == 0
+    assert cli("snapshot", with_it).code == 0
+    result = run("diff", without, with_it)
+    assert (result.code, result.out) == (0, "no difference in what was read\n")
+    assert "1 port hid the M_Key in one of the snapshots or both (node04 mlx4_0 port 1): " in result.err
+    document = run("diff", without, with_it, "-f", "json").json
+    assert [port["node_desc"] for port in document["m_keys_hidden"]] == ["node04 mlx4_0"]
 
 
 def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.fabric.compare import Comparison, compare, table_changes
-from ibkeys.fabric.model import Node, Port
+from ibkeys.fabric.compare_reach import compare_reach
+from ibkeys.fabric.model import Node, Port, Trouble
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.pkey import PKey
@@ -40,6 +41,8 @@ def kinds(before: dict[int, int], after: dict[int, int]) -> list[tuple[object, .
         # one of two forms goes, the other stays where it is
         ({1: 0x0001, 2: 0x8001}, {2: 0x8001}, [("pkey-removed", "0x0001", None)]),
         ({1: 0x8001, 2: 0x8001}, {1: 0x8001}, [("pkey-removed", "0x8001", None)]),
+        # the limited one moved as it is: nothing was lowered
+        ({1: 0x8001, 2: 0x0001}, {7: 0x0001}, [("pkey-moved", 2, 7), ("pkey-removed", "0x8001", None)]),
         ({5: 0x8005}, {5: 0x8006}, [("pkey-removed", "0x8005", None), ("pkey-added", None, "0x8006")]),
     ],
 )
@@ -84,11 +87,10 @@ def test_nothing_changed() -> None:
 def test_m_key_state_protection_and_lease() -> None:
     def protect(net: Subnet) -> None:
         port = net.port("node02 mlx4_0", 1)
-        port.m_key, port.protect_bits, port.lease_period = KEY, 1, 60
+        port.m_key, port.protect_bits, port.lease_period = KEY, 0, 60
 
     assert words(changed(protect)) == [
-        ("node02 mlx4_0", "m_key", "zero", "hidden"),
-        ("node02 mlx4_0", "m_key_protect_bits", 0, 1),
+        ("node02 mlx4_0", "m_key", "zero", "set"),
         ("node02 mlx4_0", "m_key_lease_period", 0, 60),
     ]
 
@@ -147,3 +149,96 @@ def test_what_was_not_read_is_unknown_and_no_change() -> None:
     assert [(each.port.node.description, each.what, each.why) for each in found.unknown] == [
         ("node02 mlx4_0", "P_KeyTable", "it was not read in the second snapshot")
     ]
+
+
+def test_a_hidden_key_is_no_change_and_is_named() -> None:
+    """A zero at level 1 proves nothing: the same key with and without the key sent reads as set and as hidden."""
+    net = subnet("two-switch")
+    port = net.port("node02 mlx4_0", 1)
+    port.m_key, port.protect_bits = KEY, 1
+    without, with_it = snapshot(net), snapshot(net, m_key=KEY)
+    for pair in ((without, with_it), (with_it, without), (without, without)):
+        found = compare(*pair)
+        assert not found.differs
+        assert [port.node.description for port in found.keys_hidden] == ["node02 mlx4_0"]
+    assert not compare(with_it, with_it).keys_hidden
+
+
+def unknown(found: Comparison) -> list[tuple[str | None, str]]:
+    return [(each.port.node.description, each.what) for each in found.unknown]
+
+
+def test_a_node_that_does_not_answer_is_unknown_and_did_not_go() -> None:
+    net = subnet("two-switch")
+    whole = snapshot(net)
+    net.silence("node05 mlx4_0")
+    part = snapshot(net, timeout=0.01, retries=0)
+    for found, which in ((compare(whole, part), "second"), (compare(part, whole), "first")):
+        assert not found.differs
+        assert unknown(found) == [("node05 mlx4_0", "the node")]
+        assert f"nothing answered there in the {which} snapshot" in found.unknown[0].why
+
+
+def test_what_is_behind_a_switch_that_does_not_answer_is_unknown() -> None:
+    net = subnet("two-switch")
+    whole = snapshot(net)
+    switch = next(node for node in net.nodes if node.is_switch and node.description.startswith("Infiniscale"))
+    net.silence(switch)
+    found = compare(whole, snapshot(net, timeout=0.01, retries=0))
+    assert not found.differs
+    assert {name for name, what in unknown(found) if what == "the node"} == {
+        switch.description,
+        "node04 mlx4_0",
+        "node05 mlx4_0",
+        "node06 mlx4_0",
+    }
+
+
+def test_what_is_behind_a_port_whose_port_info_was_not_read_is_unknown() -> None:
+    net = subnet("two-switch")
+    whole = snapshot(net)
+    leaf = net.port("node05 mlx4_0", 1).peer
+    assert leaf is not None
+    part = snapshot(net)
+    port = next(port for port in part.fabric.ports() if (port.node.guid, port.num) == (leaf.node.guid, leaf.number))
+    assert port.peer is not None
+    part.fabric.nodes.remove(port.peer.node)
+    port.info = port.peer = None
+    part.fabric.troubles.append(Trouble(port, "silence", "PortInfo", "silent"))
+    found = compare(whole, part)
+    assert not found.differs
+    assert ("node05 mlx4_0", "the node") in unknown(found)
+
+
+def test_a_node_that_went_beside_one_that_is_silent_is_gone() -> None:
+    net = subnet("two-switch")
+    before = snapshot(net)
+    net.silence("node05 mlx4_0")
+    net.unplug("node06 mlx4_0", 1)
+    found = compare(before, snapshot(net, timeout=0.01, retries=0))
+    assert [node.description for node in found.nodes_removed] == ["node06 mlx4_0"]
+    assert unknown(found) == [("node05 mlx4_0", "the node")]
+
+
+def test_the_reach_of_a_node_that_does_not_answer_is_unknown() -> None:
+    net = subnet("two-switch")
+    whole = snapshot(net).fabric
+    net.silence("node05 mlx4_0")
+    part = snapshot(net, timeout=0.01, retries=0).fabric
+    for pair in ((whole, part), (part, whole)):
+        found = compare_reach(*pair)
+        assert not found.changes
+        assert [port.node.description for port in found.unread] == ["node05 mlx4_0"]
+
+
+def test_nodes_with_one_guid_keep_their_places_whichever_answers_first() -> None:
+    net = subnet("two-switch")
+    twins = [net.node("node02 mlx4_0"), net.node("node03 mlx4_0")]
+    for number, node in enumerate(twins):
+        node.guid = node.ports[1].guid = 0x99
+        node.ports[1].p_keys = [0x8001 + number]
+    before = snapshot(net)
+    net.faults.lose_next("reply", node=twins[0], attribute=0x11, count=1)
+    found = compare(before, snapshot(net, timeout=0.01))
+    assert not found.differs
+    assert not found.unknown

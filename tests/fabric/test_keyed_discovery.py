@@ -79,6 +79,22 @@ def test_with_complete_key_files_no_port_notices(file: Path, with_lids: bool) ->
     assert_nothing_happened(net)
 
 
+def test_each_use_of_a_key_is_counted() -> None:
+    net = subnet("two-switch")
+    ring = protect_all(net)
+    ring.by_guid = {guid: key for guid, key in ring.by_guid.items() if guid == net.port("node02 mlx4_0", 1).guid}
+    for node in net.nodes:
+        for port in node.end_ports:
+            if port.guid not in ring.by_guid:
+                port.m_key = 0
+    with watched(net, ring) as fabric:
+        fabric.discover()
+        assert fabric.client.statistics.keyed == 3  # NodeInfo, NodeDescription, PortInfo of that port
+        net.faults.lose_next("request", node=net.node("node02 mlx4_0"))
+        fabric.discover()
+        assert fabric.client.statistics.keyed == 7  # each attempt counts
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_cost_no_violation_either(seed: int) -> None:
     net = subnet("dual-home", seed)

@@ -204,8 +204,11 @@ class Ibsim:
 
     def ibkeys(self, *arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run ``ibkeys ARGUMENTS`` on this fabric; its journal and key store are in ``folder / "stores"``."""
-        command = [sys.executable, "-c", _MAIN, str(self.folder / "stores"), *map(str, arguments)]
-        return self.run(command, **options)
+        return self.run(self.ibkeys_command(*arguments), **options)
+
+    def ibkeys_command(self, *arguments: str | int | Path) -> list[str]:
+        """Return the command that `ibkeys` runs, for `arguments`."""
+        return [sys.executable, "-c", _MAIN, str(self.folder / "stores"), *map(str, arguments)]
 
     def opensm(
         self,

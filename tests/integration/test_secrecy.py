@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.store.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys, ibkeys_environment
 
@@ -40,10 +41,10 @@ def forms(key: int) -> list[bytes]:
     return [text.encode(), text.upper().encode(), str(key).encode(), key.to_bytes(8, "big"), key.to_bytes(8, "little")]
 
 
-def leaks(data: bytes) -> set[str]:
+def leaks(data: bytes, keys: Mapping[str, int] = KEYS) -> set[str]:
     """Return the names of the keys that are found in *data*, whole or with blanks and colons between their bytes."""
     plain = data.translate(None, b" :-_")
-    return {name for name, key in KEYS.items() if any(form in data or form in plain for form in forms(key))}
+    return {name for name, key in keys.items() if any(form in data or form in plain for form in forms(key))}
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,30 @@ def test_a_whole_story(story: Story, format: str) -> None:
         assert file.stat().st_mode & 0o077 == 0
     assert stored == {"first", "second", "switch"}
     assert leaks((story.folder / "state").read_bytes()) == {"second", "switch"}
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_keys_over_a_fabric(story: Story, format: str) -> None:
+    """Given and generated ones: what the key store has in the end is nowhere else."""
+    shape = ("-f", format)
+    given = ("--same", "--new-m-key", "@secret/first", "--protect", 2, "--lease", 600)
+    story.run(1, "mkey-deploy", *given, "--dry-run", *shape)
+    story.run(0, "mkey-deploy", *given, "--first", 2, "--yes", *shape)
+    story.run(0, "mkey-deploy", "--continue", "--yes", *shape)
+    story.run(0, "mkey-rotate", "--yes", "-K", *shape)
+    story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
+    story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
+    story.run(4, "mkey-rotate", "--lease", 0, "--yes", *shape)
+    with KeyStore(story.folder / "state.keys", create=False) as store:
+        keys = {str(row.ref): row.m_key.reveal() for row in store.rows()}
+    assert len(set(keys.values())) > 10
+    assert KEYS["first"] in keys.values()
+    for text in story.said:
+        assert leaks(text, keys) == set()
+    shown_when_asked = story.folder / "4.pcap"
+    assert leaks(shown_when_asked.read_bytes(), keys) != set()
+    for file in story.files():
+        assert file == shown_when_asked or leaks(file.read_bytes(), keys) == set(), file.name
 
 
 def test_a_key_on_the_command_line_stays_there(story: Story) -> None:

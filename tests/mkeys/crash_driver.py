@@ -27,10 +27,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ibkeys.errors import StoreError
+from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Delivery, Subnet
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import RunOptions, Runs
@@ -197,10 +198,13 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
         assert place.keys() == before, "it died before its run was stored, and has changed something"
         return
     for _ in range(10):
-        if what == "abort":
-            run = place.run(plan_return)
-        else:
-            run = place.run(lambda changing: plan_rest(changing, "continue" if waits(place) else "resume"))
+        try:
+            if what == "abort":
+                run = place.run(plan_return)
+            else:
+                run = place.run(lambda changing: plan_rest(changing, "continue" if waits(place) else "resume"))
+        except NoReply:  # all attempts at the own port were lost: nothing was begun
+            continue
         place.check_that_no_key_is_lost()
         if not run.skipped and run.account.is_complete and not run.account.waiting and not run.found.troubles:
             break

@@ -11,8 +11,9 @@ import pytest
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
-from ibkeys.mkeys.rollout import PortResult
-from ibkeys.mkeys.rotate import PlannedRun, carry_out, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
@@ -195,6 +196,20 @@ def test_ports_that_no_sm_has_configured(tmp_path: Path) -> None:
     run = site.run(deploy())
     assert run.account.done == len(site.ports()) == 9
     assert site.states() == {(2, 60)}
+
+
+def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
+    port = site.net.port(NAME, 1)
+    port.m_key, port.protect_bits, port.lease_period = KEY.reveal(), 2, 60
+    with tool(site.net, **site.stores, m_key=KEY) as fabric, writer(fabric) as w:
+        record = sent(site.net, fabric)
+        run = plan_run(w, "mkey-deploy", RunOptions(same=True, protect=2, lease=60), KEY)
+        carry_out(w, run, site.results.append)
+    assert (run.account.done, len(sets(record)), len(run.settled)) == (8, 7, 1)
+    assert site.current() == site.keys()
+    site.run(plan_return)  # it had the key before the run, and keeps it
+    assert (port.m_key, port.protect_bits, port.lease_period) == (KEY.reveal(), 2, 60)
+    assert {key for guid, key in site.keys().items() if guid != port.guid} == {0}
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -450,6 +465,16 @@ def test_going_back_from_a_canary_of_first_keys_leaves_no_key(site: Site) -> Non
     assert site.plan(deploy()).pending
 
 
+def test_going_back_before_anything_was_set_leaves_no_pending_key(site: Site) -> None:
+    dead = site.net.node("node04 mlx4_0")
+    site.run(deploy(RunOptions(same=True, first=1, max_failures=1)), before=lambda fabric: site.net.silence(dead))
+    assert set(site.keys().values()) == {0}
+    site.run(plan_return)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert [row.state for row in store.rows()] == ["former"]
+    assert site.plan(deploy()).pending
+
+
 def test_nothing_to_go_on_with(site: Site) -> None:
     for plan in (resume, go_on, plan_return):
         with pytest.raises(UsageError, match="no run"):
@@ -472,6 +497,37 @@ def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> Non
     assert (run.account.done, run.account.unread) == (7, 1)
     assert "somebody else" in str(site.reasons("skipped")[NAME])
     assert port.m_key == KEY.reveal()
+
+
+def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=1, lease=60)))
+    site.run(rotate(RunOptions(first=3)))
+    site.net.reset("node05 mlx4_0")
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.unread) == (2, 1)
+    assert "mkey-deploy" in str(site.reasons("skipped")["node05 mlx4_0"])
+    site.run(deploy())
+    assert all(site.keys().values())
+    assert site.current() == site.keys()
+
+
+def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"), tmp_path)
+    site.run(deploy())
+    run = site.run(rotate())
+    assert (run.account.done, run.account.unread) == (1, 1)  # the own port, and what is behind it
+    assert site.run(plan_return).account.done == 1
+    assert site.run(rotate(), trust_topology=True).account.done == 9
+
+
+def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    site.net.silence(NAME)
+    assert site.run(go_on).account.done == 4
+    run = site.run(plan_return)
+    assert run.account.done == 7
+    site.net.silence(NAME, False)
+    assert set(site.keys().values()) == {0}
 
 
 def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:

@@ -81,7 +81,7 @@ def tables(draw: st.DrawFn, capacity: int, partitions: Sequence[int], both: bool
 @st.composite
 def chains(draw: st.DrawFn) -> list[tuple[TableChange, TableChange]]:
     """A few hosts with their leaf ports; some tables are tight, some larger than a block."""
-    partitions = [0x7FFF, *range(1, draw(st.integers(1, 6)))]
+    partitions = [*draw(st.sampled_from([(0x7FFF,), ()])), *range(1, draw(st.integers(2, 6)))]
     found = []
     for number in range(1, draw(st.integers(2, 4)) + 1):
         capacity = draw(st.sampled_from([2, 3, 4, 64, 40]))
@@ -91,6 +91,15 @@ def chains(draw: st.DrawFn) -> list[tuple[TableChange, TableChange]]:
         if spread:  # the odd ones stand in the second block
             before, after = (
                 {index + (32 if index % 2 else 0): key for index, key in table.items()} for table in (before, after)
+            )
+        if capacity == 64 and draw(st.booleans()):  # no room but at four indexes of two blocks
+            before, after = (
+                {index: table.get(place, PKey(0)) for place, index in enumerate((1, 2, 33, 34))}
+                for table in (before, after)
+            )
+            filler = {index: PKey(0x9000 + index) for index in range(64)}
+            before, after = (
+                {index: key for index, key in {**filler, **table}.items() if key} for table in (before, after)
             )
         end, port = chain(number, before, after, capacity)
         leaf_capacity = max(1, len(port.before), len(port.after)) + draw(st.integers(0, 2))

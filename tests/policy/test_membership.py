@@ -104,3 +104,9 @@ def test_a_refused_policy_is_never_used_and_the_fallback_is_wide_open(text: str)
 def test_an_unknown_sm_is_nobody() -> None:
     resolution = resolve(parse_policy("X=5 : SELF=full ; Y=6 : 0x2 ;"), PORTS, None)
     assert [membership.base for membership in resolution.memberships] == [6, 0x7FFF]
+
+
+def test_of_a_refused_policy_opensm_keeps_what_it_wanted_at_index_0() -> None:
+    policy = parse_policy("A=5, indx0 : 0x2=full ;\nB=6, indx0 : 0x1=full, 0xzz, 0x3 ;\n")
+    resolution = resolve(policy, PORTS, SM, emulate_fallback=True)
+    assert resolution.index0 == {CA: 0x8005, SM: 0x8006}

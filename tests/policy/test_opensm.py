@@ -95,18 +95,25 @@ def keys(*values: int) -> dict[int, PKey]:
     ("before", "wanted", "after"),
     [
         (keys(0xFFFF, 0x8005, 0x8006), [0x8006, 0xFFFF], {0: 0xFFFF, 2: 0x8006}),
-        (keys(0xFFFF, 0x8005), [0x8006, 0xFFFF], {0: 0xFFFF, 2: 0x8006}),
+        (keys(0xFFFF, 0x8005), [0x8006, 0xFFFF], {0: 0xFFFF, 1: 0x8006}),
         (keys(0xFFFF, 0x8005), [0x0005, 0xFFFF], {0: 0xFFFF, 1: 0x0005}),
         (keys(0x8005, 0xFFFF), [0x8005, 0xFFFF], {0: 0xFFFF, 1: 0x8005}),
         (keys(0, 0x8005), [0x8005, 0xFFFF], {0: 0xFFFF, 1: 0x8005}),
         (keys(0xFFFF, 0x0005, 0x8005), [0x0005, 0xFFFF], {0: 0xFFFF, 2: 0x0005}),
-        (keys(0xFFFF, 1, 2, 3), [0x0004, 0xFFFF], {0: 0xFFFF, 1: 0x0004}),
+        (keys(0xFFFF, 1, 2, 3), [0x0004, 0x0003, 0xFFFF], {0: 0xFFFF, 1: 0x0004, 3: 0x0003}),
     ],
 )
 def test_what_the_table_has_stays_and_new_keys_come_behind(
     before: dict[int, PKey], wanted: list[int], after: dict[int, int]
 ) -> None:
     assert place(before, [PKey(key) for key in wanted], 4).entries == after
+
+
+def test_an_opensm_that_goes_on_remembers_where_a_key_was() -> None:
+    before, now = keys(0xFFFF, 0x8005, 0x8006), keys(0xFFFF, 0, 0x8006)
+    wanted = [PKey(key) for key in (0x8005, 0x8006, 0x8007, 0xFFFF)]
+    assert place(now, wanted, 64, remembered=before).entries == {0: 0xFFFF, 1: 0x8005, 2: 0x8006, 3: 0x8007}
+    assert place(now, wanted, 64).entries == {0: 0xFFFF, 2: 0x8006, 3: 0x8005, 4: 0x8007}
 
 
 def test_a_leaf_port_that_is_filled_to_the_last_block_does_not_enforce() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.policy.breaks import find_breaks
-from ibkeys.policy.order import ADDING, EnforcementStep, TableStep, grow, moves, order, order_of, removals, write
+from ibkeys.policy.order import EnforcementStep, TableStep, grow, moves, order, order_of, removals, write
 from ibkeys.policy.planfile import TableChange
 from tests.policy import plans
 from tests.policy.plans import chain, change, entries, host, leaf, may_talk, pairs_of, plan
@@ -80,6 +80,17 @@ def test_one_full_table_between_two_ports_breaks_nothing() -> None:
     assert find_breaks([full, roomy]) == ()
 
 
+def test_two_full_tables_that_leave_their_only_partition_for_another_break_their_pair() -> None:
+    tables = [change(host(number), entries(0, 0x8001), entries(0, 0x8002), capacity=2) for number in (1, 2, 3)]
+    [found] = find_breaks(tables[:2])
+    assert (found.partition, found.pairs) == (2, ((0x101, 0x102),))
+    assert {each.pairs for each in find_breaks(tables)} == {
+        ((0x101, 0x102),),
+        ((0x101, 0x103),),
+        ((0x102, 0x103),),
+    }
+
+
 def test_two_full_tables_that_exchange_a_partition_both_hold_break_their_pair() -> None:
     # 0x8001 moves within a full table to another block while 0x8002 takes its place
     before = entries(*range(0x8001, 0x8041))
@@ -116,17 +127,18 @@ def test_no_pair_is_cut_that_may_talk_before_and_after(
             if may_talk([state[ends[one]], state[ends[other]]], [state[leaves[one]], state[leaves[other]]], partition)
         }
 
-    lasting = talk(now) & talk({table.port.key: dict(table.after) for table in tables})
+    def pairs(talking: set[tuple[int, int, int]]) -> set[tuple[int, int]]:
+        return {(one, other) for one, other, _ in talking}
+
+    before, after = talk(now), talk({table.port.key: dict(table.after) for table in tables})
+    lasting, lasting_pairs = before & after, pairs(before) & pairs(after)
     guids = {number: pair[0].port.port_guid for number, pair in enumerate(found)}
     named = {
         (*sorted(pair), each.partition)
         for each in find_breaks(tables)
         for pair in each.pairs  # type: ignore[misc]
     }
-    growing = True
     for phase in order_of(tables):
-        if growing and phase.name not in ADDING:
-            growing = False
         writes = []
         for step in phase.steps:
             assert isinstance(step, TableStep)
@@ -139,7 +151,9 @@ def test_no_pair_is_cut_that_may_talk_before_and_after(
             cut = lasting - talk(now)
             cut_guids = {(*sorted((guids[one], guids[other])), partition) for one, other, partition in cut}  # type: ignore[type-var]
             assert cut_guids <= named
-            assert phase.name == "swap" or not cut
+            lost = {tuple(sorted((guids[one], guids[other]))) for one, other in lasting_pairs - pairs(talk(now))}  # type: ignore[type-var]
+            assert lost <= {pair[:2] for pair in named}
+            assert phase.name == "swap" or not (cut or lost)
     assert now == {table.port.key: dict(table.after) for table in tables}
     if named:
         assert any(phase.name == "swap" for phase in order_of(tables))

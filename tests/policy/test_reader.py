@@ -164,6 +164,7 @@ def test_what_opensm_refuses_is_an_error_with_line_and_column(
         ("X=5 : mgid=ff12::1 # mtu=5\n ALL ;", 19, "comment-flags", "comment"),
         ("X=5 : mgid=fe80::1\n ALL ;", 12, "group-refused", "multicast"),
         ("X=5 : mgid=zz\n ALL ;", 12, "group-refused", "no GID"),
+        ("X=5 : mgid=ff12::1%ib0\n ALL ;", 12, "group-refused", "no GID"),
         ("X=5 : mgid=ff12:401b:8006::1\n ALL ;", 12, "group-refused", "0x8006"),
     ],
 )
@@ -243,6 +244,11 @@ def test_reading_goes_on_after_a_mistake() -> None:
 @pytest.mark.parametrize("length", [MAX_LINE - 1, MAX_LINE])
 def test_a_line_of_4094_bytes_is_not_too_long(length: int) -> None:
     assert parse_policy("X=5 : ALL ;".ljust(length) + "\nY=6 : ALL ;\n").accepted
+
+
+def test_where_it_cannot_be_told_what_opensm_does_that_is_said() -> None:
+    assert parse_policy("X=5 : ALL ;;").verdict.startswith("OPENSM MAY REFUSE THIS FILE AND MAKE EVERY PORT")
+    assert parse_policy("X=5 : 0xzz ;;").verdict.startswith("OPENSM WOULD REFUSE THIS FILE AND MAKE EVERY PORT")
 
 
 def test_a_long_line_is_an_error_even_in_a_comment() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ibkeys.errors import EncodeError, StoreError
-from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord
+from ibkeys.errors import EncodeError, NoReply, StoreError
+from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord, PlanRecord
 from ibkeys.store.sqlite import Clock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
@@ -60,7 +60,9 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
     with Journal(path, clock=ticking()) as journal, journal.operation("pkey-set") as operation:
         [entry] = operation.record_all([Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)])
         other = Journal(path, create=False)
-        assert other.list_operations() == [OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1)]
+        assert other.list_operations() == [
+            OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1, 1, None)
+        ]
         [kept] = other.entries(1)
         assert kept.status == "pending"
         assert kept.image == Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)
@@ -68,7 +70,7 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
         assert entry.status == "done"
         assert other.entries(1)[0].status == "done"
     assert Journal(path).list_operations() == [
-        OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1)
+        OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1, 0, None)
     ]
 
 
@@ -188,3 +190,64 @@ def test_an_entry_says_what_it_is() -> None:
     journal = Journal(None)
     with journal.operation("pkey-set") as operation:
         assert repr(record(operation)) == "<Entry 1.0 P_KeyTable of 0x0002c90300a1b2c3 port 1: pending>"
+
+
+def test_an_operation_with_a_plan_is_on_disk_before_its_first_entry_and_stays_open_after_an_error(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+
+    def run(journal: Journal) -> None:
+        with journal.begin("apply", "the plan", "{}") as operation:
+            other = Journal(path, create=False)
+            assert (operation.id, other.plan_of(1)) == (1, PlanRecord("the plan", "{}", "running"))
+            record(operation).done()
+            raise NoReply("silent")
+
+    with Journal(path) as journal, pytest.raises(NoReply):
+        run(journal)
+    assert Journal(path).find(1).state == "open"
+
+
+def test_a_reopened_operation_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.db")
+
+    def run() -> None:
+        with journal.begin("apply", "plan", "{}") as operation:
+            record(operation).done()
+            record(operation, port=2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    with journal.reopen(1) as operation:
+        record(operation, port=2).done()
+    assert [(entry.sequence, entry.status) for entry in journal.entries(1)] == [
+        (0, "done"),
+        (1, "pending"),
+        (2, "done"),
+    ]
+    assert (journal.find(1).state, journal.find(1).unproven) == ("done", 1)
+    with journal.reopen(1) as operation:
+        assert journal.find(1).state == "open"
+        assert journal.find(1).finished is None
+        operation.outcome = "undone"
+    assert journal.find(1).state == "undone"
+
+
+def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal, other = Journal(path), Journal(path)
+    journal.begin("apply", "plan", "{}")
+    assert journal.move_stage(1, "running", "unconfirmed")
+    assert other.move_stage(1, "unconfirmed", "confirmed")
+    assert not journal.move_stage(1, "unconfirmed", "going-back")
+    assert journal.plan_of(1) == PlanRecord("plan", "{}", "confirmed")
+    assert not journal.move_stage(2, "running", "unconfirmed")
+
+
+def test_operations_without_a_plan_have_none() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    assert journal.plan_of(1) is None

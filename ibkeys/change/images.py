@@ -1,0 +1,43 @@
+"""What the journal's images say in words: which entries and fields a Set changed."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.store.journal import Image
+
+Row = tuple[str, int | None, str | None, str | None]
+"""Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
+_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+_COUNTERS: Final = ("m_key_violations", "p_key_violations", "q_key_violations")
+_FIELDS: Final = (
+    "m_key_protect_bits",
+    "m_key_lease_period",
+    "partition_enforcement_inbound",
+    "partition_enforcement_outbound",
+)
+
+
+def changes_of(image: Image) -> list[Row]:
+    """Return what differs between the images of one Set. An M_Key is only said to have been set."""
+    if image.attribute == "P_KeyTable":
+        start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
+        pairs = zip(_BLOCK.unpack(image.before), _BLOCK.unpack(image.after), strict=True)
+        return [
+            ("pkey", index, str(PKey(old)) if old else None, str(PKey(new)) if new else None)
+            for index, (old, new) in enumerate(pairs, start)
+            if old != new
+        ]
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    rows: list[Row] = [
+        (name, None, str(getattr(before, name)), str(getattr(after, name)))
+        for name in _FIELDS
+        if getattr(before, name) != getattr(after, name)
+    ]
+    # A counter ignores every written value but 0.
+    rows += [(name, None, str(getattr(before, name)), "0") for name in _COUNTERS if not getattr(after, name)]
+    return rows if image.key_ref is None else [("m_key", None, None, "set"), *rows]

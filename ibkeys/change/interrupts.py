@@ -1,0 +1,52 @@
+"""Signals during a long change: it stops between two batches, never in the middle of one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Explained(KeyboardInterrupt):
+    """An interrupt whose text says all: what state things are in, and what the user can do."""
+
+
+class Interrupts:
+    """While this context is open SIGINT, SIGTERM and SIGHUP are remembered, and `check` raises KeyboardInterrupt.
+
+    A second SIGINT raises at once. *survive_hangup*: SIGHUP, which comes when the terminal goes away, is passed over.
+    Outside the main thread signals are left as they are.
+    """
+
+    def __init__(self, survive_hangup: bool = False) -> None:
+        self._survive_hangup = survive_hangup
+        self._came: signal.Signals | None = None
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt when a signal came that asks to stop; each only once."""
+        came, self._came = self._came, None
+        if came is not None:
+            raise KeyboardInterrupt(f"by {came.name}")
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self._came == signal.SIGINT and number == signal.SIGINT:
+            raise KeyboardInterrupt("by a second SIGINT")
+        self._came = signal.Signals(number)
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for each in _STOPPING:
+                passed_over = each == signal.SIGHUP and self._survive_hangup
+                self._before[each] = signal.signal(each, signal.SIG_IGN if passed_over else self._remember)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,39 @@
+"""Give back what an operation overwrote."""
+
+from __future__ import annotations
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.fabricwide import carry_out, progress_bar
+from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import open_fabric
+
+
+@click.command("undo")
+@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.changing
+@options.format
+@options.fabric
+def undo(where: Where, consent: Changing, format: str, operation: int | None) -> int:
+    """Give back what an operation overwrote.
+
+    P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
+    that of `ibkeys journal`; without it the last operation that was not undone. Counters that were cleared cannot be
+    given back; M_Keys have commands of their own.
+    """
+    from ibkeys.change.consent import Consent
+    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.change.writer import Writer
+    from ibkeys.policy.apply import Conduct, plan_undo
+
+    agreed = Consent(consent.force, frozenset(consent.override))
+    with (
+        open_fabric(where, changing=True) as fabric,
+        progress_bar(where.debug) as progress,
+        Interrupts() as interrupts,
+        Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
+    ):
+        work = plan_undo(writer, operation, Conduct(interrupts.check, progress))
+        return carry_out("undo", writer, work, consent, format)

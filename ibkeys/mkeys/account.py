@@ -1,0 +1,71 @@
+"""What became of the ports of a run, one by one and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PortResult:
+    """What became of one port. ``port`` is its identity, as every document has it; ``reason`` is None for one that is
+    done as planned. ``unread``: it was skipped because it could not be asked, or its key is not known."""
+
+    port: dict[str, Any]
+    result: Literal["done", "skipped", "failed"]
+    reason: str | None = None
+    unread: bool = False
+
+
+Report = Callable[[PortResult], None]
+
+
+@dataclass(slots=True)
+class Account:
+    """The whole account of a run.
+
+    ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
+    not begun. ``unread``: skipped ones that could not be asked. ``unresolved``: failed ones that answer to no key any
+    more. ``replies_lost``: Sets that took effect although no reply came; ``sets_lost``: Sets that never arrived.
+    ``violations``: those that asking after a lost reply has counted at most, at ports of level 2 and 3.
+    ``stopped``: why ports were left waiting, "" when none were.
+    """
+
+    run: int = 0
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    waiting: int = 0
+    unread: int = 0
+    unresolved: int = 0
+    replies_lost: int = 0
+    sets_lost: int = 0
+    violations: int = 0
+    stopped: str = ""
+
+    def add(self, result: PortResult) -> None:
+        """Count one port."""
+        setattr(self, result.result, getattr(self, result.result) + 1)
+        self.unread += result.unread
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every port that the run should change is done."""
+        return not (self.failed or self.unread or self.stopped)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts by their names."""
+        return {
+            "run": self.run,
+            "done": self.done,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "waiting": self.waiting,
+            "unread": self.unread,
+            "unresolved": self.unresolved,
+            "replies_lost": self.replies_lost,
+            "sets_lost": self.sets_lost,
+            "violations": self.violations,
+            "stopped": self.stopped or None,
+        }

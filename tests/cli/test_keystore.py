@@ -1,0 +1,287 @@
+"""The key store's commands: list, import, export, encrypt. No line of them shows a key or a passphrase unasked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.opensm import KEY_FILES, read_key_files
+from ibkeys.store.sealing import Cost
+from tests.cli.conftest import KEY, OTHER_KEY, Cli, Result, Terminal
+
+NODE02, NODE03 = "0x0002c903000a1021", "0x0002c903000a1031"
+WORDS, NEW_WORDS = "correct horse battery staple", "tr0ub4dor"
+COLUMNS = [
+    *("node_guid", "port_guid", "port", "state", "m_key"),
+    *("m_key_protect_bits", "m_key_lease_period", "since", "note"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibkeys.store.keystore.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
+
+
+@pytest.fixture
+def said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run commands whose output must not have any key or passphrase, whatever they do."""
+
+    def run(*args: object, stdin: str | Terminal = "") -> Result:
+        result = cli(*args, stdin=stdin)
+        for secret in (f"{KEY:x}", str(KEY), f"{OTHER_KEY:x}", str(OTHER_KEY), WORDS, NEW_WORDS):
+            assert secret not in result.out + result.err
+        return result
+
+    return run
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Callable[[str, str], str]:
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch(0o600)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def cache(tmp_path: Path, private: Callable[[str, str], str]) -> Path:
+    """OpenSM's files."""
+    private("cache/guid2mkey", f"{NODE02} {KEY:#018x}\n\n{NODE03} {OTHER_KEY:#018x}\n\n")
+    private("cache/neighbors", f"{NODE02}:1 0x0002c90200401000:2\n\n0x0002c90200401000:2 {NODE02}:1\n\n")
+    private("cache/guid2lid", f"{NODE02} 0x0002 0x0002\n\n")
+    return tmp_path / "cache"
+
+
+def store_path(tmp_path: Path) -> Path:
+    return tmp_path / "fabric.keys"
+
+
+def listed(cli: Cli, *args: object) -> Any:
+    result = cli("mkey-list", "-f", "json", *args)
+    assert result.code == 0, result.err
+    return result.json
+
+
+def test_empty_store(said: Cli) -> None:
+    result = said("mkey-list")
+    assert (result.code, result.out) == (0, "0 keys of 0 ports, 0 links, 0 LIDs\n")
+    assert "there is no such file" in result.err
+
+
+def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
+    result = said("mkey-import", cache)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "2 ports: no key was known\n2 keys, 1 link, 1 LID read\n"
+    document = listed(said)
+    assert list(document) == ["schema", "keys", "subnet_keys", "encrypted", "links", "links_seen", "lids"]
+    assert document["schema"] == "ibkeys.mkey-list/1"
+    assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
+    row = document["keys"][0]
+    assert {name: row[name] for name in COLUMNS if name != "since"} == {
+        "node_guid": None,
+        "port_guid": NODE02,
+        "port": None,
+        "state": "imported",
+        "m_key": None,
+        "m_key_protect_bits": None,
+        "m_key_lease_period": None,
+        "note": "from guid2mkey",
+    }
+    assert [row["m_key"] for row in listed(cli, "-K")["keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
+    assert said("mkey-list", "-f", "csv").out.splitlines()[0] == ",".join(COLUMNS)
+    assert f"{KEY:#018x}" in cli("mkey-list", "-K").out
+    assert "imported" in said("mkey-list").out
+
+
+def test_key_that_was_set_is_current_with_its_level_and_lease(said: Cli, key_file: Path) -> None:
+    said("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    [row] = listed(said)["keys"]
+    assert (row["port_guid"], row["port"], row["state"]) == (NODE02, 1, "current")
+    assert (row["m_key_protect_bits"], row["m_key_lease_period"]) == (2, 60)
+    document = listed(said)
+    assert (document["links"], document["lids"]) == (8, 8)  # of the sweep that mkey-set made
+
+
+def test_import_json_and_csv_say_what_each_key_was(said: Cli, cache: Path) -> None:
+    said("mkey-import", cache)
+    document = said("mkey-import", cache, "-f", "json").json
+    assert document["ports"] == [{"port_guid": guid, "result": "known"} for guid in (NODE02, NODE03)]
+    assert (document["one_key_for_changed"], document["subnet_key"], document["warnings"]) == (False, None, [])
+    assert said("mkey-import", cache, "-f", "csv").out == f"port_guid,result\n{NODE02},known\n{NODE03},known\n"
+
+
+def test_m_key_of_opensm_conf(said: Cli, private: Callable[[str, str], str]) -> None:
+    conf = private("opensm.conf", f"m_key {KEY:#x}\n")
+    assert said("mkey-import", "--opensm-conf", conf).out == (
+        "m_key of opensm.conf: kept for ports without a key of their own\n"
+    )
+    document = listed(said)
+    assert [(each["m_key"], each["note"]) for each in document["subnet_keys"]] == [(None, "from opensm.conf")]
+    assert "key of the whole subnet: from opensm.conf" in said("mkey-list").out
+
+
+def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:
+    assert "nothing to import" in said("mkey-import").error
+    assert said("mkey-import", tmp_path / "nowhere").code == 2
+    assert said("mkey-import", "--opensm-conf", private("conf", f"m_key {KEY:x}\n")).code == 2
+    assert said("mkey-encrypt").code == 2
+    assert said("mkey-encrypt", "--decrypt", "--new-passphrase", "-").code == 2
+    assert "in memory" in said("mkey-list", "--backend", "sim:").error
+    assert said("mkey-list", "--backend", "what").code == 2
+
+
+def test_export_writes_files_that_no_one_else_reads(said: Cli, cache: Path, tmp_path: Path) -> None:
+    said("mkey-import", cache)
+    result = said("mkey-export", tmp_path / "out", "-f", "json")
+    assert result.code == 0
+    assert result.json == {
+        "schema": "ibkeys.mkey-export/1",
+        "keys": 2,
+        "links": 1,
+        "lids": None,
+        "directory": str(tmp_path / "out"),
+        "errors": [],
+    }
+    assert (tmp_path / "out" / "guid2mkey").read_bytes() == (cache / "guid2mkey").read_bytes()
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "out").iterdir()} == {0o600}
+
+
+def test_export_with_lids_of_the_fabric_as_it_is(said: Cli, cache: Path, tmp_path: Path) -> None:
+    said("mkey-import", cache)
+    result = said("mkey-export", tmp_path / "out", "--guid2lid")
+    assert (result.code, result.out) == (0, f"{tmp_path / 'out'}: 2 keys, 8 links, 8 LIDs\n")
+    read = read_key_files(tmp_path / "out", KEY_FILES)
+    assert read.lids[int(NODE03, 16)] == (3, 3)
+    assert len(read.neighbors) == 16
+
+
+def test_export_over_keys_that_would_be_lost_is_refused(said: Cli, cache: Path) -> None:
+    result = said("mkey-export", cache)
+    assert result.code == 4
+    assert f"mkey-import {cache}` first" in result.err
+
+
+# --- encryption -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sealed(said: Cli, cache: Path, private: Callable[[str, str], str]) -> str:
+    """Encrypt the imported keys; return the option's value that opens them."""
+    said("mkey-import", cache)
+    words = f"@{private('words', f'{WORDS}{chr(10)}')}"
+    result = said("mkey-encrypt", "--new-passphrase", words)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.endswith("fabric.keys: 2 keys, encrypted\n")
+    return words
+
+
+def test_list_of_an_encrypted_store_needs_no_passphrase(said: Cli, cli: Cli, sealed: str) -> None:
+    document = listed(said)
+    assert document["encrypted"]
+    assert [row["m_key"] for row in document["keys"]] == [None, None]
+    without = said("mkey-list", "-K", "-f", "json")
+    assert (without.code, [row["m_key"] for row in without.json["keys"]]) == (0, [None, None])
+    assert "keys are not shown" in without.err
+    shown = listed(cli, "-K", "--keystore-passphrase", sealed)
+    assert [row["m_key"] for row in shown["keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
+
+
+def test_wrong_passphrase_is_one_line(said: Cli, sealed: str, private: Callable[[str, str], str]) -> None:
+    wrong = f"@{private('wrong', NEW_WORDS)}"
+    for command in (("mkey-list", "-K"), ("mkey-show", 2), ("mkey-encrypt", "--decrypt")):
+        result = said(*command, "--keystore-passphrase", wrong)
+        assert (result.code, "not the passphrase" in result.error) == (3, True)
+
+
+def test_commands_on_a_fabric_use_it_or_end(said: Cli, sealed: str, key_file: Path, tmp_path: Path) -> None:
+    new = ("mkey-set", 3, "--new-m-key", f"@{key_file}", "--protect", 2, "--yes", "--override", "lease-0")
+    result = said(*new)
+    assert result.code == 3
+    assert "--keystore-passphrase @FILE" in result.error
+    assert said(*new, "--keystore-passphrase", sealed).code == 0
+    assert said("mkey-show", 3, "--keystore-passphrase", sealed).code == 0
+    assert KEY.to_bytes(8) not in store_path(tmp_path).read_bytes()
+    with KeyStore(store_path(tmp_path)) as store:
+        assert store.is_encrypted
+        assert {row.state for row in store.outline() if row.port_guid == int(NODE03, 16)} >= {"current"}
+
+
+def test_passphrase_from_standard_input_or_the_environments_file(
+    cli: Cli, sealed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = cli("mkey-list", "-K", "-f", "json", "--keystore-passphrase", "-", stdin=f"{WORDS}\n")
+    assert shown.json["keys"][0]["m_key"] == f"{KEY:#018x}"
+    monkeypatch.setenv("IBKEYS_KEYSTORE_PASSPHRASE", sealed)
+    assert listed(cli, "-K")["keys"][0]["m_key"] == f"{KEY:#018x}"
+
+
+@pytest.mark.parametrize("value", [WORDS, "-"])
+def test_environment_takes_only_a_file(said: Cli, sealed: str, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("IBKEYS_KEYSTORE_PASSPHRASE", value)
+    for command in (("mkey-list",), ("mkey-show", 2)):
+        result = said(*command)
+        assert (result.code, "must be @FILE" in result.error) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--keystore-passphrase", "--new-passphrase"])
+def test_passphrase_in_clear_on_the_command_line_is_refused(said: Cli, sealed: str, option: str) -> None:
+    result = said("mkey-encrypt", option, WORDS)
+    assert (result.code, "neither @FILE nor -" in result.error) == (2, True)
+
+
+def test_terminal_is_asked_twice_for_a_new_passphrase_and_once_for_the_old(
+    monkeypatch: pytest.MonkeyPatch, said: Cli, cache: Path, tmp_path: Path
+) -> None:
+    said("mkey-import", cache)
+    answers: list[str] = []
+    monkeypatch.setattr("getpass.getpass", lambda *_: answers.pop(0))
+
+    def asked(*args: object, answer: list[str]) -> Result:
+        answers[:] = answer
+        result = said(*args, stdin=Terminal())
+        assert answers == []
+        return result
+
+    assert "the two differ" in asked("mkey-encrypt", answer=[WORDS, NEW_WORDS]).error
+    assert asked("mkey-encrypt", answer=[WORDS, WORDS]).code == 0
+    assert asked("mkey-show", 2, answer=[WORDS]).code == 0
+    assert asked("mkey-list", answer=[]).code == 0
+    assert asked("mkey-encrypt", answer=[WORDS, NEW_WORDS, NEW_WORDS]).code == 0
+    assert asked("mkey-encrypt", "--decrypt", answer=[NEW_WORDS]).out.endswith("2 keys, in clear\n")
+    with KeyStore(store_path(tmp_path)) as store:
+        assert len(store.rows()) == 2
+
+
+def test_empty_passphrase_is_refused(said: Cli, cache: Path) -> None:
+    said("mkey-import", cache)
+    assert "empty" in said("mkey-encrypt", "--new-passphrase", "-", stdin="\n").error
+
+
+def test_store_that_others_read_is_refused_by_every_command(said: Cli, cache: Path, tmp_path: Path) -> None:
+    said("mkey-import", cache)
+    store_path(tmp_path).chmod(0o644)
+    for command in (["mkey-list"], ["mkey-import", cache], ["mkey-export", tmp_path / "out"], ["mkey-encrypt"]):
+        result = said(*command)
+        assert (result.code, "chmod 600" in result.error) == (3, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_doctor_of_an_encrypted_store(said: Cli, sealed: str) -> None:
+    assert "2 keys of 2 ports, encrypted" in said("doctor", "--keystore-passphrase", sealed).out
+    without = said("doctor")
+    assert without.code == 1
+    assert "--keystore-passphrase" in without.out
+
+
+def test_documents_are_json_alone(said: Cli, cache: Path) -> None:
+    for command in (["mkey-import", cache], ["mkey-list"]):
+        json.loads(said(*command, "-f", "json").out)

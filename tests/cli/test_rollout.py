@@ -1,0 +1,241 @@
+"""mkey-deploy and mkey-rotate on the command line: what they say, and their exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.const import Method
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore import KeyStore
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run
+
+LEVEL_2 = ("--protect", 2, "--lease", 60)
+
+
+def lines(result: Result) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    *ports, last = map(json.loads, result.out.splitlines())
+    return ports, last
+
+
+def shown(cli: Cli) -> set[tuple[str, int, int]]:
+    ports = cli("mkey-show", "--all", "-f", "json").json["ports"]
+    return {
+        (port["m_key_state"], port["m_key_protect_bits"], port["m_key_lease_period"])
+        for port in ports
+        if port["node_type"] != "switch" or port["port"] == 0
+    }
+
+
+def keys_in(folder: Path) -> list[MKey]:
+    with KeyStore(folder / "fabric.keys", create=False) as store:
+        return [row.m_key for row in store.rows()]
+
+
+def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
+    result = cli("mkey-deploy", *LEVEL_2, "--yes")
+    assert result.code == 0
+    assert result.out == (
+        "8 ports in change, at most 64 at once\n"
+        "  M_Key, each its own: zero -> set on 8 ports\n"
+        "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
+        "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
+        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "run 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
+    )
+    assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
+    cli("mkey-deploy", *LEVEL_2, "--yes")
+    ports, last = lines(cli("mkey-rotate", "--yes", "-f", "json"))
+    assert len(ports) == 8
+    assert ports[0] == {
+        "node_guid": "0x0002c903000a1040",
+        "port_guid": "0x0002c903000a1041",
+        "node_desc": "node04 mlx4_0",
+        "node_type": "ca",
+        "port": 1,
+        "lid": 4,
+        "result": "done",
+        "reason": None,
+    }
+    assert last == {
+        "schema": "ibkeys.mkey-rotate/1",
+        "dry_run": False,
+        "summary": {
+            "unreached": 0,
+            "run": 2,
+            "done": 8,
+            "skipped": 0,
+            "failed": 0,
+            "waiting": 0,
+            "unread": 0,
+            "unresolved": 0,
+            "replies_lost": 0,
+            "sets_lost": 0,
+            "violations": 0,
+            "stopped": None,
+        },
+    }
+
+
+def test_csv(cli: Cli) -> None:
+    rows = list(csv.DictReader(io.StringIO(cli("mkey-deploy", *LEVEL_2, "--yes", "-f", "csv").out)))
+    assert [row["result"] for row in rows] == ["done"] * 8
+    assert rows[-1]["node_desc"] == "node01 mlx4_0"
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_dry_run_tells_each_port_in_order_and_makes_nothing(cli: Cli, tmp_path: Path, format: str) -> None:
+    result = cli("mkey-deploy", "--protect", 2, "--dry-run", "-f", format)
+    assert result.code == 1
+    assert "would be refused: by interlock lease-0" in result.err
+    assert shown(cli) == {("zero", 0, 0)}
+    assert not list(tmp_path.glob("fabric.keys*"))
+    if format == "json":
+        ports, last = lines(result)
+        assert [port["result"] for port in ports] == ["planned"] * 8
+        assert ports[0]["changes"][0] == {"kind": "m_key", "index": None, "before": "zero", "after": "set"}
+        assert (last["dry_run"], last["interlocks"], last["summary"]["waiting"]) == (True, ["lease-0"], 8)
+    elif format == "table":
+        assert "node04 mlx4_0 (ca 0x0002c903000a1040) port 1, LID 4: m_key zero -> set, M_KeyProtectBits 0 -> 2\n" in (
+            result.out.replace("M_Key zero", "m_key zero")
+        )
+        assert result.out.endswith("dry run: nothing was changed\n")
+
+
+def test_the_first_then_the_others_then_back(cli: Cli) -> None:
+    result = cli("mkey-deploy", *LEVEL_2, "--first", 2, "--yes")
+    assert result.code == 0
+    assert "  6 ports wait for --continue\n" in result.out
+    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: look at the ports" in result.out
+    refused = cli("mkey-rotate", "--yes")
+    assert refused.code == 4
+    assert "is not finished" in refused.error
+    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+    assert shown(cli) == {("set", 2, 60)}
+    assert cli("mkey-deploy", "--abort", "--dry-run").code == 1
+    result = cli("mkey-deploy", "--abort", "--yes")
+    assert result.code == 0
+    assert "M_Key: set -> zero on 8 ports" in result.out
+    assert shown(cli) == {("zero", 0, 0)}
+
+
+def test_nothing_to_do(cli: Cli) -> None:
+    result = cli("mkey-rotate", "--yes")
+    assert result.code == 0
+    assert result.out == ("nothing to change\nleft alone: 8 ports: it has no M_Key: mkey-deploy gives it its first\n")
+
+
+def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(
+    cli: Cli, key_file: Path, tmp_path: Path
+) -> None:
+    assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
+    result = cli("mkey-deploy", *LEVEL_2, "--yes", "--keystore", tmp_path / "other")
+    assert result.code == 3
+    assert "left alone: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: it is at level 1 and hides" in result.out
+    assert result.err.splitlines()[-1] == ("ibkeys: error: the run is not complete: of the ports 1 could not be asked")
+
+
+def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_path: Path) -> None:
+    backend = ("--backend", f"{TWO_SWITCH},sm=node03 mlx4_0,state={tmp_path / 'fabric'}")
+    result = run("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", *backend)
+    assert result.code == 4
+    said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "step", "step", "step", "a"]
+    assert f"m_key <the key in {key_file}>" in result.err
+    assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
+    assert f"{KEY:x}" not in result.err + result.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--continue", "--abort"),
+        ("--resume", "--same"),
+        ("--abort", "--protect", 2),
+        ("--new-m-key", "@nowhere"),
+        ("--first", 0),
+        ("--max-failures", 0),
+        ("--at-once", 0),
+        ("--order", "random"),
+        ("--resume",),
+        ("--continue",),
+        ("--abort",),
+    ],
+)
+def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
+    result = cli("mkey-rotate", *options, "--yes")
+    assert result.code == 2
+    assert result.error
+
+
+def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
+    result = cli("mkey-deploy", *LEVEL_2, stdin="y\n")
+    assert result.code == 4
+    assert shown(cli) == {("zero", 0, 0)}
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 4)])
+def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
+    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    result = cli("mkey-deploy", *LEVEL_2, "-f", "json", stdin=answer)
+    assert result.code == code
+    assert "M_Key, each its own: zero -> set on 8 ports\n" in result.err
+    assert "Make this change? [y/N] " in result.err
+
+
+def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli("mkey-deploy", *LEVEL_2, "--yes").code == 0
+    send = Subnet.send
+
+    def losing(net: Subnet, mad: bytes, *where: Any) -> Any:
+        """No Set arrives at LID 4."""
+        if mad[3] == Method.SET and mad[80:82] == b"\0\4":
+            return []
+        return send(net, mad, *where)
+
+    monkeypatch.setattr(Subnet, "send", losing)
+    result = cli("mkey-rotate", "--yes", "-t", 50, "--at-once", 1, "--max-failures", 1)
+    assert result.code == 3
+    said = result.err.splitlines()
+    assert said[-2] == (
+        "ibkeys: failed: node04 mlx4_0 (ca 0x0002c903000a1040) port 1, LID 4: "
+        "Set(PortInfo) was lost on its way each time; its old M_Key stays"
+    )
+    assert said[-1] == "ibkeys: error: the run is not complete: of the ports 1 failed, 7 were not begun"
+    assert result.out.endswith(
+        "run 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
+        "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"
+        "  asking after lost replies has counted at most 3 M_Key violations\n"
+        "stopped: 1 port has failed (--max-failures)\n"
+        "next: `ibkeys mkey-rotate --resume` finishes the run, `ibkeys mkey-rotate --abort` goes back\n"
+    )
+    monkeypatch.setattr(Subnet, "send", send)
+    assert cli("mkey-rotate", "--resume", "--yes").code == 0
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
+    said = ""
+    for command in (
+        ("mkey-deploy", *LEVEL_2, "--yes", "-d"),
+        ("mkey-rotate", "--yes", "-d", "-K", "-f", "json"),
+        ("mkey-rotate", "--abort", "--yes", "-d", "-f", "csv"),
+    ):
+        result = cli(*command)
+        assert result.code == 0
+        said += result.out + result.err
+    keys = keys_in(tmp_path)
+    assert len(set(keys)) == 16
+    for key in keys:
+        assert key.hex()[2:] not in said
+        assert str(key.reveal()) not in said

@@ -1,0 +1,148 @@
+"""mkey-deploy and mkey-rotate on the served simulator, beside the real OpenSM and smpquery."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.served import Served
+from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Log, Subnet
+
+VIOLATIONS = "m_key_violations"
+
+
+@pytest.fixture
+def served() -> Iterator[Subnet]:
+    """A subnet that an OpenSM without M_Keys has brought up; it is stopped."""
+    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
+        (fabric.folder / "key").touch(0o600)
+        (fabric.folder / "key").write_text(f"{SHOWN}\n")
+        fabric.opensm()
+        fabric.wait_until_no_sm()
+        yield fabric
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the lines for the ports, and the last one."""
+    *ports, last = map(json.loads, done.stdout.splitlines())
+    return ports, last
+
+
+def deployed(served: Subnet, *options: Any) -> list[dict[str, Any]]:
+    done = served.ibkeys("mkey-deploy", "--protect", 2, "--lease", LEASE, "--yes", "-f", "json", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ports, last = lines(done)
+    assert last["summary"]["done"] == len(ports) == len(END_PORT_LIDS)
+    return ports
+
+
+@contextmanager
+def running_opensm(served: Served, conf: str) -> Iterator[Log]:
+    """Run OpenSM, which has brought the subnet up when this begins, and is stopped when it ends."""
+    process = subprocess.Popen(
+        served.arguments(served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))),
+        cwd=served.folder,
+        env={**served.environment, **served.opensm_environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    log = Log(process)
+    try:
+        log.wait("SUBNET UP")
+        yield log
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(RUN_TIMEOUT)
+        log.close()
+
+
+def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(served: Subnet) -> None:
+    deployed(served, "--same", "--new-m-key", f"@{served.folder / 'key'}")
+    ports = served.mkeys("-K")
+    assert set(ports) == set(END_PORT_LIDS)
+    for port in ports.values():
+        assert (port["m_key"], port["m_key_protect_bits"], port["m_key_lease_period"]) == (SHOWN, 2, LEASE)
+        assert port[VIOLATIONS] == 0
+    exported = served.folder / "cache"
+    exported.mkdir()
+    done = served.ibkeys("mkey-export", exported)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("guid2mkey", "neighbors"):
+        (served.folder / name).write_text((exported / name).read_text())
+    conf = f"m_key {KEY:#x}\nm_key_protection_level 2\nm_key_lease_period {LEASE}\n"
+    with running_opensm(served, conf):
+        for lid in END_PORT_LIDS:
+            shown = served.portinfo(lid, "-y", SHOWN)
+            assert (int(shown["Mkey"], 16), shown["MkeyViolations"]) == (KEY, "0"), lid
+    served.wait_until_no_sm()
+    for lid in END_PORT_LIDS:
+        assert served.query(lid).returncode != 0
+
+
+def test_keys_of_their_own_open_each_port_and_no_other(served: Subnet) -> None:
+    deployed(served)
+    first = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
+    done = served.ibkeys("mkey-rotate", "--yes", "-f", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    second = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
+    assert len({*first.values(), *second.values()}) == 2 * len(END_PORT_LIDS)
+    for lid, key in second.items():
+        shown = served.portinfo(lid, "-y", key)
+        assert (shown["Mkey"], shown["ProtectBits"], shown["MkeyViolations"]) == (key, "2", "0")
+    assert served.query(2, "-y", first[2]).returncode != 0
+    assert served.query(2, "-y", second[3]).returncode != 0
+
+
+def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
+    with running_opensm(served, ""):
+        for command in ("mkey-deploy", "mkey-rotate"):
+            if command == "mkey-rotate":
+                # a key that OpenSM finds at its next sweep it takes away again: rotate finds one only here
+                served.run(["ibportstate", "2", "1", "mkey", SHOWN], check=True)
+            done = served.ibkeys(command, "--protect", 2, "--lease", LEASE, "--yes")
+            assert done.returncode == 4, done.stdout + done.stderr
+            assert "mkey-under-sm" in done.stderr
+            assert "runs an SM: 'node01 mlx4_0'" in done.stderr
+            assert f"m_key_protection_level 2, m_key_lease_period {LEASE}" in done.stderr
+            assert f"{KEY:x}" not in done.stderr + done.stdout
+    served.wait_until_no_sm()
+    assert {int(served.portinfo(lid, "-y", SHOWN)["Mkey"], 16) for lid in set(END_PORT_LIDS) - {2}} == {0}
+
+
+def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Subnet) -> None:
+    deployed(served)
+    served.steer("drop 20")
+    done = served.ibkeys("mkey-rotate", "--yes", "-f", "json", "-t", 200, "--override", "mkey-under-sm")
+    served.steer("drop 0")
+    ports, last = lines(done)
+    summary = last["summary"]
+    assert done.returncode in (0, 3)
+    assert len(ports) == summary["done"] + summary["failed"] + summary["skipped"]
+    done = served.ibkeys("mkey-rotate", "--resume", "--yes", "-f", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
+
+
+def test_a_fabric_that_accepts_keys_and_does_not_store_them_stops_the_run(ibsim: Callable[..., Ibsim]) -> None:
+    """ibsim answers with success and keeps nothing: every proof fails, and no port is said to be done."""
+    fabric = ibsim(DATA / "fabrics" / "two-switch.net")
+    fabric.opensm()
+    done = fabric.ibkeys("mkey-deploy", "--protect", 1, "--lease", LEASE, "--yes", "-f", "json", "--at-once", 1)
+    assert done.returncode == 3, done.stdout + done.stderr
+    ports, last = lines(done)
+    assert {port["result"] for port in ports} == {"failed"}
+    assert all("accepted but not stored: M_Key is the old one" in port["reason"] for port in ports)
+    assert (last["summary"]["failed"], last["summary"]["done"], last["summary"]["waiting"]) == (5, 0, 3)
+    done = fabric.ibkeys("mkey-deploy", "--abort", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,634 @@
+"""Applying plans on the simulator; what is stored is looked at on the simulator's own side."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.subnet_manager import SubnetManager
+from ibkeys.errors import Incomplete, MKeyNeeded, NoReply, Refused, StoreError, UsageError
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.policy.apply import Conduct, Permissions, Work, plan_apply, plan_resume, plan_undo
+from ibkeys.policy.planfile import PlanFile
+from ibkeys.store.journal import Journal
+from ibkeys.store.paths import StorePaths
+from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.policy.lab import ALL, Lab, sets, watch
+from tests.policy.plans import entries, tables
+
+DEFAULT = entries(0xFFFF)
+
+
+def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
+    with writer(fabric, *overrides) as w:
+        work = plan_apply(w, plan, ALL, Conduct(**options))
+        w.apply(work)
+    return work
+
+
+def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> Work:
+    with writer(fabric, *overrides) as w:
+        work = plan_resume(w, permissions)
+        w.apply(work)
+    return work
+
+
+def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
+    with writer(fabric, *overrides) as w:
+        work = plan_undo(w, operation)
+        w.apply(work)
+    return work
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> StorePaths:
+    return StorePaths(None, tmp_path / "journal.db")
+
+
+def opened(lab: Lab, stores: StorePaths, **options: Any) -> Any:
+    fabric = tool(lab.net, **options)
+    fabric.stores = stores
+    return fabric
+
+
+def state_of(stores: StorePaths, operation: int = 1) -> str:
+    with Journal(stores.journal, create=False) as journal:
+        return journal.find(operation).state
+
+
+MORE = {1: entries(0xFFFF, 0x8001), 2: entries(0x7FFF, 0x8001), 3: entries(0x7FFF, 0, 0x8002)}
+
+
+def test_tables_and_enforcement_are_as_planned_and_given_back_byte_for_byte(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    plan = lab.plan(MORE, {1: "io", 2: "i", 3: "o"})
+    with opened(lab, stores) as fabric:
+        work = apply(fabric, plan)
+        assert [phase.name for phase in work.phases] == [
+            "leaf-add", "end-add", "end-remove", "leaf-remove", "enforcement-on",
+        ]  # fmt: skip
+        assert [lab.host(number).p_keys[:3] for number in (1, 2, 3)] == [
+            [0xFFFF, 0x8001, 0],
+            [0x7FFF, 0x8001, 0],
+            [0x7FFF, 0, 0x8002],
+        ]
+        assert lab.leaf(3).p_keys[:3] == [0x7FFF, 0x8002, 0]
+        assert [lab.leaf(n).info[43] & 0x0C for n in (1, 2, 3, 4)] == [0x0C, 0x08, 0x04, 0]
+        assert state_of(stores) == "done"
+        undo(fabric)
+    assert lab.image() == before
+    assert state_of(stores) == "undone"
+
+
+def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({1: entries(0xFFFF, 0x8001), 4: {0: PKey(0xFFFF), 40: PKey(0x8001)}}, {4: "i"})
+    with opened(lab, stores) as fabric:
+        fabric.discover()
+        watching = watch(fabric, lambda out: None)
+        fabric.discover()
+        sweep = len(watching)
+        watching.clear()
+        with writer(fabric) as w:
+            w.__dict__["subnet_manager"] = SubnetManager(0, "none", "not asked here: its SMPs are not counted")
+            work = plan_apply(w, plan, ALL)
+            read = len(watching)
+            capacity_blocks = sum(-(-port.p_key_capacity // 32) for n in (1, 4) for port in (lab.host(n), lab.leaf(n)))
+            assert read == sweep + capacity_blocks
+            watching.clear()
+            w.apply(work)
+    sent = [(out.mad[3], int.from_bytes(out.mad[16:18])) for out in watching]
+    blocks = 4
+    assert sent.count((Method.SET, AttributeID.P_KEY_TABLE)) == blocks
+    assert sent.count((Method.GET, AttributeID.P_KEY_TABLE)) == 2 * blocks + capacity_blocks
+    assert sent.count((Method.SET, AttributeID.PORT_INFO)) == 1
+    assert sent.count((Method.GET, AttributeID.PORT_INFO)) == 2 + 4
+    assert sent.count((Method.GET, AttributeID.NODE_INFO)) == blocks + 1
+    assert len(sent) == 3 * blocks + capacity_blocks + 3 + 4 + blocks + 1
+
+
+def test_a_plan_that_is_true_already_sends_no_set_and_leaves_no_trace(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric:
+        work = apply(fabric, lab.plan({1: DEFAULT}))
+    assert not work.pending
+    assert not stores.journal.exists()  # type: ignore[union-attr]
+
+
+def test_removals_need_permission(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0x7FFF)})
+    with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(Refused) as raised:
+        plan_apply(w, plan)
+    assert str(raised.value).startswith("the plan removes 2 P_Keys (full to limited counts) from 2 ports: ")
+    assert raised.value.interlock == "removals"
+    assert "--allow-removals" in str(raised.value)
+
+
+def test_breaks_need_permission_and_name_the_ports(lab: Lab, stores: StorePaths) -> None:
+    for node in lab.net.nodes:
+        if not node.is_switch:
+            node.set_p_key_capacity(2)
+    lab.put({number: entries(0, 0x8001) for number in (4, 5)})
+    plan = lab.plan({number: entries(0, 0x8002) for number in (4, 5)}, leaves=False)
+    with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(Refused) as raised:
+        plan_apply(w, plan, Permissions(removals=True))
+    assert "'node04 mlx4_0' 0x0002c903000a1040 port 1, 'node05 mlx4_0'" in str(raised.value)
+    assert "--allow-break" in str(raised.value)
+    with opened(lab, stores) as fabric:
+        apply(fabric, plan)
+    assert [lab.host(number).p_keys for number in (4, 5)] == [[0, 0x8002]] * 2
+
+
+def test_a_dry_run_shows_what_would_be_refused_and_sends_no_set(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0x7FFF)})
+    with opened(lab, stores) as fabric:
+        watching = watch(fabric, lambda out: None)
+        with writer(fabric, dry_run=True) as w:
+            work = plan_apply(w, plan)
+    assert not sets(watching)
+    assert [refusal.interlock for refusal in work.refusals] == ["removals"]
+    assert not stores.journal.exists()  # type: ignore[union-attr]
+
+
+def test_a_fabric_that_changed_since_is_refused_where_the_plan_touches_it(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan(MORE)
+    lab.host(6).p_keys = [0xFFFF, 0x8055]  # the plan does not touch it
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        assert not interlocks(plan_apply(w, plan, ALL))
+    lab.host(2).p_keys = [0xFFFF, 0, 0, 0x8010]
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused) as raised:
+            apply(fabric, plan)
+        assert raised.value.interlock == "stale"
+        assert "1 port changed meanwhile or cannot be read: 'node02 mlx4_0'" in str(raised.value)
+        assert "index 3 is 0x8010, not empty" in str(raised.value)
+        apply(fabric, plan, "stale")
+    assert lab.host(2).p_keys[:4] == [0x7FFF, 0x8001, 0, 0x8010]
+
+
+def test_a_port_that_is_gone_is_stale_and_left_out_when_that_is_overridden(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan(MORE)
+    lab.net.node("node03 mlx4_0").silent = 2
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused, match=r"stale: 1 port changed .*'node03 mlx4_0' .* \(not found on the fabric\)"):
+            apply(fabric, plan)
+        work = apply(fabric, plan, "stale")
+        assert lab.host(2).p_keys[1] == 0x8001
+        assert len(work.failed) == 1
+        assert state_of(stores) == "open"
+        lab.net.node("node03 mlx4_0").silent = 0
+        resume(fabric)
+    assert lab.host(3).p_keys[2] == 0x8002
+    assert state_of(stores) == "done"
+
+
+@pytest.mark.parametrize(
+    ("after", "enforce", "interlock", "says"),
+    [
+        (
+            entries(0x8001, 0xFFFF),
+            "",
+            "index-0",
+            "the P_Key at index 0, which IPoIB and many tools use, is emptied or replaced on 1 port: 'node02",
+        ),
+        (entries(0x8001, 0xFFFF), "", "index-move", "1 P_Key to be moved to another index"),
+        (entries(0, 0x8001), "", "default-pkey", "the last default P_Key (0x7fff or 0xffff) is lost"),
+        ({}, "io", "enforce-blind", "enforcement without the default P_Key cuts"),
+    ],
+)
+def test_interlocks_say_one_sentence(
+    lab: Lab, stores: StorePaths, after: Any, enforce: str, interlock: str, says: str
+) -> None:
+    plan = lab.plan({2: after}, {2: enforce} if enforce else None)
+    with opened(lab, stores) as fabric, writer(fabric, dry_run=True) as w:
+        work = plan_apply(w, plan, ALL)
+    found = {objection.interlock: objection.message for objection in work.objections}
+    assert found[interlock].startswith(says)
+    assert "0x0002c90" in found[interlock]
+
+
+def test_an_active_sm_is_refused_and_force_goes_on(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)})
+    lab.net.set_sm("node04 mlx4_0")
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused, match="active-sm"):
+            apply(fabric, plan)
+        with writer(fabric, force=True) as w:
+            w.apply(plan_apply(w, plan, ALL))
+    assert lab.host(2).p_keys[1] == 0x8001
+
+
+def test_limiting_the_sms_own_default_is_refused(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0x7FFF) for number in (3, 4)})
+    lab.net.set_sm("node04 mlx4_0")
+    with opened(lab, stores) as fabric, writer(fabric, dry_run=True) as w:
+        work = plan_apply(w, plan, ALL)
+    [found] = [objection for objection in work.objections if objection.interlock == "default-pkey"]
+    assert "0xffff of the SM is lost" in found.message
+    assert "node04" in found.message
+    assert "node03" not in found.message
+
+
+def test_the_sms_port_and_the_own_port_come_last(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
+    lab.net.set_sm("node02 mlx4_0")
+    with opened(lab, stores) as fabric:
+        order: list[str] = []
+
+        def note(out: Any) -> None:
+            changed = {str(port) for port in lab.ports if 0x8001 in port.p_keys}
+            order.extend(changed - set(order))
+
+        watch(fabric, note)
+        with writer(fabric, force=True) as w:
+            w.apply(plan_apply(w, plan, ALL))
+    assert order[4:6] == [str(lab.leaf(2)), str(lab.leaf(1))]
+    assert order[10:] == [str(lab.host(2)), str(lab.host(1))]
+
+
+def test_hidden_m_keys_are_refused_before_anything_is_sent(lab: Lab, stores: StorePaths) -> None:
+    for number in (4, 5):
+        lab.host(number).m_key, lab.host(number).protect_bits = 0xABC, 1
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (3, 4, 5)})
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        with pytest.raises(MKeyNeeded, match=r"hides its M_Key.* \(and 1 more ports\); nothing was changed"):
+            plan_apply(w, plan, ALL)
+        assert 0x8001 not in lab.host(3).p_keys
+
+
+def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan(MORE)
+    silent = lab.net.node("node02 mlx4_0")
+    with opened(lab, stores, retries=0) as fabric:
+
+        def fall_silent(out: Any) -> None:
+            silent.silent = 1
+
+        watch(fabric, fall_silent)
+        with pytest.raises(Incomplete) as raised:
+            apply(fabric, plan)
+    message = str(raised.value)
+    assert message.startswith("1 port could not be written: ")
+    assert "no step after end-add was begun; operation 1 of the journal is open: `ibkeys apply --resume`" in message
+    assert lab.host(3).p_keys[0] == 0xFFFF  # not limited yet
+    assert lab.host(3).p_keys[2] == 0x8002
+    silent.silent = 0
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+    assert [lab.host(number).p_keys[:2] for number in (1, 2, 3)] == [[0xFFFF, 0x8001], [0x7FFF, 0x8001], [0x7FFF, 0]]
+    assert state_of(stores) == "done"
+
+
+def test_a_lost_reply_is_settled_by_a_read_and_the_set_is_not_repeated(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
+    lab.net.faults.lose_next("reply", method=Method.SET, count=3)
+    with opened(lab, stores) as fabric:
+        watching = watch(fabric, lambda out: None)
+        apply(fabric, plan)
+    assert len(sets(watching)) == 12
+    assert state_of(stores) == "done"
+
+
+def test_a_lost_set_is_reported_not_repeated_and_resume_sends_it(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
+    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
+    with opened(lab, stores) as fabric:
+        watching = watch(fabric, lambda out: None)
+        with pytest.raises(Incomplete, match="was lost on its way: index 1 is 0x0000 instead of 0x8001"):
+            apply(fabric, plan)
+        assert len(sets(watching)) == 12
+        watching.clear()
+        resume(fabric)
+        assert len(sets(watching)) == 1
+    assert all(0x8001 in port.p_keys for port in lab.ports)
+
+
+def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (4, 5)})
+    with opened(lab, stores) as fabric:
+
+        def interfere(out: Any) -> None:
+            lab.host(5).p_keys = [0xFFFF, 0x8077]
+
+        watch(fabric, interfere)
+        with pytest.raises(Incomplete, match="index 1 was empty a moment ago and is 0x8077 now"):
+            apply(fabric, plan)
+        assert lab.host(5).p_keys[1] == 0x8077
+        with pytest.raises(Refused, match="stale"):
+            resume(fabric)
+        undo(fabric, 1, "stale")
+    assert lab.host(5).p_keys[1] == 0x8077
+    assert lab.host(4).p_keys[1] == 0
+
+
+def test_the_first_leaf_switches_then_the_rest(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    numbers = range(2, 7)
+    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in numbers})
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            work = plan_apply(w, plan, Permissions(removals=True, first=1))
+            w.apply(work)
+        assert work.rest
+        assert [0x8001 in lab.host(n).p_keys for n in numbers] == [True] * 2 + [False] * 3
+        assert lab.host(2).p_keys[0] == 0xFFFF  # full to limited is a removal: not before all have grown
+        assert state_of(stores) == "open"
+        resume(fabric, permissions=Permissions(first=1))
+        assert all(0x8001 in lab.host(n).p_keys for n in numbers)
+        resume(fabric, permissions=Permissions(first=1))
+        assert [lab.host(n).p_keys[0] for n in numbers] == [0x7FFF] * 2 + [0xFFFF] * 3
+        resume(fabric)
+        assert [port.p_keys[0] for n in numbers for port in (lab.host(n), lab.leaf(n))] == [0x7FFF] * 10
+        assert state_of(stores) == "done"
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_what_was_permitted_holds_for_resume(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0x8001, 0x7FFF) for number in (2, 3)})
+    with opened(lab, stores) as fabric:
+        with writer(fabric, "index-0", "index-move") as w:
+            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
+        resume(fabric)
+    assert [lab.host(number).p_keys[:2] for number in (2, 3)] == [[0x8001, 0x7FFF]] * 2
+
+
+def test_nothing_to_resume_and_nothing_to_undo_say_so(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        with pytest.raises(StoreError, match="nothing to resume"):
+            plan_resume(w)
+        with pytest.raises(StoreError, match="nothing to undo"):
+            plan_undo(w)
+        with pytest.raises(StoreError, match="has no operation 7"):
+            plan_undo(w, 7)
+
+
+def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan(MORE)
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
+        other = PlanFile(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
+        with writer(fabric) as w, pytest.raises(UsageError, match="follows another plan"):
+            plan_resume(w, plan=other)
+
+
+def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(w.pkey_set(fabric.port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
+        with writer(fabric) as w:
+            w.apply(w.enforce_set(fabric.port(7, 2), True, True))
+        undo(fabric)
+        assert lab.leaf(2).info[43] & 0x0C == 0
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_the_way_back_asks_for_no_overrides_but_tells(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
+        work = undo(fabric)
+    assert lab.image() == before
+    assert work.notes[0].startswith("the P_Key at index 0, which IPoIB and many tools use, is emptied")
+
+
+def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in range(2, 7)}, {5: "io"})
+    dead = lab.net.node("Infiniscale-IV Mellanox Technologies")
+    count = 0
+    with opened(lab, stores, retries=0) as fabric:
+
+        def die(out: Any) -> None:
+            nonlocal count
+            count += 1
+            dead.silent = 2 if count == 4 else dead.silent
+
+        watch(fabric, die)
+        with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
+            apply(fabric, plan)
+    for make in (plan_resume, plan_undo):
+        with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):
+            w.apply(make(w))
+    dead.silent = 0
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert [lab.host(number).p_keys[:2] for number in range(2, 7)] == [[0x7FFF, 0x8001]] * 5
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores, retries=0) as fabric:
+        apply(fabric, lab.plan(MORE))
+        lab.net.node("node02 mlx4_0").silent = 2
+        work = undo(fabric, None, "stale")
+        assert len(work.failed) == 1
+        assert state_of(stores) == "open"
+        assert lab.host(3).p_keys[2] == 0
+        lab.net.node("node02 mlx4_0").silent = 0
+        undo(fabric)
+    assert lab.image() == before
+    assert state_of(stores) == "undone"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_between_two_batches_and_all_is_settled(
+    lab: Lab, stores: StorePaths, number: signal.Signals
+) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric, Interrupts() as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None)
+        with pytest.raises(KeyboardInterrupt, match=rf"by {number.name}: .* operation 1 of the journal is open"):
+            apply(fabric, lab.plan(MORE), check=interrupts.check)
+    with Journal(stores.journal) as journal:
+        assert {entry.status for entry in journal.entries(1)} == {"done"}
+        assert len(journal.entries(1)) == 3  # the leaf ports
+    with opened(lab, stores) as fabric:
+        resume(fabric)
+        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, Interrupts(survive_hangup=True) as interrupts:
+        watch(fabric, lambda out: os.kill(os.getpid(), signal.SIGHUP))
+        apply(fabric, lab.plan(MORE), check=interrupts.check)
+    assert state_of(stores) == "done"
+
+
+def test_no_set_leaves_before_its_before_image_is_on_disk(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric:
+        count = 0
+
+        def look(out: Any) -> None:
+            nonlocal count
+            with Journal(stores.journal, create=False) as journal:
+                images = [entry.image for entry in journal.entries(1)]
+            modifier, data = int.from_bytes(out.mad[20:24]), out.mad[64:128]
+            assert any(image.attribute_modifier == modifier and image.after == data for image in images)
+            count += 1
+
+        watch(fabric, look)
+        apply(fabric, lab.plan(MORE, {1: "io"}))
+    assert count == 11
+
+
+def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
+        record = Journal._record
+
+        def full(self: Journal, operation: Any, command: str, first: int, images: Any) -> Any:
+            if first >= 3:
+                raise StoreError("no space left for the journal")
+            return record(self, operation, command, first, images)
+
+        patch.setattr(Journal, "_record", full)
+        watching = watch(fabric, lambda out: None)
+        with pytest.raises(StoreError, match="no space left"):
+            apply(fabric, lab.plan(MORE))
+    assert len(sets(watching)) == 3  # the leaf ports, whose images were kept
+    assert state_of(stores) == "open"
+
+
+def test_port_info_that_somebody_else_changes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
+    with opened(lab, stores) as fabric:
+
+        def interfere(out: Any) -> None:
+            lab.leaf(2).subnet_timeout = 9
+
+        watch(fabric, interfere)
+        with pytest.raises(Incomplete, match="PortInfo changed since it was shown"):
+            apply(fabric, plan)
+        assert lab.leaf(2).info[43] & 0x0C == 0
+        resume(fabric)
+    assert lab.leaf(2).info[43] & 0x0C == 0x0C
+    assert lab.leaf(2).subnet_timeout == 9
+
+
+def test_ports_with_m_keys_are_written_with_their_keys_and_the_journal_has_none(lab: Lab, stores: StorePaths) -> None:
+    for node in lab.net.nodes:
+        for port in node.end_ports:
+            port.m_key, port.protect_bits = 0x1122334455667788, 2
+    before = lab.image()
+    with opened(lab, stores, m_key=0x1122334455667788) as fabric:
+        apply(fabric, lab.plan(MORE, {1: "io", 2: "io"}))
+        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
+        undo(fabric)
+    assert lab.image() == before
+    assert all(port.m_key_violations == 0 for node in lab.net.nodes for port in node.end_ports)
+    assert all(port.m_key == 0x1122334455667788 for port in lab.ports)
+    assert bytes.fromhex("1122334455667788") not in stores.journal.read_bytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_on_a_fabric_that_loses_mads_resume_comes_to_the_end_and_undo_too(stores: StorePaths, seed: int) -> None:
+    lab = Lab(subnet("two-switch", seed))
+    before = lab.image()
+    plan = lab.plan({number: entries(0x7FFF, 0x8001 + number % 2) for number in range(2, 7)}, {2: "io", 5: "i"})
+    with opened(lab, stores, retries=6) as fabric:
+        lab.net.faults.drop = 0.08
+
+        def persist(first: Any, again: Any) -> None:
+            for turn in range(40):
+                try:
+                    with writer(fabric, force=True) as w:
+                        w.apply((again if turn else first)(w))
+                except (Incomplete, NoReply):
+                    continue
+                return
+            raise AssertionError("it never came to an end")
+
+        persist(lambda w: plan_apply(w, plan, ALL), plan_resume)
+        assert [lab.host(number).p_keys[0] for number in range(2, 7)] == [0x7FFF] * 5
+        assert state_of(stores) == "done"
+        persist(plan_undo, plan_undo)
+    assert lab.image() == before
+
+
+def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_keys = [0xFFFF, 0x8000, 0, 0x8000]
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8005)}))
+        assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_key_violations = 5
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(w.counters_clear([fabric.port(2)]))
+        with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
+            plan_undo(w)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> tuple[dict[int, Any], dict[int, Any], str, str, int]:
+    """Tables before and after of four hosts on two switches, enforcement before and after, and capacity."""
+    capacity = draw(st.sampled_from([3, 4, 64]))
+    keys = [0x7FFF, 1, 2, 3, 4]
+    before, after = (
+        {number: draw(tables(min(capacity, 4), keys, both=True)) for number in (1, 2, 4, 5)} for _ in range(2)
+    )
+    bits = st.sampled_from(["", "i", "o", "io"])
+    return before, after, draw(bits), draw(bits), capacity
+
+
+def prepared(case: tuple[dict[int, Any], dict[int, Any], str, str, int]) -> tuple[Lab, PlanFile]:
+    before, after, enforce_before, enforce_after, capacity = case
+    lab = Lab()
+    for node in lab.net.nodes:
+        node.set_p_key_capacity(enforcement_cap=capacity) if node.is_switch else node.set_p_key_capacity(capacity)
+    lab.put(before, enforce_before)
+    return lab, lab.plan(after, dict.fromkeys(after, enforce_after))
+
+
+OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
+
+
+@given(fabrics())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: Any) -> None:
+    lab, plan = prepared(case)
+    before, after = case[0], case[1]
+    former = lab.image()
+    goal, _ = prepared((after, after, case[3], case[3], case[4]))
+    numbers, partitions = sorted(before), [0x7FFF, 1, 2, 3, 4]
+    lasting = lab.reach(numbers, partitions) & goal.reach(numbers, partitions)
+    guids = {number: lab.host(number).guid for number in numbers}
+    named = {(*sorted(pair), each.partition) for each in plan.breaks for pair in each.pairs}  # type: ignore[misc]
+    cut: set[tuple[int, int, int]] = set()
+
+    def check(out: Any) -> None:
+        for one, other, partition in lasting - lab.reach(numbers, partitions):
+            cut.add((*sorted((guids[one], guids[other])), partition))  # type: ignore[arg-type]
+
+    with tool(lab.net) as fabric:
+        watch(fabric, check)
+        with writer(fabric, *OVERRIDES) as w:
+            work = plan_apply(w, plan, ALL)
+            w.apply(work)
+            assert cut <= named
+            assert {key: value for key, value in lab.image().items() if value != former[key]} == {
+                key: value for key, value in goal.image().items() if value != former[key]
+            }
