@@ -219,7 +219,7 @@ class Search:
                 self._next_scouts = soon + LEAST_SCOUTING  # waiting for scouts would make the others late
             else:
                 asked += self._scouts(asked)
-                self._next_scouts = next_scouting(self._since, now, self.leases)
+                self._next_scouts = 0.0
         tasks = [self.poll(spot) for spot in asked]
         for hidden in self.hidden.values():
             due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))
@@ -229,6 +229,8 @@ class Search:
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_again(port))
         self.run(tasks)
+        if not self._next_scouts:
+            self._next_scouts = next_scouting(self._since, now, self.leases)
         self._try_given()
         self.blind.probe()
         for hidden in list(self.hidden.values()):
