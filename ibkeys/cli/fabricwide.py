@@ -21,8 +21,8 @@ from ibkeys.errors import Incomplete
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Work
     from ibkeys.policy.execute import Progress
+    from ibkeys.policy.work import Work
 
 PHASES: Final = {
     "enforcement-off": "enforcement off",
@@ -112,7 +112,8 @@ def _report(command: str, work: Work, dry_run: bool, applied: bool, format: str)
     elif work.gone_back:
         write("gone back: the tables are as they were" if not work.failed else "gone back, but for what is named above")
     elif applied and (work.rest or work.failed):
-        write(f"done in part: operation {work.operation_id} is open, `ibkeys apply --resume` goes on")
+        on = f"ibkeys undo {work.operation_id}" if command == "undo" else "ibkeys apply --resume"
+        write(f"done in part: operation {work.operation_id} is open, `{on}` goes on")
     elif applied:
         back = "" if command == "undo" else f"; `ibkeys undo {work.operation_id}` goes back"
         write(f"done, verified by a fresh read{back}")

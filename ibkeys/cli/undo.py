@@ -26,7 +26,8 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Conduct, plan_undo
+    from ibkeys.policy.undo import plan_undo
+    from ibkeys.policy.work import Conduct
 
     agreed = Consent(consent.force, frozenset(consent.override))
     with (
