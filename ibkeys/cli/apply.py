@@ -120,8 +120,8 @@ def _apply(
         with (
             open_fabric(where, changing=True) as fabric,
             progress_bar(where.debug) as progress,
-            Interrupts(survive_hangup=waits) as interrupts,
         ):
+            interrupts = Interrupts(survive_hangup=waits)
             if guardian is not None and where.m_key and not where.m_key.startswith("@"):
                 guardian.keep_key(fabric.ring.for_all)
             run = Conduct(interrupts.check, progress)
@@ -133,7 +133,7 @@ def _apply(
                 else:
                     assert plan is not None
                     work = plan_apply(writer, plan, permissions, run)
-                return carry_out("apply", writer, work, consent, format)
+                return carry_out("apply", writer, work, consent, format, interrupts)
     finally:
         if guardian is not None:
             guardian.leave()

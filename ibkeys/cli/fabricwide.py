@@ -37,8 +37,11 @@ PHASES: Final = {
 }
 
 
-def carry_out(command: str, writer: Writer, work: Work, consent: Changing, format: str) -> int:
-    """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises."""
+def carry_out(command: str, writer: Writer, work: Work, consent: Changing, format: str, interrupts: Interrupts) -> int:
+    """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises.
+
+    *interrupts* hold signals back while it is done, and only then.
+    """
     for note in work.notes:
         exits.warn(note, "note")
     if format == "table":
@@ -53,7 +56,8 @@ def carry_out(command: str, writer: Writer, work: Work, consent: Changing, forma
             ask(consent, (lambda: None) if format == "table" else lambda: _write_phases(work, _to_stderr))
         applied = True
         try:
-            writer.apply(work)
+            with interrupts:
+                writer.apply(work)
         except Incomplete:
             _say_failed(work, format)
             if format == "json":

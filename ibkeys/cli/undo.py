@@ -33,8 +33,8 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     with (
         open_fabric(where, changing=True) as fabric,
         progress_bar(where.debug) as progress,
-        Interrupts() as interrupts,
         Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
     ):
+        interrupts = Interrupts()
         work = plan_undo(writer, operation, Conduct(interrupts.check, progress))
-        return carry_out("undo", writer, work, consent, format)
+        return carry_out("undo", writer, work, consent, format, interrupts)
