@@ -18,8 +18,9 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.cli.guardian import Guardian
-    from ibkeys.policy.apply import Conduct, Permissions, Run
+    from ibkeys.policy.apply import Permissions
     from ibkeys.policy.planfile import PlanFile
+    from ibkeys.policy.work import Conduct, Run
     from ibkeys.store.journal import Operation
 
 MOST_SECONDS: Final = 86_400
@@ -109,7 +110,8 @@ def _apply(
     from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Conduct, plan_apply, plan_resume
+    from ibkeys.policy.apply import plan_apply, plan_resume
+    from ibkeys.policy.work import Conduct
 
     agreed = Consent(consent.force, frozenset(consent.override))
     waits = confirm_within is not None and not consent.dry_run
@@ -118,8 +120,8 @@ def _apply(
         with (
             open_fabric(where, changing=True) as fabric,
             progress_bar(where.debug) as progress,
-            Interrupts(survive_hangup=waits) as interrupts,
         ):
+            interrupts = Interrupts(survive_hangup=waits)
             if guardian is not None and where.m_key and not where.m_key.startswith("@"):
                 guardian.keep_key(fabric.ring.for_all)
             run = Conduct(interrupts.check, progress)
@@ -131,7 +133,7 @@ def _apply(
                 else:
                     assert plan is not None
                     work = plan_apply(writer, plan, permissions, run)
-                return carry_out("apply", writer, work, consent, format)
+                return carry_out("apply", writer, work, consent, format, interrupts)
     finally:
         if guardian is not None:
             guardian.leave()

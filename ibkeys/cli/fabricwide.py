@@ -21,8 +21,8 @@ from ibkeys.errors import Incomplete
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Work
     from ibkeys.policy.execute import Progress
+    from ibkeys.policy.work import Work
 
 PHASES: Final = {
     "enforcement-off": "enforcement off",
@@ -37,8 +37,11 @@ PHASES: Final = {
 }
 
 
-def carry_out(command: str, writer: Writer, work: Work, consent: Changing, format: str) -> int:
-    """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises."""
+def carry_out(command: str, writer: Writer, work: Work, consent: Changing, format: str, interrupts: Interrupts) -> int:
+    """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises.
+
+    *interrupts* hold signals back while it is done, and only then.
+    """
     for note in work.notes:
         exits.warn(note, "note")
     if format == "table":
@@ -53,7 +56,8 @@ def carry_out(command: str, writer: Writer, work: Work, consent: Changing, forma
             confirm(consent, (lambda: None) if format == "table" else lambda: _write_phases(work, _to_stderr))
         applied = True
         try:
-            writer.apply(work)
+            with interrupts:
+                writer.apply(work)
         except Incomplete:
             _say_failed(work, format)
             if format == "json":
@@ -112,7 +116,8 @@ def _report(command: str, work: Work, dry_run: bool, applied: bool, format: str)
     elif work.gone_back:
         write("gone back: the tables are as they were" if not work.failed else "gone back, but for what is named above")
     elif applied and (work.rest or work.failed):
-        write(f"done in part: operation {work.operation_id} is open, `ibkeys apply --resume` goes on")
+        on = f"ibkeys undo {work.operation_id}" if command == "undo" else "ibkeys apply --resume"
+        write(f"done in part: operation {work.operation_id} is open, `{on}` goes on")
     elif applied:
         back = "" if command == "undo" else f"; `ibkeys undo {work.operation_id}` goes back"
         write(f"done, verified by a fresh read{back}")

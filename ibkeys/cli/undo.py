@@ -26,14 +26,15 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.apply import Conduct, plan_undo
+    from ibkeys.policy.undo import plan_undo
+    from ibkeys.policy.work import Conduct
 
     agreed = Consent(consent.force, frozenset(consent.override))
     with (
         open_fabric(where, changing=True) as fabric,
         progress_bar(where.debug) as progress,
-        Interrupts() as interrupts,
         Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
     ):
+        interrupts = Interrupts()
         work = plan_undo(writer, operation, Conduct(interrupts.check, progress))
-        return carry_out("undo", writer, work, consent, format)
+        return carry_out("undo", writer, work, consent, format, interrupts)

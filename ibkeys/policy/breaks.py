@@ -10,15 +10,35 @@ from ibkeys.policy.order import TableStep, grow, levels, order_of, swapped, writ
 from ibkeys.policy.planfile import Break, PortId, PortKey, TableChange
 
 Levels = Mapping[int, int]
+Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
+"""For each table without room its levels from each swap on: (number of the swap, levels), the first as -1."""
 
 
 @dataclass(slots=True)
 class _Chain:
-    """An end port with its leaf port: what a packet of it meets. ``states``: the levels of each table, by step."""
+    """An end port with its leaf port: what a packet of it meets. ``tight``: which of the two have no room.
+
+    ``steady``: partitions whose memberships never change, with that of the end port; ``wavering``: the others that it
+    is in before and after. A pair can be cut only in a partition that wavers at one of the two.
+    """
 
     end: TableChange
     leaf: TableChange | None
-    tight: list[PortId] = field(default_factory=list)
+    tight: list[PortId]
+    steady: dict[int, int] = field(default_factory=dict)
+    wavering: set[int] = field(default_factory=set)
+
+    def look(self, timeline: Timeline) -> None:
+        """Find out which partitions are steady."""
+        tables = [table for table in (self.end, self.leaf) if table is not None]
+        moments = list(_moments(tables, timeline))
+        moments += [[levels(table.before) for table in tables], [levels(table.after) for table in tables]]
+        for partition, member in moments[-1][0].items():
+            seen = {tuple(state.get(partition, 0) for state in moment) for moment in moments}
+            if len(seen) == 1 and all(next(iter(seen))):
+                self.steady[partition] = member
+            elif all(partition in levels(table) for table in (self.end.before, self.end.after)):
+                self.wavering.add(partition)
 
 
 def find_breaks(tables: Sequence[TableChange]) -> tuple[Break, ...]:
@@ -35,7 +55,9 @@ def find_breaks(tables: Sequence[TableChange]) -> tuple[Break, ...]:
     by_port = {table.port.key: table for table in tables}
     chains = [_chain(table, by_port, tight) for table in tables if not table.port.is_external]
     weak = [chain for chain in chains if chain.tight]
-    alone = [chain for chain in weak if len(chain.tight) > 1 or any(_dips(timeline[p.key]) for p in chain.tight)]
+    alone = [chain for chain in weak if len(chain.tight) > 1 or len(timeline[chain.tight[0].key]) > 2]
+    for chain in chains if alone else weak:
+        chain.look(timeline)
     found: dict[tuple[int, tuple[PortId, ...]], list[tuple[int, int]]] = {}
     for one, other in _pairs(chains, weak, alone):
         ports = tuple(dict.fromkeys((*one.tight, *other.tight)))
@@ -59,10 +81,7 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
     return f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} for a moment"
 
 
-def _timeline(
-    tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]
-) -> dict[PortKey, list[tuple[int, Levels]]]:
-    """Return for each table of *tight* its levels from each swap on: (number of the swap, levels), the first as -1."""
+def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]) -> Timeline:
     swaps = [step for phase in order_of(tables) if phase.name == "swap" for step in phase.steps]
     now = {key: dict(grow(table).entries) for key, table in tight.items()}
     timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, levels(table))] for key, table in now.items()}
@@ -71,14 +90,6 @@ def _timeline(
         write(now[step.port.key], step.writes)
         timeline[step.port.key].append((number, levels(now[step.port.key])))
     return timeline
-
-
-def _dips(states: Sequence[tuple[int, Levels]]) -> bool:
-    """Whether a table is without a partition between two of its blocks that it has before and after."""
-    first, last = states[0][1], states[-1][1]
-    return any(
-        state.get(base, 0) < min(first[base], last[base]) for base in first if base in last for _, state in states
-    )
 
 
 def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapping[PortKey, TableChange]) -> _Chain:
@@ -90,7 +101,7 @@ def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapp
 def _pairs(
     chains: Sequence[_Chain], weak: Sequence[_Chain], alone: Sequence[_Chain]
 ) -> Iterator[tuple[_Chain, _Chain]]:
-    """Yield the pairs in which two tables are too full, each once."""
+    """Yield the pairs in which two blocks are swapped one after the other, each pair once."""
     yield from combinations(weak, 2)
     for one in alone:
         yield from ((one, other) for other in chains if not other.tight)
@@ -110,9 +121,7 @@ def _lasting(chain: _Chain) -> Iterator[int]:
     return (partition for partition in before if partition in after)
 
 
-def _states(
-    tables: Sequence[TableChange], timeline: Mapping[PortKey, list[tuple[int, Levels]]]
-) -> Iterator[list[Levels]]:
+def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list[Levels]]:
     """Yield the levels of *tables* at each moment of the swaps at which one of them changes."""
     fixed = {table.port.key: levels(grow(table).entries) for table in tables if table.port.key not in timeline}
     times = sorted({time for table in tables for time, _ in timeline.get(table.port.key, ())})
@@ -125,11 +134,16 @@ def _states(
         ]
 
 
-def _cut(one: _Chain, other: _Chain, timeline: Mapping[PortKey, list[tuple[int, Levels]]]) -> list[int]:
+def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
     """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps.
 
     A pair that leaves one partition for another, and for a moment has none, is cut in the one it comes to.
     """
+    both = one.steady.keys() & other.steady.keys()
+    if any(max(one.steady[base], other.steady[base]) == 2 for base in both) and not (
+        one.wavering & (other.wavering | other.steady.keys()) or other.wavering & one.steady.keys()
+    ):
+        return []
     tables = _tables(one, other)
     ends = (0, 2 if one.leaf is not None else 1)
     before = [levels(table.before) for table in tables]
@@ -138,7 +152,7 @@ def _cut(one: _Chain, other: _Chain, timeline: Mapping[PortKey, list[tuple[int, 
     at_last = [partition for partition in after[0] if _may_talk(after, ends, partition, None)]
     if not at_first or not at_last:
         return []
-    moments = list(_states(tables, timeline))
+    moments = list(_moments(tables, timeline))
     cut = [
         partition
         for partition in at_first
@@ -169,8 +183,8 @@ def _may_talk(
     )
 
 
-def _is_cut_alone(chain: _Chain, partition: int, timeline: Mapping[PortKey, list[tuple[int, Levels]]]) -> bool:
+def _is_cut_alone(chain: _Chain, partition: int, timeline: Timeline) -> bool:
     tables = _tables(chain)
     if any(partition not in levels(table.before) or partition not in levels(table.after) for table in tables):
         return False
-    return any(not all(state.get(partition, 0) for state in moment) for moment in _states(tables, timeline))
+    return any(not all(state.get(partition, 0) for state in moment) for moment in _moments(tables, timeline))

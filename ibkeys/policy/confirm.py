@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ibkeys.errors import StoreError
-from ibkeys.policy.apply import Run, go_back
+from ibkeys.policy.undo import go_back
+from ibkeys.policy.work import Run
 from ibkeys.store.journal import Journal
 
 POLL: Final = 0.5

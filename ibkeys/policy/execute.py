@@ -85,7 +85,7 @@ class Executor:
             batch: list[Step] = []
             size = 0
             for step in phase.steps:
-                if self._rank(step.port.key) != rank:
+                if rank_of(self.writer, self.targets[step.port.key]) != rank:
                     continue
                 blocks = 1 if isinstance(step, EnforcementStep) else len(step.blocks)
                 if batch and size + blocks > most:
@@ -95,11 +95,6 @@ class Executor:
                 size += blocks
             if batch:
                 yield batch
-
-    def _rank(self, key: PortKey) -> int:
-        port = self.targets[key].port
-        ends = [port] if port.peer is None else [port, port.peer]
-        return max(rank_of(self.writer, each) for each in ends if each.is_end_port or each is port)
 
     def _jobs(self, step: Step) -> list[Job]:
         target = self.targets[step.port.key]
@@ -264,8 +259,11 @@ class Executor:
         return self.writer.fabric.umad.now()
 
 
-def rank_of(writer: Writer, port: Port) -> int:
-    """Return 2 for the own port, 1 for the SM's port, 0 for every other: the order in which they are written."""
-    if port.port_guid == writer.fabric.local().port_guid:
-        return 2
-    return int(writer.holds_sm(port))
+def rank_of(writer: Writer, target: Target) -> int:
+    """Return 2 for the own port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing."""
+    port = target.port
+    return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
+
+
+def _rank(writer: Writer, port: Port) -> int:
+    return 2 if port.port_guid == writer.fabric.local().port_guid else int(writer.holds_sm(port))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -432,3 +433,19 @@ def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan
     with waiting(lambda seconds: True, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60, "-f", "json")
     assert json.loads(result.out)["complete"] is True
+
+
+def test_a_signal_at_the_question_ends_it_and_changes_nothing(
+    cli: Cli, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: io.StringIO) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return "y\n"
+
+    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    monkeypatch.setattr("tests.cli.conftest.io.StringIO", type("Input", (io.StringIO,), {"readline": interrupted}))
+    result = cli("apply", plan, "--allow-removals")
+    assert result.code == 130
+    monkeypatch.undo()
+    assert "Make this change?" in result.err
+    assert "operation" not in result.err

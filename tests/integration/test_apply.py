@@ -62,7 +62,7 @@ def p_key_sets(fabric: Served) -> int:
 
 @pytest.mark.parametrize("kind", ["ibsim", "served"])
 def test_plan_apply_opensm_undo(kind: str, tmp_path: Path) -> None:
-    enforce = "off" if kind == "ibsim" else "both"
+    enforce = "both"
     conf = f"part_enforce {enforce}\n"
     with Ibsim(TWO_SWITCH) if kind == "ibsim" else Served(TWO_SWITCH, extra=["-v"]) as fabric:
         fabric.opensm(conf, fabric.folder / "missing.conf")

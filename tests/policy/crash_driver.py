@@ -13,8 +13,9 @@ from itertools import count
 from pathlib import Path
 
 from ibkeys.mad.const import Method
-from ibkeys.policy.apply import plan_apply, plan_undo
+from ibkeys.policy.apply import plan_apply
 from ibkeys.policy.planfile import PlanFile
+from ibkeys.policy.undo import plan_undo
 from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer

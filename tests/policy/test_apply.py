@@ -16,8 +16,10 @@ from ibkeys.change.subnet_manager import SubnetManager
 from ibkeys.errors import Incomplete, MKeyNeeded, NoReply, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.policy.apply import Conduct, Permissions, Work, plan_apply, plan_resume, plan_undo
+from ibkeys.policy.apply import Permissions, plan_apply, plan_resume
 from ibkeys.policy.planfile import PlanFile
+from ibkeys.policy.undo import plan_undo
+from ibkeys.policy.work import Conduct, Work
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import interlocks, subnet, tool, writer
@@ -353,6 +355,13 @@ def test_the_first_leaf_switches_then_the_rest(lab: Lab, stores: StorePaths) -> 
         assert state_of(stores) == "done"
         undo(fabric)
     assert lab.image() == before
+
+
+def test_the_switch_of_the_own_port_is_the_last_canary(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        w.apply(plan_apply(w, plan, Permissions(first=1)))
+    assert [0x8001 in lab.host(number).p_keys for number in range(1, 7)] == [False] * 3 + [True] * 3
 
 
 def test_what_was_permitted_holds_for_resume(lab: Lab, stores: StorePaths) -> None:

@@ -91,6 +91,22 @@ def test_two_full_tables_that_leave_their_only_partition_for_another_break_their
     }
 
 
+def test_a_full_leaf_table_of_two_blocks_cuts_a_pair_that_leaves_one_partition_for_another() -> None:
+    # the old partition goes with the first block, the new one comes with the second
+    rest = {index: PKey(0x9000 + index) for index in range(3, 63)}
+    port = change(leaf(1), {1: PKey(0xFFFF), **rest}, {1: PKey(0x9000 + 62), **rest, 62: PKey(0x8002)}, 63)
+    port = change(
+        port.port,
+        {0: PKey(0x9100), 2: PKey(0x9101), **port.before},
+        {0: PKey(0x9100), 2: PKey(0x9101), **port.after},
+        63,
+    )
+    ends = [change(host(n), entries(0xFFFF), entries(0x8002), peer=leaf(n).key) for n in (1, 2)]
+    assert [phase.name for phase in order_of([port])] == ["swap"]
+    [found] = find_breaks([port, *ends])
+    assert (found.ports, found.pairs) == ((leaf(1),), ((0x101, 0x102),))
+
+
 def test_two_full_tables_that_exchange_a_partition_both_hold_break_their_pair() -> None:
     # 0x8001 moves within a full table to another block while 0x8002 takes its place
     before = entries(*range(0x8001, 0x8041))
