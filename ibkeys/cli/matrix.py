@@ -56,7 +56,7 @@ def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str |
     if format in _PICTURES:
         write(_PICTURES[format](found, memberships, names).rstrip("\n"))
     elif pairs:
-        _write_pairs(reach, chosen, format)
+        _write_pairs(found, reach, chosen, format)
     elif format == "json":
         write_json("matrix", _document(found, reach, memberships, names))
     elif format == "csv":
@@ -64,6 +64,10 @@ def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str |
         write_csv(columns, _csv_rows(memberships, names))
     else:
         _write_table(reach, memberships, names)
+    for partition in sorted(chosen - {each.partition for each in memberships}):
+        exits.warn(
+            f"no port is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""), "note"
+        )
     for port in reach.enforcing_between_switches():
         exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
     return finish(errors_of(found), format)
@@ -103,6 +107,12 @@ def _document(
             for each in memberships
         ],
         "pairs": reach.pairs(),
+        **_missing(found, reach),
+    }
+
+
+def _missing(found: Fabric, reach: Reach) -> dict[str, Any]:
+    return {
         "unread": [port.identity() for port in reach.unread],
         "errors": errors_of(found),
         "unreached": found.unreached,
@@ -150,7 +160,7 @@ def _who(each: Membership) -> str:
 # --- pairs -----------------------------------------------------------------------------------------------------------
 
 
-def _write_pairs(reach: Reach, chosen: set[int], format: str) -> None:
+def _write_pairs(found: Fabric, reach: Reach, chosen: set[int], format: str) -> None:
     """Write one line for each pair, as it is found: there may be very many."""
     if format == "json":
         import json
@@ -160,7 +170,7 @@ def _write_pairs(reach: Reach, chosen: set[int], format: str) -> None:
         for a, b, matches in _pairs(reach, chosen):
             write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
             separator = ","
-        write("]}")
+        write("], " + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
         columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey")
         write(",".join(columns))

@@ -17,7 +17,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Kind, Store, Where
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
-from ibkeys.errors import AddressError, EncodeError, FileFormatError, UsageError
+from ibkeys.errors import AddressError, EncodeError, FileFormatError, StoreError, UsageError
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.sa import SaClient
     from ibkeys.fabric.session import OpenFabric, PortHandle
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.store.keystore import KeyStore
@@ -168,12 +169,22 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*, with the user's own fingerprints where it was made with them."""
+    """Return the snapshot in *path*, with the user's own fingerprints where it was made with them.
+
+    A secret that cannot be read is worth a warning: only comparing keys with other files needs it.
+    """
     from ibkeys.fabric.snapshot_file import load_snapshot
     from ibkeys.store.fingerprint import load_fingerprints
     from ibkeys.store.paths import store_paths
 
-    return load_snapshot(path, lambda: load_fingerprints(store_paths().fingerprints, create=False))
+    def own() -> Fingerprints | None:
+        try:
+            return load_fingerprints(store_paths().fingerprints, create=False)
+        except StoreError as error:
+            exits.warn(f"{error}; without it M_Keys of this snapshot are not compared with other files")
+            return None
+
+    return load_snapshot(path, own)
 
 
 def open_sa(fabric: OpenFabric, where: Where, sa: AskSa) -> SaClient:

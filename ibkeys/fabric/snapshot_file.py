@@ -24,10 +24,13 @@ _COLUMNS: Final[tuple[tuple[str, NumberRow], ...]] = (
     ("capability_mask", PortInfo.capability_mask),
     ("master_sm_lid", PortInfo.master_sm_lid),
 )
-_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
+_M_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.m_key_protect_bits,
     PortInfo.m_key_lease_period,
     PortInfo.m_key_violations,
+)
+"""Those of port 0 on an external port of a switch, as its M_Key is."""
+_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.p_key_violations,
     PortInfo.q_key_violations,
     PortInfo.partition_enforcement_inbound,
@@ -110,7 +113,11 @@ class _PortRows:
     def row(self, port: Port) -> Row:
         info = port.info
         state: Sequence[int | None] = [None] * len(_COLUMNS)
+        protection: Sequence[int | None] = [None] * len(_M_KEY_COLUMNS)
         keys: Sequence[int | None] = [None] * len(_KEY_COLUMNS)
+        owner = port.end_port.info
+        if owner is not None:
+            protection = [row.decode(owner) for row in _M_KEY_COLUMNS]
         if info is not None:
             state = [row.decode(info) for _, row in _COLUMNS]
             keys = [row.decode(info) for row in _KEY_COLUMNS]
@@ -130,6 +137,7 @@ class _PortRows:
             f"0x{shown:016x}" if shown and self.with_keys else None,
             self._fingerprint(shown) if shown else None,
             " ".join(port_traits) if port_traits is not None else None,
+            *protection,
             *keys,
             port.capacity,
             self._fingerprint(asked.reveal()) if not asked.is_zero else None,

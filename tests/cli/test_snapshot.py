@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.fabric.snapshot import take_snapshot
+from ibkeys.fabric.snapshot_file import save_snapshot
+from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.fabricsim import subnet, tool
 
 READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"]
 
@@ -232,6 +236,35 @@ def test_every_pair_is_listed_when_asked(taken: Path) -> None:
     assert len(run("matrix", "--from", taken, "--pairs", "-f", "csv").out.splitlines()) == 29
     assert len(run("matrix", "--from", taken, "--pairs").out.splitlines()) == 28
     assert run("matrix", "--from", taken, "--pairs", "--partition", "0x8001").out == ""
+
+
+def test_the_list_of_pairs_says_what_is_missing(tmp_path: Path) -> None:
+    with tool(net := subnet("two-switch")) as fabric:
+        net.faults.lose_next("reply", node=net.node("node02 mlx4_0"), attribute=0x16, count=100)
+        save_snapshot(tmp_path / "a.db", take_snapshot(fabric, Fingerprints.generate()))
+    result = run("matrix", "--from", tmp_path / "a.db", "--pairs", "-f", "json")
+    assert result.code == 3
+    assert len(result.json["pairs"]) == 21
+    assert [port["node_desc"] for port in result.json["unread"]] == ["node02 mlx4_0"]
+    assert [port["node_desc"] for port in result.json["errors"]] == ["node02 mlx4_0"]
+
+
+def test_a_partition_that_nobody_is_in_is_said(taken: Path) -> None:
+    result = run("matrix", "--from", taken, "--partition", "0x77", "--partition", "0x1")
+    assert result.code == 0
+    assert result.err == "ibkeys: note: no port is in partition 0x0077\n"
+
+
+def test_a_snapshot_is_read_without_the_secret_too(
+    taken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "fingerprint.secret"
+    secret.write_bytes(b"short")
+    secret.chmod(0o600)
+    monkeypatch.setattr("ibkeys.store.paths.default_directory", lambda: tmp_path)
+    result = run("pkey-show", "--from", taken)
+    assert result.code == 0
+    assert f"warning: {secret}: is no secret of fingerprints" in result.err
 
 
 def test_matrix_takes_names_from_a_policy(taken: Path, tmp_path: Path) -> None:

@@ -116,6 +116,22 @@ def test_readings_say_with_key_without_refused_or_silent(locked: Subnet, tmp_pat
     assert readings["node01 mlx4_0"] == "without-key"
 
 
+def test_the_m_key_columns_of_an_external_port_are_those_of_port_0(tmp_path: Path) -> None:
+    """Its own PortInfo has zeros there: a query for keys without protection would find every port of the switch."""
+    net = subnet("two-switch")
+    switch = next(node for node in net.nodes if node.is_switch)
+    own = switch.ports[0]
+    own.m_key, own.protect_bits, own.lease_period, own.m_key_violations = KEY, 1, 60, 3
+    switch.ports[1].p_key_violations = 7
+    save_snapshot(tmp_path / "a.db", taken(net, m_key=KEY))
+    rows = sqlite3.connect(tmp_path / "a.db").execute(
+        "SELECT m_key_state, m_key_protect_bits, m_key_lease_period, m_key_violations, p_key_violations FROM ports "
+        "JOIN nodes ON node = nodes.id WHERE node_guid = ? ORDER BY port",
+        (f"0x{switch.guid:016x}",),
+    )
+    assert rows.fetchall() == [("set", 1, 60, 3, 7 * (number == 1)) for number in range(9)]
+
+
 def test_with_keys_they_come_back(locked: Subnet, tmp_path: Path) -> None:
     snapshot = taken(locked)
     save_snapshot(tmp_path / "a.db", snapshot, with_keys=True)
