@@ -1,8 +1,9 @@
 """Pairs of ports that can talk and may not: tables and switches as they are against a policy. By sets, not by pairs.
 
-Ports with the same standing on the wire and the same P_Keys in the policy are one class. A pair can only be forbidden
-when one of the two has something that the policy does not give it, so only classes that deviate are looked at, each
-with the classes that share a partition with it.
+Ports with the same standing on the wire and the same P_Keys in the policy are one class. What a class can reach and
+what the policy lets it reach are each a set of ports, put together from the members of its partitions. A pair can only
+be forbidden when one of the two has something that the policy does not give it, so it is laid to the charge of the
+classes that deviate.
 """
 
 from __future__ import annotations
@@ -13,24 +14,39 @@ from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.reach import Profile, profiles_can_talk
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, may_talk
+from ibkeys.fabric.reach import Profile, places
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
-@dataclass(slots=True, eq=False)
-class PortClass:
-    """Ports that no partition tells apart, neither as they are nor in the policy."""
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Ports that others can talk to and may not: a set of places among *of*, which is `Reach.ports`."""
+
+    of: list[Port]
+    places: int
+
+    def __iter__(self) -> Iterator[Port]:
+        return (self.of[at] for at in places(self.places))
+
+    def __len__(self) -> int:
+        return self.places.bit_count()
+
+    def without(self, port: int) -> Partners:
+        """Return the others of the port at place *port*."""
+        return Partners(self.of, self.places & ~(1 << port))
+
+
+@dataclass(slots=True)
+class Deviating:
+    """A class that can talk to ``partners`` and may not; ``ports`` are its own places, ``bases`` where they meet."""
 
     profile: Profile
     wanted: frozenset[int]
-    ports: list[Port] = field(default_factory=list)
-
-    @property
-    def bases(self) -> frozenset[int]:
-        """The partitions that its ports are in."""
-        return frozenset(base for base, _ in self.profile)
+    ports: list[int] = field(default_factory=list)
+    partners: int = 0
+    bases: tuple[int, ...] = ()
 
     @property
     def deviates(self) -> bool:
@@ -40,73 +56,64 @@ class PortClass:
         return any(key not in self.wanted and key | FULL_BIT not in self.wanted for key in have)
 
 
-@dataclass(frozen=True, slots=True)
-class ForbiddenPair:
-    """Two classes all of whose ports can talk to each other, and may not. ``bases``: where they meet."""
+def deviating_classes(data: AuditInput) -> list[Deviating]:
+    """Return the classes that can talk to somebody they may not, the partners of each as a set of places.
 
-    a: PortClass
-    b: PortClass
-    bases: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """How many pairs of different ports that is."""
-        own = len(self.a.ports)
-        return own * (own - 1) // 2 if self.a is self.b else own * len(self.b.ports)
-
-
-def forbidden_pairs(data: AuditInput) -> list[ForbiddenPair]:
-    """Return the forbidden pairs of classes, each once."""
-    classes = _classes(data)
-    by_base: dict[int, list[PortClass]] = {}
-    for each in classes:
-        for base in each.bases:
-            by_base.setdefault(base, []).append(each)
-    found, seen = [], set()
-    for one in classes:
-        if not one.deviates:
+    A pair of which both deviate is found from both sides.
+    """
+    reach = data.reach
+    classes: dict[tuple[Profile, frozenset[int]], Deviating] = {}
+    allowed = _Allowed()
+    for at, port in enumerate(reach.ports):
+        wanted = data.wanted.get(port.guid, _NOTHING)
+        profile = reach.profile(port)
+        assert profile is not None
+        each = classes.get((profile, wanted))
+        if each is None:
+            each = classes[(profile, wanted)] = Deviating(profile, wanted)
+        each.ports.append(at)
+        allowed.add(at, wanted)
+    found = []
+    for each in classes.values():
+        if not each.deviates:
             continue
-        for other in dict.fromkeys(other for base in one.bases for other in by_base[base]):
-            pair = frozenset((id(one), id(other)))
-            if pair in seen:
-                continue
-            seen.add(pair)
-            if _allowed(one.wanted, other.wanted) or not profiles_can_talk(one.profile, other.profile):
-                continue
-            together = ForbiddenPair(one, other, tuple(sorted(_meeting(one.profile, other.profile))))
-            if together.size:
-                found.append(together)
+        each.partners = reach.reachable(each.profile) & ~allowed.reached_by(each.wanted)
+        if len(each.ports) == 1:
+            each.partners &= ~(1 << each.ports[0])
+        if each.partners:
+            each.bases = tuple(reach.meeting(each.profile, each.partners))
+            found.append(each)
     return found
 
 
-def _classes(data: AuditInput) -> list[PortClass]:
-    classes: dict[tuple[Profile, frozenset[int]], PortClass] = {}
-    for group in data.reach.groups:
-        for port in group.ports:
-            wanted = data.wanted.get(port.guid, _NOTHING)
-            each = classes.get((group.profile, wanted))
-            if each is None:
-                each = classes[(group.profile, wanted)] = PortClass(group.profile, wanted)
-            each.ports.append(port)
-    return list(classes.values())
+class _Allowed:
+    """Who may talk to whom by the policy: the members of each partition as sets of places."""
 
+    def __init__(self) -> None:
+        self._all: dict[int, list[int]] = {}
+        self._full: dict[int, list[int]] = {}
+        self._sets: dict[tuple[int, bool], int] = {}
 
-def _allowed(a: frozenset[int], b: frozenset[int]) -> bool:
-    return any(may_talk(one, two) for one, two in _same_base(a, b))
+    def add(self, at: int, wanted: frozenset[int]) -> None:
+        for key in wanted:
+            base = key & PARTITION_MASK
+            self._all.setdefault(base, []).append(at)
+            if key & FULL_BIT:
+                self._full.setdefault(base, []).append(at)
 
+    def reached_by(self, wanted: frozenset[int]) -> int:
+        reached = 0
+        for key in wanted:
+            reached |= self._members(key & PARTITION_MASK, bool(key & FULL_BIT))
+        return reached
 
-def _same_base(a: frozenset[int], b: frozenset[int]) -> Iterator[tuple[int, int]]:
-    for one in a:
-        base = one & PARTITION_MASK
-        for two in (base, base | FULL_BIT):
-            if two in b:
-                yield one, two
-
-
-def _meeting(a: Profile, b: Profile) -> set[int]:
-    theirs = {base: standing[0] for base, standing in b}
-    return {
-        base
-        for base, (keys, _, _) in a
-        if any(may_talk(one, two) for one in keys for two in theirs.get(base, _NOTHING))
-    }
+    def _members(self, base: int, of_full: bool) -> int:
+        found = self._sets.get((base, of_full))
+        if found is None:
+            bits = bytearray()
+            for at in (self._all if of_full else self._full).get(base, ()):
+                if at >> 3 >= len(bits):
+                    bits.extend(bytes((at >> 3) + 1 - len(bits)))
+                bits[at >> 3] |= 1 << (at & 7)
+            found = self._sets[(base, of_full)] = int.from_bytes(bits, "little")
+        return found

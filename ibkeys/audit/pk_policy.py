@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ibkeys.audit.forbidden import ForbiddenPair, PortClass, forbidden_pairs
+from ibkeys.audit.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.audit.inputs import AuditInput, Table
 from ibkeys.audit.rule import Rule, Verdict, p_keys
 from ibkeys.fabric.model import Port
+from ibkeys.fabric.reach import places
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.policy.model import DEFAULT_PARTITION
 
@@ -110,38 +111,42 @@ def forbidden(data: AuditInput) -> Verdict:
     verdict = Verdict.over_fabric(data)
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of the switch port before it, was not read")
-    pairs = forbidden_pairs(data)
-    if sum(pair.size for pair in pairs) <= LISTED_PAIRS:
-        for pair in pairs:
-            for at, port in enumerate(pair.a.ports):
-                for other in pair.a.ports[at + 1 :] if pair.a is pair.b else pair.b.ports:
-                    _say(verdict, port, [[other]], 1, pair.bases)
+    found = deviating_classes(data)
+    accused = 0
+    for each in found:
+        for at in each.ports:
+            accused |= 1 << at
+    concerned = accused
+    for each in found:
+        concerned |= each.partners
+    if sum(len(each.ports) * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
+        _say_pairs(verdict, found, accused)
     else:
-        _say_by_port(verdict, pairs)
-    concerned = {port for pair in pairs for each in (pair.a, pair.b) for port in each.ports} | {*data.reach.unread}
-    verdict.passed = sum(port not in concerned for port in data.end_ports)
+        for each in found:
+            for at in each.ports:
+                _say(verdict, data.reach.ports[at], Partners(data.reach.ports, each.partners).without(at), each.bases)
+    seen = {data.reach.ports[at] for at in places(concerned)} | {*data.reach.unread}
+    verdict.passed = sum(port not in seen for port in data.end_ports)
     return verdict
 
 
-def _say_by_port(verdict: Verdict, pairs: Iterable[ForbiddenPair]) -> None:
-    """Say for each port of the first classes, once, with how many it can talk: never as many subjects as pairs."""
-    by_class: dict[PortClass, list[ForbiddenPair]] = {}
-    for pair in pairs:
-        by_class.setdefault(pair.a, []).append(pair)
-    for each, found in by_class.items():
-        partners = [pair.b.ports for pair in found]
-        bases = tuple(sorted({base for pair in found for base in pair.bases}))
-        total = sum(map(len, partners)) - any(pair.b is each for pair in found)
-        for port in each.ports:
-            _say(verdict, port, partners, total, bases)
+def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
+    """Say each pair by itself, once: one of which both ports are accused by the first of them."""
+    reach = verdict.data.reach
+    for each in found:
+        for at in each.ports:
+            for other in places(each.partners & ~(1 << at)):
+                if other > at or not accused >> other & 1:
+                    bases = reach.meeting(each.profile, 1 << other)
+                    _say(verdict, reach.ports[at], Partners(reach.ports, 1 << other), tuple(bases))
 
 
-def _say(verdict: Verdict, port: Port, partners: Sequence[Sequence[Port]], total: int, bases: tuple[int, ...]) -> None:
-    """Say that *port* can talk to *total* ports: those of all groups of *partners* but itself."""
+def _say(verdict: Verdict, port: Port, partners: Partners, bases: tuple[int, ...]) -> None:
+    """Say that *port* can talk to *partners*, in the partitions *bases*."""
     data = verdict.data
-    others = (each for group in partners for each in group if each is not port)
-    named = list(itertools.islice(others, _NAMED_PARTNERS))
-    listed = ", ".join(map(str, named)) + (f" and {total - len(named)} more" if total > len(named) else "")
+    named = list(itertools.islice(partners, _NAMED_PARTNERS))
+    more = len(partners) - len(named)
+    listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
     where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)

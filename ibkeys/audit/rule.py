@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -53,8 +53,7 @@ NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
 class Draft:
     """What a rule says of one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
 
-    ``partners``: the ports that it makes pairs with, in groups that subjects share. ``labels``: other words by which a
-    waiver may name the subject.
+    ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
     """
 
     port: Port | None
@@ -62,7 +61,7 @@ class Draft:
     message: str
     evidence: Evidence
     severity: Severity | None = None
-    partners: Sequence[Sequence[Port]] = ()
+    partners: Iterable[Port] = ()
     labels: tuple[str, ...] = ()
 
 
@@ -103,7 +102,7 @@ class Verdict:
         evidence: Evidence | None = None,
         *,
         severity: Severity | None = None,
-        partners: Sequence[Sequence[Port]] = (),
+        partners: Iterable[Port] = (),
         labels: tuple[str, ...] = (),
     ) -> None:
         """Say that a subject is against the rule."""

@@ -79,7 +79,6 @@ class Waiver:
     expires: date
     used: bool = False
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
-    _known_partners: dict[tuple[int, frozenset[Pattern]], Sequence[Port]] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, draft: Draft) -> bool:
         """Return whether this waives what *rule* says of a subject; of a pair, either its port or every partner."""
@@ -94,19 +93,11 @@ class Waiver:
             return True
         far = [b for a, b in self.pairs if self._matches(a, port)]
         far += [a for a, b in self.pairs if self._matches(b, port)]
-        names = frozenset(far)
-        return bool(names and draft.partners) and all(
-            each is port for group in draft.partners for each in self._uncovered(names, group)
+        partners = iter(draft.partners) if far else iter(())
+        first = next(partners, None)
+        return first is not None and all(
+            any(self._matches(pattern, each) for pattern in far) for each in itertools.chain((first,), partners)
         )
-
-    def _uncovered(self, far: frozenset[Pattern], partners: Sequence[Port]) -> Sequence[Port]:
-        """Return two of the partners that none of *far* names, if there are. Many subjects share a group of them."""
-        key = (id(partners), far)
-        found = self._known_partners.get(key)
-        if found is None:
-            rest = (each for each in partners if not any(self._matches(pattern, each) for pattern in far))
-            found = self._known_partners[key] = tuple(itertools.islice(rest, 2))
-        return found
 
     def _matches(self, pattern: Pattern, port: Port) -> bool:
         answer = self._known.get((pattern, port))

@@ -144,6 +144,17 @@ class Reach:
                     found |= members
         return found
 
+    def meeting(self, profile: Profile, ports: int) -> list[int]:
+        """Return the partitions in which a port of *profile* can talk to some of the set *ports*, by number."""
+        return sorted(
+            partition
+            for partition, standing in profile
+            if any(
+                members & ports and _standings_talk(standing, other)
+                for other, members in self._members.get(partition, {}).items()
+            )
+        )
+
     def pairs(self) -> int:
         """Return how many pairs of different end ports can talk."""
         count = 0
