@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from ibkeys.audit.forbidden import forbidden_pairs
+from ibkeys.audit.forbidden import ForbiddenPair, PortClass, forbidden_pairs
 from ibkeys.audit.inputs import AuditInput, Table
 from ibkeys.audit.rule import Rule, Verdict, p_keys
 from ibkeys.fabric.model import Port
@@ -16,6 +17,7 @@ NO_POLICY: Final = "no policy to compare with (--policy)"
 LISTED_PAIRS: Final = 1000
 """Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
 _NAMED_PARTNERS: Final = 4
+_NAMED_PARTITIONS: Final = 8
 NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
@@ -109,25 +111,39 @@ def forbidden(data: AuditInput) -> Verdict:
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of the switch port before it, was not read")
     pairs = forbidden_pairs(data)
-    one_by_one = sum(pair.size for pair in pairs) <= LISTED_PAIRS
-    for pair in pairs:
-        for at, port in enumerate(pair.a.ports):
-            if one_by_one:
+    if sum(pair.size for pair in pairs) <= LISTED_PAIRS:
+        for pair in pairs:
+            for at, port in enumerate(pair.a.ports):
                 for other in pair.a.ports[at + 1 :] if pair.a is pair.b else pair.b.ports:
-                    _say(verdict, port, [other], 1, pair.bases)
-            elif len(partners := pair.b.ports) > (pair.a is pair.b):
-                _say(verdict, port, partners, len(partners) - (pair.a is pair.b), pair.bases)
+                    _say(verdict, port, [[other]], 1, pair.bases)
+    else:
+        _say_by_port(verdict, pairs)
     concerned = {port for pair in pairs for each in (pair.a, pair.b) for port in each.ports} | {*data.reach.unread}
     verdict.passed = sum(port not in concerned for port in data.end_ports)
     return verdict
 
 
-def _say(verdict: Verdict, port: Port, partners: Sequence[Port], total: int, bases: tuple[int, ...]) -> None:
-    """Say that *port* can talk to *partners*: *total* ports, itself not counted where it is among them."""
+def _say_by_port(verdict: Verdict, pairs: Iterable[ForbiddenPair]) -> None:
+    """Say for each port of the first classes, once, with how many it can talk: never as many subjects as pairs."""
+    by_class: dict[PortClass, list[ForbiddenPair]] = {}
+    for pair in pairs:
+        by_class.setdefault(pair.a, []).append(pair)
+    for each, found in by_class.items():
+        partners = [pair.b.ports for pair in found]
+        bases = tuple(sorted({base for pair in found for base in pair.bases}))
+        total = sum(map(len, partners)) - any(pair.b is each for pair in found)
+        for port in each.ports:
+            _say(verdict, port, partners, total, bases)
+
+
+def _say(verdict: Verdict, port: Port, partners: Sequence[Sequence[Port]], total: int, bases: tuple[int, ...]) -> None:
+    """Say that *port* can talk to *total* ports: those of all groups of *partners* but itself."""
     data = verdict.data
-    named = [each for each in partners[: _NAMED_PARTNERS + 1] if each is not port][:_NAMED_PARTNERS]
+    others = (each for group in partners for each in group if each is not port)
+    named = list(itertools.islice(others, _NAMED_PARTNERS))
     listed = ", ".join(map(str, named)) + (f" and {total - len(named)} more" if total > len(named) else "")
-    where = ", ".join(f"0x{base:04x}" for base in bases)
+    where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
+    where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)
     entries = table.entries.items() if table is not None else ()
     evidence = p_keys(*((index, key) for index, key in entries if key & PARTITION_MASK in bases))

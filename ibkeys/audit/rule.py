@@ -53,7 +53,8 @@ NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
 class Draft:
     """What a rule says of one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
 
-    ``partners``: the ports that a pair is made with. ``labels``: other words by which a waiver may name the subject.
+    ``partners``: the ports that it makes pairs with, in groups that subjects share. ``labels``: other words by which a
+    waiver may name the subject.
     """
 
     port: Port | None
@@ -61,7 +62,7 @@ class Draft:
     message: str
     evidence: Evidence
     severity: Severity | None = None
-    partners: Sequence[Port] = ()
+    partners: Sequence[Sequence[Port]] = ()
     labels: tuple[str, ...] = ()
 
 
@@ -102,7 +103,7 @@ class Verdict:
         evidence: Evidence | None = None,
         *,
         severity: Severity | None = None,
-        partners: Sequence[Port] = (),
+        partners: Sequence[Sequence[Port]] = (),
         labels: tuple[str, ...] = (),
     ) -> None:
         """Say that a subject is against the rule."""

@@ -94,11 +94,14 @@ class Waiver:
             return True
         far = [b for a, b in self.pairs if self._matches(a, port)]
         far += [a for a, b in self.pairs if self._matches(b, port)]
-        return bool(far and draft.partners) and all(each is port for each in self._uncovered(far, draft.partners))
+        names = frozenset(far)
+        return bool(names and draft.partners) and all(
+            each is port for group in draft.partners for each in self._uncovered(names, group)
+        )
 
-    def _uncovered(self, far: Sequence[Pattern], partners: Sequence[Port]) -> Sequence[Port]:
-        """Return two of the partners that none of *far* names, if there are. Many subjects share their partners."""
-        key = (id(partners), frozenset(far))
+    def _uncovered(self, far: frozenset[Pattern], partners: Sequence[Port]) -> Sequence[Port]:
+        """Return two of the partners that none of *far* names, if there are. Many subjects share a group of them."""
+        key = (id(partners), far)
         found = self._known_partners.get(key)
         if found is None:
             rest = (each for each in partners if not any(self._matches(pattern, each) for pattern in far))

@@ -39,12 +39,15 @@ class SubnetManager:
         return self.presence != "none"
 
 
-def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = (), own_answers: bool = True) -> SubnetManager:
+def find_subnet_manager(
+    fabric: OpenFabric, witnesses: Sequence[int] = (), own_answers: bool = True, retries: int | None = None
+) -> SubnetManager:
     """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
     *witnesses*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they differ,
     the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent, and the
-    host's driver tells its MasterSMLID. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss still
+    shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
         own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
@@ -53,10 +56,23 @@ def find_subnet_manager(fabric: OpenFabric, witnesses: Sequence[int] = (), own_a
     lids = list(dict.fromkeys(lid for lid in (own, *witnesses) if 1 <= lid <= MAX_UNICAST_LID))
     if not lids:
         return SubnetManager(0, "none", "neither the own port nor the one to be changed has a MasterSMLID")
-    return max((_ask(fabric, lid) for lid in lids), key=lambda manager: _WEIGHT[manager.presence])
+    asked = [
+        _ask(fabric, lid, retries) if own_answers or lid != fabric.local().base_lid else _by_driver(fabric)
+        for lid in lids
+    ]
+    return max(asked, key=lambda manager: _WEIGHT[manager.presence])
 
 
-def _ask(fabric: OpenFabric, lid: int) -> SubnetManager:
+def _by_driver(fabric: OpenFabric) -> SubnetManager:
+    """What this host says of its own port, which is named as the SM's and does not answer."""
+    local = fabric.local()
+    where = f"the own port, LID {local.base_lid}, is named as the SM's and does not answer, and this host says that"
+    if local.capability_mask & CapabilityMask.IS_SM:
+        return SubnetManager(local.base_lid, "unknown", f"{where} its IsSM bit is set")
+    return SubnetManager(local.base_lid, "none", f"{where} no SM runs there")
+
+
+def _ask(fabric: OpenFabric, lid: int, retries: int | None) -> SubnetManager:
     try:
         # One that a sweep proved is asked as any other.
         port = fabric.swept_port(lid) or fabric.port(
@@ -65,7 +81,7 @@ def _ask(fabric: OpenFabric, lid: int) -> SubnetManager:
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:
-        info = SMInfo(port.get(SMInfo))
+        info = SMInfo(fabric.get(SMInfo, 0, port.route, port.m_key, retries))
     except IbkeysError:
         return _by_capability(lid, port.port_info_or_none())
     name = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else f"state {info.sm_state}"

@@ -7,8 +7,8 @@ returns a `Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -39,7 +39,7 @@ class Writer:
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
-        self._witnesses: list[int] = []
+        self.witnesses: list[int] = []
         self._stack = ExitStack()
         self._operation: Operation | None = None
 
@@ -58,7 +58,7 @@ class Writer:
     @cached_property
     def subnet_manager(self) -> SubnetManager:
         """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
-        return find_subnet_manager(self.fabric, self._witnesses)
+        return find_subnet_manager(self.fabric, self.witnesses)
 
     def holds_sm(self, port: Port) -> bool:
         """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read."""
@@ -69,12 +69,12 @@ class Writer:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
-            self._witnesses.append(info.master_sm_lid)
+            self.witnesses.append(info.master_sm_lid)
 
     def witness_ports(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
         """As `witness`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked themselves."""
-        self._witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
-        self._witnesses += [port.lid for port in managers if port.lid]
+        self.witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
+        self.witnesses += [port.lid for port in managers if port.lid]
 
     @cached_property
     def keystore(self) -> KeyStore:
@@ -141,9 +141,7 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
-        begin = plan.open_operation or (lambda journal: journal.operation(self.command))
-        with Journal(self.fabric.stores.journal) as journal, begin(journal) as operation:
-            self._operation = operation
+        with self.journaled(plan.open_operation) as operation:
             try:
                 plan.perform()
             except Explained:
@@ -153,6 +151,18 @@ class Writer:
                     f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
                     f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
+
+    @contextmanager
+    def journaled(self, begin: Callable[[Journal], Operation] | None = None) -> Iterator[Operation]:
+        """Open the operation of the journal that `record` writes to; *begin* makes it, where it is not a new one.
+
+        Without a record a new one leaves no trace.
+        """
+        begin = begin or (lambda journal: journal.operation(self.command))
+        with Journal(self.fabric.stores.journal) as journal, begin(journal) as operation:
+            self._operation = operation
+            try:
+                yield operation
             finally:
                 self._operation = None
 

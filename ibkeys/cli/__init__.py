@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "mkey-set": Entry("mkey", "Set M_Key, ProtectBits or lease of one port."),
     "mkey-deploy": Entry("rollout", "Give every port of the subnet its first M_Key."),
     "mkey-rotate": Entry("rollout", "Give every port of the subnet that has an M_Key a new one."),
+    "mkey-recover": Entry("recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
     "mkey-gen": Entry("mkey", "Generate M_Keys from the system's random source."),
     "mkey-list": Entry("keystore", "List the keys of the key store: of which port, in which state, since when."),
     "mkey-import": Entry("keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."),

@@ -84,7 +84,7 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def confirm(consent: Changing, show: Callable[[], None] = lambda: None) -> None:
+def confirm(consent: Changing, show: Callable[[], None] = lambda: None, question: str = "Make this change?") -> None:
     """Ask on the terminal unless the user said yes beforehand. *show* shows what is asked about, where it was not seen.
 
     Raises Refused when the answer is not yes, and where there is no terminal to ask on.
@@ -98,7 +98,7 @@ def confirm(consent: Changing, show: Callable[[], None] = lambda: None) -> None:
             "confirmation",
         )
     show()
-    print("Make this change? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Refused("nothing was changed: the answer was not yes", "confirmation")
 

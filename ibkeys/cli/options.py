@@ -230,3 +230,16 @@ changing: Final = group(
     option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
     option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
+
+topology: Final = option(
+    "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."
+)
+try_keys: Final = option(
+    "--try-keys", env=False, multiple=True, metavar="FILE", help="Keys to try, one on each line; repeatable."
+)
+tries: Final = option(
+    "--tries", type=Number(0, 1000), default=8, metavar="N", help="Most keys tried on one port.  [default: 8]"
+)
+wait: Final = option(
+    "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give a silent port up after that time."
+)

@@ -87,16 +87,31 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
     return phrase
 
 
-def _from_file(kind: type[_K], path: Path, option: str) -> _K:
-    data = _read_secret_file(path, option)
-    lines = [line.strip() for line in data.decode("ascii", "replace").splitlines()]
-    first = next((line for line in lines if line and not line.startswith("#")), None)
-    if first is None:
-        raise UsageError(f"{option}: {path}: there is no key in it")
+def read_m_keys(path: Path, option: str) -> list[MKey]:
+    """Return the keys of a file with one on each line; empty lines and those that begin with # are left out.
+
+    Raises UsageError, EncodeError; no message repeats a key.
+    """
     try:
-        return kind.parse(first)
+        return [MKey.parse(line) for line in _lines_of(path, option)]
     except EncodeError as error:
         raise EncodeError(f"{path}: {error}") from None
+
+
+def _from_file(kind: type[_K], path: Path, option: str) -> _K:
+    try:
+        return kind.parse(_lines_of(path, option)[0])
+    except EncodeError as error:
+        raise EncodeError(f"{path}: {error}") from None
+
+
+def _lines_of(path: Path, option: str) -> list[str]:
+    """Return the lines of a key file that are no comments. Raises UsageError when there is none."""
+    lines = [line.strip() for line in _read_secret_file(path, option).decode("ascii", "replace").splitlines()]
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise UsageError(f"{option}: {path}: there is no key in it")
+    return keys
 
 
 def _read_secret_file(path: Path, option: str) -> bytes:

@@ -175,6 +175,10 @@ class Sweep:
         if near is None or near.peer is None:
             self._arrive(info, path, near, key)
 
+    def ask_again(self, near: Port) -> Task:
+        """Task: ask the far end of *near* once more, with whatever keys the ring has for it by now."""
+        yield from self._probe(near)
+
     def read_again(self, port: Port) -> Task:
         """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
         yield from self._read_port(port.node, port)

@@ -40,9 +40,16 @@ OPENSM_PROCEDURE = (
 
 
 def plan_mkey_set(
-    writer: Writer, port: PortHandle, new_key: MKey | None = None, protect: int | None = None, lease: int | None = None
+    writer: Writer,
+    port: PortHandle,
+    new_key: MKey | None = None,
+    protect: int | None = None,
+    lease: int | None = None,
+    *,
+    links_are_stored: bool = False,
 ) -> Plan:
     """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
+    *links_are_stored*: the key store has what a sweep of this run found.
 
     Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range,
     MKeyNeeded when the port hides a key that is not known.
@@ -71,7 +78,7 @@ def plan_mkey_set(
         return plan
     plan.notes = _notes(wanted)
     plan.objections = _objections(writer, port, old_key, wanted)
-    plan.perform = partial(_perform, writer, port, shown, old_key, wanted)
+    plan.perform = partial(_perform, writer, port, shown, old_key, wanted, links_are_stored)
     return plan
 
 
@@ -143,9 +150,11 @@ def objections_to_lease(who: str, wanted: Wanted, sweep_interval: int | None) ->
 # --- making the change -------------------------------------------------------------------------------------------
 
 
-def _perform(writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted) -> None:
+def _perform(
+    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted, links_are_stored: bool
+) -> None:
     store = writer.keystore
-    if not wanted.key.is_zero:
+    if not wanted.key.is_zero and not links_are_stored:
         _remember_links(store, port)
     now = fresh_port_info(writer, port, shown)
     ref = _keep(store, port, now, old_key, wanted)

@@ -32,6 +32,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--version",
     "--help",
     "--new-m-key",
+    "--set-new",
+    "--try-keys",
     "--protect",
     "--lease",
     "--same",

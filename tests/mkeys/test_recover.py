@@ -1,0 +1,611 @@
+"""Recovery of lost M_Keys on the simulator, whose SMAs enforce keys and leases on a virtual clock.
+
+The oracle is the simulator's physical side: which ports are open, what their bytes are, how many violations they have
+counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibkeys.errors import Refused, UsageError
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mkeys.links import links_of
+from ibkeys.mkeys.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.routing import forwarding_table
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.paths import StorePaths
+from tests.change.test_pkeys import sent
+from tests.fabricsim import subnet, tool, writer
+from tests.fattree import fat_tree
+
+LEASE = 15
+HOPS = 6  # from a host over leaf, spine, core, spine and leaf to the farthest host
+SMALL = (3, 3, 2, 2, 3)
+WHOLE = (36, 18, 18, 18, 18)
+FIRST_KEY = 0x5EC2E7C0DE000001
+
+
+def end_ports(net: Subnet) -> list[Port]:
+    """Return the ports that have an M_Key, those without a link left out: no SMP arrives there."""
+    return [port for node in net.nodes for port in node.end_ports if port.number == 0 or port.is_up]
+
+
+def lock(net: Subnet, level: int = 2, lease: int = LEASE) -> None:
+    """Give every port a key of its own."""
+    for number, port in enumerate(end_ports(net)):
+        port.m_key, port.protect_bits, port.lease_period = FIRST_KEY + number, level, lease
+
+
+def links(net: Subnet) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the links as a sweep of the open subnet finds them, as a snapshot has them."""
+    with tool(net) as fabric:
+        return links_of(fabric.discover())
+
+
+def tree(shape: tuple[int, ...] = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
+    net = Subnet.from_text(fat_tree(*shape))
+    known = links(net)
+    lock(net, level)
+    return net, known
+
+
+class Run:
+    """One recovery, its results, and the key store's rows after it."""
+
+    def __init__(
+        self, net: Subnet, known: Any = None, wishes: Wishes | None = None, *overrides: str, **options: Any
+    ) -> None:
+        stores = options.pop("stores", None)
+        before: Callable[[OpenFabric], None] = options.pop("before", lambda fabric: None)
+        self.results: list[Result] = []
+        self.statuses: list[Status] = []
+        started = net.now
+        with tool(net, **options) as fabric:
+            if stores is not None:
+                fabric.stores = stores
+                fabric.reload_keys()
+            before(fabric)
+            self.wire = sent(net, fabric)
+            with writer(fabric, *overrides) as w:
+                recovery = plan_recovery(w, known, wishes)
+                self.outlook: Outlook = recovery.outlook()
+                self.account: Account = self.perform(recovery)
+                self.current = w.keystore.current()
+                self.rows = w.keystore.rows()
+        self.seconds = net.now - started
+
+    def perform(self, recovery: Recovery) -> Account:
+        return recovery.run(self.results.append)
+
+    def of(self, result: str) -> list[Result]:
+        return [each for each in self.results if each.result == result]
+
+
+def keys_of(net: Subnet) -> dict[int, MKey]:
+    return {port.guid: MKey(port.m_key) for port in end_ports(net)}
+
+
+def violations(net: Subnet) -> int:
+    return sum(port.m_key_violations for port in end_ports(net))
+
+
+def configuration(net: Subnet) -> list[object]:
+    """Return every byte of every node, but for ProtectBits and M_KeyViolations."""
+
+    def of(port: Port) -> tuple[bytes, tuple[int, ...]]:
+        info = bytearray(port.info)
+        info[34] &= 0x3F
+        info[44:46] = bytes(2)
+        return bytes(info), tuple(port.p_keys)
+
+    def routes(node: Node) -> bytes:
+        return bytes(forwarding_table(node)) if node.is_switch else b""
+
+    return [
+        (bytes(node.switch_info or b""), routes(node), node.tables, [of(port) for port in node.all_ports])
+        for node in net.nodes
+    ]
+
+
+def methods(run: Run) -> set[tuple[int, int]]:
+    return {(mad[3], mad[16] << 8 | mad[17]) for mad in run.wire}
+
+
+# --- the whole of it ----------------------------------------------------------------------------------------------
+
+
+def test_with_known_links_everything_is_back_within_1_2_leases_and_the_violations_are_exact() -> None:
+    net, known = tree()
+    before = configuration(net)
+    run = Run(net, known)
+    assert run.seconds <= 1.2 * LEASE
+    assert run.current == keys_of(net)
+    assert (run.account.done, run.account.failed) == (len(end_ports(net)), 0)
+    assert run.account.violations == violations(net) <= run.outlook.violations
+    assert run.account.smps == len(run.wire)
+    assert all(port.protect_bits == 0 for port in end_ports(net))
+    assert configuration(net) == before
+    assert {method for method, _ in methods(run)} == {Method.GET, Method.TRAP_REPRESS}
+
+
+def test_without_links_two_levels_come_back_with_each_lease() -> None:
+    net, _ = tree()
+    before = configuration(net)
+    run = Run(net, {})
+    assert run.seconds <= (ceil((HOPS + 1) / 2) + 1) * LEASE
+    assert run.current == keys_of(net)
+    assert run.account.violations == violations(net)
+    assert configuration(net) == before
+
+
+@pytest.mark.parametrize("with_links", [True, False])
+def test_a_switch_with_lease_0_is_named_with_what_hides_behind_it_and_all_else_is_back(with_links: bool) -> None:
+    net, known = tree()
+    dead = net.node("leaf 2-2")
+    dead.ports[0].lease_period = 0
+    run = Run(net, known if with_links else {}, Wishes(names={dead.guid: "leaf 2-2"}))
+    expected = keys_of(net)
+    del expected[dead.ports[0].guid]
+    assert run.current == expected
+    assert violations(net) <= run.account.violations
+    [failed] = run.of("failed")
+    behind = [node.description for node in net.nodes if node.ports[1].peer and node.ports[1].peer.node is dead]
+    hosts = [name for name in behind if name.startswith("node")]
+    assert len(hosts) == 3
+    assert all(f"{name!r}" in failed.reason for name in hosts)
+    assert "3 ports are reached only through it, all of them back" in failed.reason
+    assert "power cycle" in failed.reason
+    if with_links:
+        assert failed.port["node_guid"] == f"0x{dead.guid:016x}"
+        assert failed.port["node_desc"] == "leaf 2-2"
+    else:
+        assert "behind 'spine 2-" in failed.reason
+
+
+def test_the_own_switch_with_lease_0_hides_the_whole_fabric_and_that_comes_back_all_the_same() -> None:
+    net, known = tree()
+    dead = net.node("leaf 1-1")
+    dead.ports[0].lease_period = 0
+    run = Run(net, known)
+    assert len(run.current) == len(end_ports(net)) - 1
+    [failed] = run.of("failed")
+    assert f"{len(end_ports(net)) - 2} ports are reached only through it, all of them back" in failed.reason
+
+
+def test_level_1_is_provoked_and_waited_for() -> None:
+    net, known = tree(level=1)
+    before = configuration(net)
+    run = Run(net, known)
+    assert run.seconds <= 1.2 * LEASE
+    assert run.current == keys_of(net)
+    assert all(port.m_key_violations == 1 for port in end_ports(net))
+    assert configuration(net) == before
+    assert {method for method, _ in methods(run)} == {Method.GET, Method.TRAP_REPRESS}
+
+
+@pytest.mark.parametrize("with_links", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_fifth_of_all_smps_lost_everything_is_back(with_links: bool, seed: int) -> None:
+    net, known = tree()
+    before = configuration(net)
+    net.faults.random.seed(seed)
+    net.faults.drop = 0.2
+    run = Run(net, known if with_links else {}, None, "mkey-under-sm")
+    assert run.current == keys_of(net)
+    assert violations(net) <= run.account.violations
+    assert configuration(net) == before
+
+
+def test_many_closed_switches_are_not_all_waited_for_at_once() -> None:
+    """Without links, in a wider tree: more closed switches at one time than whose blind probes are waited for."""
+    net, _ = tree((6, 8, 6, 6, 1))
+    run = Run(net, {})
+    assert run.seconds <= (ceil((HOPS + 1) / 2) + 1) * LEASE
+    assert run.current == keys_of(net)
+    assert violations(net) <= run.account.violations
+
+
+@pytest.mark.soak
+def test_the_whole_tree_of_11_664_hosts_within_1_2_leases() -> None:
+    net, known = tree(WHOLE)
+    run = Run(net, known)
+    assert run.seconds <= 1.2 * LEASE
+    assert run.current == keys_of(net)
+    assert run.account.violations == violations(net)
+
+
+# --- keys that are still somewhere --------------------------------------------------------------------------------
+
+
+def store_with(folder: Path, net: Subnet, keys: Callable[[Port], list[MKey]]) -> StorePaths:
+    """Make a key store with *keys* of each port, the last one current, and the links. The subnet is open still."""
+    paths = StorePaths(folder / "keys.db", folder / "journal.db")
+    with KeyStore(paths.keystore) as store:
+        for port in end_ports(net):
+            for key in keys(port):
+                store.promote(store.put_imported(port.guid, key))
+        store.put_links((*near, *far) for near, far in links(net).items())
+    return paths
+
+
+def test_a_former_key_of_the_store_opens_its_port_without_waiting(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    lock(net)
+    keys = {port: port.m_key for port in end_ports(net)}
+    for port in keys:
+        port.m_key = 0
+    paths = store_with(tmp_path, net, lambda port: [MKey(keys[port]), MKey(keys[port] + 1000)])
+    for port, key in keys.items():
+        port.m_key = key
+    before = configuration(net)
+    with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
+        results: list[Result] = []
+        account = plan_recovery(w).run(results.append)
+        assert w.keystore.current() == keys_of(net)
+    assert account.failed == 0
+    assert any("answered to one of the keys that were tried" in each.reason for each in results)
+    assert configuration(net) == before
+
+
+def test_given_keys_are_tried_on_silent_and_on_hiding_ports_and_open_them_at_once() -> None:
+    net = subnet("two-switch")
+    lock(net)
+    for port in end_ports(net)[::2]:
+        port.protect_bits = 1
+    keys = tuple(MKey(port.m_key) for port in end_ports(net))
+    run = Run(net, None, Wishes(try_keys=keys, tries=len(keys)), "mkey-under-sm")
+    assert run.current == keys_of(net)
+    assert all(port.protect_bits for port in end_ports(net))
+    assert violations(net) <= run.account.violations
+
+
+def test_no_more_keys_are_tried_than_allowed() -> None:
+    net = subnet("two-switch")
+    victim = net.port("node02 mlx4_0", 1)
+    victim.m_key, victim.protect_bits, victim.lease_period = 77, 2, 0
+    wrong = tuple(MKey(number) for number in range(1, 21))
+    run = Run(net, None, Wishes(try_keys=wrong, tries=3, wait=5), "mkey-under-sm")
+    tried = {mad[24:32] for mad in run.wire} - {bytes(8)}
+    assert tried == {number.to_bytes(8) for number in (1, 2, 3)}
+    assert run.outlook.tries == 3
+    assert victim.m_key_violations <= run.account.violations
+    assert victim.m_key_violations <= run.outlook.violations
+
+
+def test_a_key_that_everybody_can_read_is_stored_and_nothing_is_provoked() -> None:
+    net = subnet("two-switch")
+    lock(net, level=0)
+    run = Run(net)
+    assert run.current == keys_of(net)
+    assert (run.outlook.shown, run.outlook.silent, run.outlook.hidden) == (len(end_ports(net)), 0, 0)
+    assert violations(net) == 0
+    assert {method for method, _ in methods(run)} == {Method.GET}
+
+
+def test_where_no_key_is_missing_nothing_is_reported() -> None:
+    net = subnet("two-switch")
+    run = Run(net)
+    assert run.outlook.is_empty
+    assert run.results == []
+    assert (run.account.violations, run.rows) == (0, [])
+
+
+# --- harm that is not done ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_links", [True, False])
+def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_links: bool) -> None:
+    """One switch is lost among ports whose keys are in the store: what blind probes hit behind it must not open."""
+    net = subnet("two-switch")
+    lost = next(node for node in net.nodes if node.is_switch and node.ports[1].peer is not net.nodes[0].ports[1])
+    paths = store_with(tmp_path, net, lambda port: [] if port.node is lost else [MKey(port.guid)])
+    lock(net, lease=10)
+    for port in end_ports(net):
+        port.m_key = port.guid
+    lost.ports[0].lease_period = 60
+    with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
+        known = None if with_links else {}
+        account = plan_recovery(w, known).run(lambda result: None)
+        assert w.keystore.current()[lost.ports[0].guid] == MKey(lost.ports[0].m_key)
+    assert account.failed == 0
+    near = [port for port in end_ports(net) if _is_before(net, port)]
+    assert len(near) == 4
+    net.advance(1000)
+    with tool(net, keystore=paths.keystore) as fabric:
+        fabric.discover()
+    assert all(port.protect_bits == 2 for port in near)
+    assert all(port.lease_deadline is None for port in near)
+
+
+def _is_before(net: Subnet, port: Port) -> bool:
+    """Whether *port* is on the near switch, or is it."""
+    first = net.nodes[0].ports[1].peer
+    assert first is not None
+    return port.node is first.node or (port.peer is not None and port.peer.node is first.node)
+
+
+def test_under_a_master_sm_it_refuses_and_says_which_ports_run_one() -> None:
+    net = subnet("two-switch")
+    lock(net, level=1)
+    net.set_sm("node03 mlx4_0", 3)
+    with tool(net) as fabric, writer(fabric) as w:
+        recovery = plan_recovery(w)
+        provoked = violations(net)
+        with pytest.raises(Refused, match=r"mkey-under-sm.*node03 mlx4_0") as refused:
+            recovery.run(lambda result: None)
+        assert w.keystore.rows() == []
+    assert refused.value.interlock == "mkey-under-sm"
+    assert violations(net) == provoked == 0
+
+
+def test_a_silent_own_port_that_is_named_as_the_sms_is_judged_by_what_the_host_says() -> None:
+    net, known = tree()
+    own = net.nodes[0].ports[1]
+    assert own.sm_lid == own.lid
+    with tool(net) as fabric, writer(fabric) as w:
+        assert plan_recovery(w, known).objections() == []
+    net.set_is_sm(own, True)
+    with tool(net) as fabric, writer(fabric) as w:
+        assert [each.interlock for each in plan_recovery(w, known).objections()] == ["mkey-under-sm"]
+
+
+def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
+    net, known = tree()
+    with tool(net) as fabric:
+        fabric.stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
+        wire = sent(net, fabric)
+        with writer(fabric, dry_run=True) as w:
+            outlook = plan_recovery(w, known).outlook()
+    assert {mad[3] for mad in wire} == {Method.GET}
+    assert outlook.silent == len(end_ports(net))
+    assert violations(net) == 1  # the own port was asked once
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- provoking at level 1 -----------------------------------------------------------------------------------------
+
+
+def without_trap_repress(fabric: OpenFabric) -> None:
+    """Let no TrapRepress arrive anywhere, as where agents ignore it."""
+    send = fabric.umad.send
+
+    def filtered(batch: Any) -> Any:
+        return send([each for each in batch if each.mad[3] != Method.TRAP_REPRESS])
+
+    fabric.umad.send = filtered  # type: ignore[method-assign]
+
+
+def test_an_agent_that_ignores_trap_repress_is_provoked_with_the_p_keys_it_has(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    lock(net, level=1)
+    before = configuration(net)
+    stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
+    run = Run(net, None, None, before=without_trap_repress, stores=stores)
+    assert run.current == keys_of(net)
+    assert configuration(net) == before
+    assert (Method.SET, AttributeID.P_KEY_TABLE) in methods(run)
+    assert (Method.SET, AttributeID.PORT_INFO) not in methods(run)
+    with Journal(stores.journal) as journal:
+        [operation] = journal.list_operations()
+    assert operation.ports == len(end_ports(net))
+
+
+def test_a_port_at_level_1_without_a_key_is_found_out_and_not_changed() -> None:
+    net = subnet("two-switch")
+    port = net.port("node02 mlx4_0", 1)
+    port.protect_bits, port.lease_period = 1, LEASE
+    port.p_keys = (0xFFFF, 0x8001, 0x0002)
+    before = configuration(net)
+    run = Run(net)
+    [skipped] = run.results
+    assert (skipped.result, "has no M_Key" in skipped.reason) == ("skipped", True)
+    assert configuration(net) == before
+    assert port.protect_bits == 1
+
+
+def test_level_1_with_lease_0_is_named_at_once() -> None:
+    net = subnet("two-switch")
+    port = net.port("node02 mlx4_0", 1)
+    port.m_key, port.protect_bits = 5, 1
+    run = Run(net)
+    [failed] = run.results
+    assert "lease 0" in failed.reason
+    assert run.seconds < LEASE
+    assert port.m_key_violations == 0
+
+
+# --- setting ------------------------------------------------------------------------------------------------------
+
+
+def test_new_keys_are_set_on_what_came_back_and_on_nothing_else() -> None:
+    net, known = tree()
+    lost = keys_of(net)
+    open_port = net.port("node00002 mlx5_0", 1)
+    open_port.m_key = open_port.protect_bits = open_port.lease_period = 0
+    run = Run(net, known, Wishes(set_new=True, protect=2, lease=30))
+    del lost[open_port.guid]
+    now = keys_of(net)
+    assert now.pop(open_port.guid) == MKey(0)
+    assert run.current == now
+    assert all(now[guid] != key and not now[guid].is_zero for guid, key in lost.items())
+    assert len(set(now.values())) == len(now)
+    assert {row.m_key for row in run.rows if row.state == "former"} == set(lost.values())
+    assert {(port.protect_bits, port.lease_period) for port in end_ports(net) if port is not open_port} == {(2, 30)}
+    assert open_port.protect_bits == 0
+
+
+def test_the_key_that_was_found_can_be_protected_again() -> None:
+    net, known = tree()
+    lost = keys_of(net)
+    run = Run(net, known, Wishes(protect=2))
+    assert keys_of(net) == run.current == lost
+    assert {(port.protect_bits, port.lease_period) for port in end_ports(net)} == {(2, LEASE)}
+
+
+def test_one_new_key_for_all() -> None:
+    net, known = tree()
+    Run(net, known, Wishes(new_key=MKey(0xABCDEF)))
+    assert set(keys_of(net).values()) == {MKey(0xABCDEF)}
+
+
+@pytest.mark.parametrize("wrong", [{"protect": 4}, {"lease": 65536}, {"new_key": MKey(0)}])
+def test_wishes_that_no_port_can_have(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Wishes(**wrong)
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+class Interrupted(Run):
+    """Ended by Ctrl-C while it waits, after so many words to the progress bar."""
+
+    after = 10
+
+    def perform(self, recovery: Recovery) -> Account:
+        def progress(status: Status) -> None:
+            self.statuses.append(status)
+            if len(self.statuses) == self.after:
+                raise KeyboardInterrupt
+
+        return recovery.run(self.results.append, progress)
+
+
+def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    net, _ = tree()
+    stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
+    Interrupted.after = 30
+    first = Interrupted(net, {}, stores=stores)
+    assert first.account.interrupted
+    assert 0 < first.account.done < len(end_ports(net))
+    assert all("runs on" in each.reason for each in first.of("failed"))
+    assert first.current.items() <= keys_of(net).items()
+    with tool(net, keystore=stores.keystore, journal=stores.journal) as fabric, writer(fabric) as w:
+        plan_recovery(w).run(lambda result: None)
+        assert w.keystore.current() == keys_of(net)
+
+
+def test_progress_tells_how_many_are_back_and_when_the_next_should_open() -> None:
+    net, known = tree(level=1)
+    Interrupted.after = -1
+    run = Interrupted(net, known)
+    assert run.statuses[0].waiting == len(end_ports(net))
+    assert [status.next_opening for status in run.statuses[:3]] == pytest.approx([14, 13, 12], abs=1.2)
+    assert run.current == keys_of(net)
+
+
+# --- any fabric ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Subnet:
+    """A random connected fabric of up to 5 switches with 4 ports and hosts on what is left, each port as it likes."""
+    count = draw(st.integers(1, 5))
+    free = {number: list(range(1, 7)) for number in range(count)}
+    edges: list[tuple[str, int, str, int]] = []
+    for number in range(1, count):
+        other = draw(st.integers(0, number - 1))
+        edges.append((f"S-{number + 1:016x}", free[number].pop(), f"S-{other + 1:016x}", free[other].pop()))
+    for _ in range(draw(st.integers(0, 3))):
+        a, b = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+        if a != b and len(free[a]) > 1 and len(free[b]) > 1:
+            edges.append((f"S-{a + 1:016x}", free[a].pop(), f"S-{b + 1:016x}", free[b].pop()))
+    hosts = draw(st.integers(1, 6))
+    for number in range(hosts):
+        at = draw(st.integers(0, count - 1)) if number else 0
+        if free[at]:
+            edges.append((f"H-{0x100 + 16 * number:016x}", 1, f"S-{at + 1:016x}", free[at].pop()))
+    text = []
+    names = dict.fromkeys(name for edge in edges for name in (edge[0], edge[2]))
+    for name in sorted(names):
+        kind, guid = ("Ca\t1", "caguid") if name.startswith("H") else ("Switch\t6", "switchguid")
+        text += ["", f"{guid}=0x{int(name[2:], 16):x}", f'{kind} "{name}"\t# "{name}"']
+        for one, port, far, far_port in edges:
+            text += [f'[{port}]\t"{far}"[{far_port}]'] if one == name else []
+            text += [f'[{far_port}]\t"{one}"[{port}]'] if far == name else []
+    net = Subnet.from_text("\n".join(text) + "\n")
+    for number, port in enumerate(end_ports(net)):
+        port.protect_bits = draw(st.integers(0, 3))
+        port.lease_period = draw(st.sampled_from([0, 4, 15, 15, 15, 40]))
+        port.m_key = draw(st.sampled_from([0, FIRST_KEY + number, FIRST_KEY + number]))
+    return net
+
+
+def _reachable(net: Subnet, with_links: bool) -> set[int]:
+    """Return the port GUIDs that a recovery must bring back: all those with known links; without, those that are not
+    behind two switches in a row that never open."""
+    own = net.nodes[0].ports[1]
+    never = {
+        node
+        for node in net.nodes
+        if node.is_switch and node.ports[0].protect_bits >= 2 and node.ports[0].m_key and not node.ports[0].lease_period
+    }
+    waiting, seen = [(own, 0)], {(own, 0)}
+    while waiting:
+        port, closed = waiting.pop()
+        node = port.node
+        ports = [each for each in node.all_ports if each.number] if node.is_switch else [own] if port is own else []
+        for each in ports:
+            far = each.peer
+            if far is None:
+                continue
+            guard = far.node.ports[0] if far.node.is_switch else far
+            depth = closed + 1 if node in never else 0
+            if not with_links and depth > 1:
+                continue
+            state = (guard, min(depth, 2))
+            if state not in seen:
+                seen.add(state)
+                waiting.append(state)
+    return {port.guid for port, _ in seen}
+
+
+@settings(max_examples=1000 if os.environ.get("IBKEYS_SOAK") == "1" else 40)
+@given(net=fabrics(), with_links=st.booleans())
+def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(net: Subnet, with_links: bool) -> None:
+    states = [(port, port.m_key, port.protect_bits) for port in end_ports(net)]
+    for port, _, _ in states:
+        port.m_key = 0
+    known = links(net)
+    for port, key, level in states:
+        port.m_key, port.protect_bits = key, level
+    before = configuration(net)
+    reachable = _reachable(net, with_links)
+    run = Run(net, known if with_links else {}, Wishes(wait=100), "mkey-under-sm")
+    expected = {
+        port.guid: MKey(key)
+        for port, key, level in states
+        if key and port.guid in reachable and (port.lease_period or level == 0)
+    }
+    assert run.current.items() >= expected.items()
+    assert run.current.items() <= keys_of(net).items()
+    assert configuration(net) == before
+    assert violations(net) <= run.account.violations
+
+
+def results_hold_no_key(run: Run) -> Iterator[str]:
+    yield from (repr(each) for each in (*run.results, run.outlook, run.account))
+
+
+def test_no_result_holds_a_key() -> None:
+    net, known = tree()
+    net.node("leaf 2-2").ports[0].lease_period = 0
+    run = Run(net, known, Wishes(set_new=True))
+    text = "".join(results_hold_no_key(run)).lower()
+    for number in range(len(end_ports(net))):
+        assert f"{FIRST_KEY + number:x}" not in text
+        assert str(FIRST_KEY + number) not in text
