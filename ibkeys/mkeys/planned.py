@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ibkeys.change.interrupts import Explained
+from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
@@ -84,7 +84,8 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     """Make the changes of *run*; *report* hears of each port as it is done with, those that are left alone first.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
-    answers), what *report* raised, and KeyboardInterrupt. After any of these the run can be resumed or go back.
+    answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
+    SIGINT at once. After any of these the run can be resumed or go back.
     """
     account = run.account
 
@@ -100,12 +101,14 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
         for result in run.skipped:
             tell(result)
         number = run.begin()
-        rollout = Rollout(writer, number, run.options, report, account)
         try:
-            rollout.carry_out(run.stages, run.settled)
-        except KeyboardInterrupt:
+            with Interrupts() as interrupts:
+                rollout = Rollout(writer, number, run.options, report, account, interrupts)
+                rollout.carry_out(run.stages, run.settled)
+        except KeyboardInterrupt as interrupt:
             raise Explained(
-                f"in the middle of run {number}: every key is in the key store; --resume finishes it, --abort goes back"
+                f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "
+                "--resume finishes it, --abort goes back"
             ) from None
         finally:
             account.waiting = waiting()

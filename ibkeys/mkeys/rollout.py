@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.portinfo import set_image, with_valid_lids
 from ibkeys.change.portinfo_write import what_changed, wrong_fields
 from ibkeys.change.writer import Writer
@@ -50,9 +51,20 @@ class _Outcome:
 
 
 class Rollout:
-    """Carries out the jobs of one run; use it inside `Writer.apply`. What it does is counted in *account*."""
+    """Carries out the jobs of one run; use it inside `Writer.apply`. What it does is counted in *account*.
 
-    def __init__(self, writer: Writer, run: int, options: RunOptions, report: Report, account: Account) -> None:
+    *interrupts* is asked between two syncs whether to stop: then no further port is begun.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        run: int,
+        options: RunOptions,
+        report: Report,
+        account: Account,
+        interrupts: Interrupts,
+    ) -> None:
         self._writer = writer
         self._client = writer.fabric.client
         self._store = writer.keystore
@@ -60,6 +72,7 @@ class Rollout:
         self._run = run
         self._options = options
         self._report = report
+        self._interrupts = interrupts
         self._queue: deque[Job] = deque()
         self._in_change = 0
         self._ready: list[Job] = []
@@ -67,7 +80,7 @@ class Rollout:
         self._unread: list[tuple[Job, NoReply]] = []
         self._silent: list[Job] = []
         self._failures = 0
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self.account = account
         account.run = run
 
@@ -75,7 +88,7 @@ class Rollout:
         """Change the ports of each stage, the next stage only when all of one are done with.
 
         *settled*: ports that were found to have what they shall have; only the store is told.
-        Raises StoreError after the ports in change were proven, and what *report* raised.
+        Raises StoreError, KeyboardInterrupt, and what *report* raised, after the ports in change were proven.
         """
         self._ended += [self._proven(job, "") for job in settled]
         self._in_change += len(self._ended)
@@ -104,6 +117,10 @@ class Rollout:
     # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
 
     def _between(self) -> None:
+        try:
+            self._interrupts.check()
+        except KeyboardInterrupt as interrupt:
+            self._stop(f"interrupted {interrupt}", interrupt)
         self._commit()
         while self._queue and self._in_change < self._options.at_once and not self.account.stopped:
             self._in_change += 1
@@ -336,7 +353,7 @@ class Rollout:
             many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
             self._stop(f"{many} failed (--max-failures)")
 
-    def _stop(self, why: str, error: Exception | None = None) -> None:
+    def _stop(self, why: str, error: BaseException | None = None) -> None:
         self.account.stopped = self.account.stopped or why
         self._error = self._error or error
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ibkeys.cli import exits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
@@ -239,3 +240,36 @@ def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
     for key in keys:
         assert key.hex()[2:] not in said
         assert str(key.reveal()) not in said
+
+
+def test_an_internal_error_shows_no_key(cli: Cli, key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Any:
+        raise RuntimeError(f"key {KEY:#x}")
+
+    monkeypatch.setattr("ibkeys.mkeys.rollout.who_answers", broken)
+    result = cli("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", "-d")
+    assert result.code == 3
+    assert "internal error (RuntimeError at test_rollout.py:" in result.err
+    assert f"{KEY:x}" not in result.err + result.out
+
+
+def test_when_nobody_reads_the_output_the_ports_in_change_are_proven(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    written = 0
+
+    def closed(text: str) -> None:
+        nonlocal written
+        written += 1
+        if written > 1:
+            raise exits.StdoutFailed(BrokenPipeError())
+
+    monkeypatch.setattr("ibkeys.cli.rollout_output.write", closed)
+    result = cli("mkey-deploy", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
+    assert result.code == 3
+    assert "standard output was closed" in result.err
+    with KeyStore(tmp_path / "fabric.keys", create=False) as store:
+        assert {row.state for row in store.rows()} == {"current"}
+    monkeypatch.setattr("ibkeys.cli.rollout_output.write", exits.write)
+    assert cli("mkey-deploy", "--resume", "--yes").code == 0
+    assert shown(cli) == {("set", 2, 60)}

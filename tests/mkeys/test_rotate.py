@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -587,6 +589,24 @@ def test_a_listener_that_fails_ends_the_run_after_the_ports_in_change(site: Site
     with pytest.raises(BrokenPipeError):
         site.run(deploy(RunOptions(at_once=1)), report=gone)
     assert len(sets(site.record)) == 1
+    assert site.run(resume).account.is_complete
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_run_after_the_ports_in_change(number: int, site: Site) -> None:
+    def interrupt(result: PortResult) -> None:
+        site.results.append(result)
+        if len(site.results) == 2:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt, match="--resume"):
+        site.run(deploy(RunOptions(at_once=2)), report=interrupt)
+    assert 2 <= len(site.results) <= 4
+    assert {result.result for result in site.results} == {"done"}
+    assert len(sets(site.record)) == len(site.results)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert {port.state for port in Runs(store).ports(1)} == {"done", "waiting"}
+        assert {row.state for row in store.rows()} == {"current"}
     assert site.run(resume).account.is_complete
 
 
