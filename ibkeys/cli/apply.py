@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.fabricwide import carry_out, progress_bar, wait_for_enter
+from ibkeys.cli.fabricwide import Bar, carry_out, wait_for_enter
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
 from ibkeys.cli.where import journal_of, open_fabric, stores_of
@@ -117,23 +117,20 @@ def _apply(
     waits = confirm_within is not None and not consent.dry_run
     guardian = _guardian(where, confirm_within) if confirm_within is not None and waits else None
     try:
-        with (
-            open_fabric(where, changing=True) as fabric,
-            progress_bar(where.debug) as progress,
-        ):
-            interrupts = Interrupts(survive_hangup=waits)
+        with open_fabric(where, changing=True) as fabric:
+            interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
             if guardian is not None and where.m_key and not where.m_key.startswith("@"):
                 guardian.keep_key(fabric.ring.for_all)
-            run = Conduct(interrupts.check, progress)
+            run = Conduct(interrupts.check, bar)
             if confirm_within is not None:
-                _arm(run, confirm_within, interrupts, guardian)
+                _arm(run, confirm_within, interrupts, bar, guardian)
             with Writer(fabric, "apply", agreed, dry_run=consent.dry_run) as writer:
                 if resume:
                     work = plan_resume(writer, permissions, run, plan)
                 else:
                     assert plan is not None
                     work = plan_apply(writer, plan, permissions, run)
-                return carry_out("apply", writer, work, consent, format, interrupts)
+                return carry_out("apply", writer, work, consent, format, interrupts, bar)
     finally:
         if guardian is not None:
             guardian.leave()
@@ -150,7 +147,7 @@ def _guardian(where: Where, seconds: int) -> Guardian | None:
     return Guardian(where, stores, seconds, ["--force", *(f"--override={name}" for name in INTERLOCKS)])
 
 
-def _arm(run: Conduct, seconds: int, interrupts: Interrupts, guardian: Guardian | None) -> None:
+def _arm(run: Conduct, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:
     """Let a run wait for its confirmation, here and, should this process die, in the guardian."""
     from ibkeys.policy.confirm import confirm_or_go_back
 
@@ -159,6 +156,7 @@ def _arm(run: Conduct, seconds: int, interrupts: Interrupts, guardian: Guardian 
             guardian.began(operation.id)
 
     def ended(finished: Run) -> None:
+        bar.stop()
         if guardian is not None:
             guardian.tell("waiting")
         confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), _say)

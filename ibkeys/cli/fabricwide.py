@@ -6,8 +6,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
@@ -19,9 +19,10 @@ from ibkeys.cli.showing import LISTED_TROUBLES
 from ibkeys.errors import Incomplete
 
 if TYPE_CHECKING:
+    from rich import progress
+
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
-    from ibkeys.policy.execute import Progress
     from ibkeys.policy.work import Work
 
 PHASES: Final = {
@@ -37,7 +38,9 @@ PHASES: Final = {
 }
 
 
-def carry_out(command: str, writer: Writer, work: Work, consent: Changing, format: str, interrupts: Interrupts) -> int:
+def carry_out(
+    command: str, writer: Writer, work: Work, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
+) -> int:
     """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises.
 
     *interrupts* hold signals back while it is done, and only then.
@@ -57,7 +60,10 @@ def carry_out(command: str, writer: Writer, work: Work, consent: Changing, forma
         applied = True
         try:
             with interrupts:
-                writer.apply(work)
+                try:
+                    writer.apply(work)
+                finally:
+                    bar.stop()
         except Incomplete:
             _say_failed(work, format)
             if format == "json":
@@ -125,21 +131,46 @@ def _report(command: str, work: Work, dry_run: bool, applied: bool, format: str)
         write("dry run: nothing was changed")
 
 
-@contextmanager
-def progress_bar(debug: bool) -> Iterator[Progress | None]:
-    """A bar on a terminal; nothing elsewhere."""
-    if debug or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+class Bar:
+    """A bar on a terminal while steps are made, nothing elsewhere: the `Progress` of a run.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, visible=False)
-        yield lambda phase, done, whole: bar.update(
-            task, description=PHASES[phase], completed=done, total=whole, visible=True
-        )
+    It appears with the first step and must be gone (`stop`) before anything is asked or said.
+    """
+
+    def __init__(self, debug: bool) -> None:
+        self._is_wanted = not debug and sys.stderr.isatty()
+        self._bar: progress.Progress | None = None
+        self._task: progress.TaskID | None = None
+
+    def __call__(self, phase: str, done: int, whole: int) -> None:
+        """Show how far a phase is."""
+        if not self._is_wanted:
+            return
+        try:
+            if self._bar is None:
+                self._start()
+            assert self._bar is not None
+            assert self._task is not None
+            self._bar.update(self._task, description=PHASES[phase], completed=done, total=whole)
+        except (OSError, ValueError):  # the terminal is gone: the change goes on without it
+            self._is_wanted, self._bar = False, None
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def stop(self) -> None:
+        """Take the bar away. May be called twice."""
+        if self._bar is not None:
+            with suppress(OSError, ValueError):
+                self._bar.stop()
+            self._bar = None
 
 
 def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ibkeys.cli import options
-from ibkeys.cli.fabricwide import carry_out, progress_bar
+from ibkeys.cli.fabricwide import Bar, carry_out
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
 from ibkeys.cli.where import open_fabric
@@ -32,9 +32,8 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     agreed = Consent(consent.force, frozenset(consent.override))
     with (
         open_fabric(where, changing=True) as fabric,
-        progress_bar(where.debug) as progress,
         Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
     ):
-        interrupts = Interrupts()
-        work = plan_undo(writer, operation, Conduct(interrupts.check, progress))
-        return carry_out("undo", writer, work, consent, format, interrupts)
+        interrupts, bar = Interrupts(), Bar(where.debug)
+        work = plan_undo(writer, operation, Conduct(interrupts.check, bar))
+        return carry_out("undo", writer, work, consent, format, interrupts, bar)

@@ -429,6 +429,46 @@ def test_confirmed_in_time_nobody_goes_back(cli: Cli, plan: Path, tmp_path: Path
     assert pkeys(cli, 2)[1] == "0x8001"
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_at_a_terminal_enter_confirms_and_without_it_the_time_runs_on(
+    cli: Cli, plan: Path, tmp_path: Path, stays: bool
+) -> None:
+    terminal, own = os.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "ibkeys",
+        "apply",
+        str(plan),
+        "--allow-removals",
+        "--backend",
+        backend_of(tmp_path),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    environment.pop("IBKEYS_BACKEND")
+    end, kept = os.pipe()
+    seconds = "60" if stays else "1"
+    process = subprocess.Popen(
+        [*command, "--confirm-within", seconds], env=environment, stdin=own, stdout=own, stderr=own, pass_fds=[kept]
+    )
+    os.close(own)
+    os.close(kept)
+    said = b""
+    for words, answer in ((b"[y/N] ", b"y\n"), (b"going back in", b"\n")):
+        while words not in said:
+            said += os.read(terminal, 4096)
+        if stays or words.startswith(b"["):
+            os.write(terminal, answer)
+    if stays:
+        while b"goes back\r\n" not in said:
+            said += os.read(terminal, 4096)
+    os.close(terminal)
+    assert process.wait(TIMEOUT) == (0 if stays else 3)
+    with os.fdopen(end) as gone:
+        gone.read()
+    assert (1 in pkeys(cli, 2)) == stays
+
+
 def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan: Path) -> None:
     with waiting(lambda seconds: True, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60, "-f", "json")
