@@ -52,7 +52,7 @@ def main() -> int:
         "\nOn a host with an InfiniBand adapter, as root, type next:\n"
         "  ibkeys doctor              what of the stack is there, and what to do about the rest\n"
         "  ibkeys pkey-show --all     the P_Key table of every port of your own fabric (reads only)\n"
-        "  ibkeys mkey-show --all     is any M_Key unset?"
+        "  ibkeys audit               is any M_Key unset, who shares a partition, what could not be seen (reads only)"
     )
     return 0
 
