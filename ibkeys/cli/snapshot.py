@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibkeys.cli import options
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
@@ -43,6 +43,7 @@ def snapshot(where: Where, file: str, format: str) -> int:
             taken = take_snapshot(fabric, fingerprints, progress)
     say_notes(taken.fabric)
     save_snapshot(Path(file), taken, where.show_keys)
+    _say_unread_counters(taken)
     errors = errors_of(taken.fabric)
     summary = _summary(taken, where.show_keys)
     if format == "json":
@@ -58,6 +59,17 @@ def snapshot(where: Where, file: str, format: str) -> int:
     return finish(errors, format)
 
 
+def _say_unread_counters(taken: Snapshot) -> None:
+    """Say whose PortCounters are missing; they are asked by LID and P_Key, and no part of the sweep."""
+    unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
+    if unread:
+        (port, error), count = unread[0], len(unread)
+        exits.warn(
+            f"PortCounters of {count} switch port{'s' if count != 1 else ''} that enforce partitions could not be read; "
+            f"{port}: {error}"
+        )
+
+
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
     ports = list(taken.fabric.ports())
     return {
@@ -67,5 +79,6 @@ def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
         "nodes": len(taken.fabric.nodes),
         "ports": len(ports),
         "links": sum(port.peer is not None for port in ports) // 2,
+        "port_counters_unread": sum(errors.error is not None for errors in taken.constraint_errors.values()),
         "p_keys": sum(len(port.occupied or ()) for port in ports),
     }

@@ -134,6 +134,17 @@ def test_a_full_disk_is_one_line_that_names_the_file(cli: Cli, taken: Path, monk
     assert [file.name for file in taken.parent.iterdir() if "unfinished" in file.name] == []
 
 
+def test_port_counters_that_cannot_be_asked_are_said(cli: Cli, tmp_path: Path) -> None:
+    switch = next(node for node in cli("discover", "-f", "json").json["nodes"] if node["node_type"] == "switch")
+    assert cli("enforce-set", "-G", switch["node_guid"], 1, "--inbound", "on", "--outbound", "on", "--yes").code == 0
+    assert cli("pkey-set", 1, "0=0x8001", "--override", "index-0", "--override", "default-pkey", "--yes").code == 0
+    result = cli("snapshot", tmp_path / "a.db", "-f", "json")
+    assert result.code == 0
+    assert result.json["port_counters_unread"] == 1
+    assert "warning: PortCounters of 1 switch port that enforce" in result.err
+    assert "no P_Key of the default partition" in result.err
+
+
 def test_a_silent_node_is_in_the_file_and_exit_3(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "part.db"
     state = f"{TWO_SWITCH},state={tmp_path / 'lossy'},drop=100"
