@@ -63,11 +63,8 @@ def _say_unread_counters(taken: Snapshot) -> None:
     """Say whose PortCounters are missing; they are asked by LID and P_Key, and no part of the sweep."""
     unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
     if unread:
-        (port, error), count = unread[0], len(unread)
-        exits.warn(
-            f"PortCounters of {count} switch port{'s' if count != 1 else ''} that enforce partitions could not be read; "
-            f"{port}: {error}"
-        )
+        (port, error), count = unread[0], f"{len(unread)} switch port{'s' if len(unread) != 1 else ''}"
+        exits.warn(f"PortCounters of {count} that enforce partitions could not be read; {port}: {error}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

@@ -333,7 +333,8 @@ def test_why_names_the_switch_port_that_stops_them(cli: Cli) -> None:
     assert cli("enforce-set", *where, "--inbound", "on", "--outbound", "on", "--yes").code == 0
     result = cli("why", 3, 4)
     assert result.code == 1
-    assert "inbound enforcement" in result.out
+    assert "(inbound enforcement: no entry of its P_Key table is of that partition)" in result.out
+    assert "(outbound enforcement: no entry of its P_Key table matches)" in result.out
     document = cli("why", 3, 4, "-f", "json").json
     assert document["can_talk"] is False
     assert document["by"] == [{"a_pkey": "0x8009", "b_pkey": "0x8009", "stopped": True}]
