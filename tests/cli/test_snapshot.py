@@ -221,6 +221,12 @@ def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
     assert "node03 mlx4_0 port 1" in lost.out or "node03" in lost.out
     back = run("diff", "--reach", middle, taken, "-f", "json").json
     assert (back["reach"]["gained"], back["reach"]["lost"]) == (1, 0)
+    guids = ["0x0002c903000a1031", "0x0002c903000a1041"]
+    assert back["reach"]["changes"] == [{"change": "gained", "pairs": 1, "a": guids[:1], "b": guids[1:]}]
+    assert back["unknown"] == []
+    each = run("diff", "--reach", "--pairs", middle, taken, "-f", "json").json["reach"]["changes"]
+    assert [(pair["a"]["port_guid"], pair["b"]["port_guid"]) for pair in each] == [tuple(guids)]
+    assert run("diff", "--reach", taken, taken, "-f", "json").json["reach"]["changes"] == []
     assert run("diff", "--reach", "--pairs", middle, taken, "-f", "csv").out.count("gained") == 1
     assert run("diff", "--reach", taken, taken).code == 0
 
