@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,8 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, schema, write_csv, write_json
+from ibkeys.cli.showing import guid_of
 from ibkeys.cli.where import load
 
 if TYPE_CHECKING:
@@ -163,9 +165,9 @@ def _name(each: Difference) -> str:
 def _write_reach(a: str, b: str, found: ReachComparison, pairs: bool, format: str) -> None:
     counts: dict[str, Any] = {"gained": found.count("gained"), "lost": found.count("lost")}
     if format == "json":
-        listed = [_pair(*each) for each in _pairs(found)] if pairs else [_group(each) for each in found.changes]
+        changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
         unread = [port.identity() for port in found.unread]
-        write_json("diff", {"a": a, "b": b, "reach": {**counts, "changes": listed}, "unknown": unread})
+        _write_reach_json({"a": a, "b": b, "unknown": unread, "reach": counts}, changes)
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
@@ -182,6 +184,19 @@ def _write_reach(a: str, b: str, found: ReachComparison, pairs: bool, format: st
                 for group in found.changes:
                     if group.change == change:
                         write(f"  {_names(group)}")
+
+
+def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:
+    """Write *document*, whose last item is "reach", with its "changes" as they are found: there may be very many."""
+    import json
+
+    head = json.dumps({"schema": schema("diff"), **document})
+    write(head.removesuffix("}}") + ', "changes": [')
+    separator = ""
+    for each in changes:
+        write(separator + json.dumps(each))
+        separator = ","
+    write("]}}")
 
 
 def _pairs(found: ReachComparison) -> Any:
@@ -205,13 +220,15 @@ def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:
     }
 
 
-def _group(each: Gain) -> dict[str, Any]:
-    return {
-        "change": each.change,
-        "pairs": each.pairs,
-        "a": [port.identity() for port in each.a],
-        "b": [port.identity() for port in each.b],
-    }
+def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
+    guid = cache(guid_of)  # a port is in many groups
+    for each in found.changes:
+        yield {
+            "change": each.change,
+            "pairs": each.pairs,
+            "a": [guid(port) for port in each.a],
+            "b": [guid(port) for port in each.b],
+        }
 
 
 def _names(group: Gain) -> str:

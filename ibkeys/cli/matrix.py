@@ -11,7 +11,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, short_name, stop_document, sweep
+from ibkeys.cli.showing import errors_of, finish, guid_of, short_name, stop_document, sweep
 from ibkeys.cli.where import open_source
 from ibkeys.errors import UsageError
 
@@ -100,8 +100,8 @@ def _document(
             {
                 "partition": f"0x{each.partition:04x}",
                 "name": names.get(each.partition),
-                "full": [_guid(port) for port in each.full],
-                "limited": [_guid(port) for port in each.limited],
+                "full": [guid_of(port) for port in each.full],
+                "limited": [guid_of(port) for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
             for each in memberships
@@ -117,11 +117,6 @@ def _missing(found: Fabric, reach: Reach) -> dict[str, Any]:
         "errors": errors_of(found),
         "unreached": found.unreached,
     }
-
-
-def _guid(port: Port) -> str | None:
-    guid: str | None = port.identity()["port_guid"]
-    return guid
 
 
 def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
@@ -188,7 +183,7 @@ def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
     import io
 
     text = io.StringIO()
-    row = (_guid(a), a.node.description, _guid(b), b.node.description, match.a_pkey, match.b_pkey)
+    row = (guid_of(a), a.node.description, guid_of(b), b.node.description, match.a_pkey, match.b_pkey)
     csv.writer(text, lineterminator="").writerow(row)
     write(text.getvalue())
 

@@ -12,6 +12,7 @@ Row = Mapping[str, Any]
 IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 UNREADABLE: Final = "?"
 NOTHING: Final = "-"
+_CSV_CHUNK: Final = 1 << 16
 
 
 def schema(command: str) -> str:
@@ -45,8 +46,12 @@ def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
+        if text.tell() > _CSV_CHUNK:
+            write(text.getvalue().removesuffix("\n"))
+            text.seek(0)
+            text.truncate()
         writer.writerow([_csv_field(row.get(column)) for column in columns])
-    write(text.getvalue().rstrip("\n"))
+    write(text.getvalue().removesuffix("\n"))
 
 
 def _csv_field(value: Any) -> Any:

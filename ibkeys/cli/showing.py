@@ -154,6 +154,12 @@ def short_name(port: Port) -> str:
     return (node.description or f"0x{node.guid:016x}") + (f" port {port.num}" if several else "")
 
 
+def guid_of(port: Port) -> str | None:
+    """Return a port's GUID as the contract has it."""
+    guid = port.port_guid
+    return f"0x{guid:016x}" if guid else None
+
+
 def stop_document(stop: Stop) -> dict[str, Any]:
     """Return a switch port that stops packets, as the contract has it."""
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibkeys.cli import options
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
@@ -49,6 +49,7 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
             taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
     say_notes(taken.fabric)
     save_snapshot(Path(file), taken, where.show_keys)
+    _say_unread_counters(taken)
     errors = errors_of(taken.fabric)
     summary = _summary(taken, where.show_keys)
     if format == "json":
@@ -64,6 +65,14 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
     return finish(errors, format)
 
 
+def _say_unread_counters(taken: Snapshot) -> None:
+    """Say whose PortCounters are missing; they are asked by LID and P_Key, and no part of the sweep."""
+    unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
+    if unread:
+        (port, error), count = unread[0], f"{len(unread)} switch port{'s' if len(unread) != 1 else ''}"
+        exits.warn(f"PortCounters of {count} that enforce partitions could not be read; {port}: {error}")
+
+
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
     ports = list(taken.fabric.ports())
     return {
@@ -73,5 +82,6 @@ def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
         "nodes": len(taken.fabric.nodes),
         "ports": len(ports),
         "links": sum(port.peer is not None for port in ports) // 2,
+        "port_counters_unread": sum(errors.error is not None for errors in taken.constraint_errors.values()),
         "p_keys": sum(len(port.occupied or ()) for port in ports),
     }

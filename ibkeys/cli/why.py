@@ -105,12 +105,13 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
         write(f"  {match.a_pkey} with {match.b_pkey}: {explain_match(match.a_pkey, match.b_pkey)}")
         for stop in match.stops:
             whence = "that come from" if stop.direction == "inbound" else "on their way to"
+            misses = "is of that partition" if stop.direction == "inbound" else "matches"
             peer = short_name(stop.port.peer) if stop.port.peer is not None else "its link"
             write(
                 exits.clean(
                     f"    stopped: {stop.port} drops packets with {stop.p_key} {whence} "
                     f"{peer} ({stop.direction} enforcement: no entry of its "
-                    "P_Key table matches)"
+                    f"P_Key table {misses})"
                 )
             )
 

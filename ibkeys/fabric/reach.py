@@ -295,7 +295,20 @@ def _leaf_tables(port: Port) -> tuple[frozenset[int] | None, frozenset[int] | No
 
 
 def _enforcement(port: Port) -> int:
-    return port.info[_ENFORCEMENT_BYTE] & (_INBOUND | _OUTBOUND) if port.info is not None else 0
+    """Return the enforcement bits of a switch port that its switch can live up to.
+
+    OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
+    or has no tables, they stop nothing, and nobody must think so.
+    """
+    if port.info is None:
+        return 0
+    bits = port.info[_ENFORCEMENT_BYTE] & (_INBOUND | _OUTBOUND)
+    switch = port.node.switch_info if bits else None
+    if switch is None:
+        return bits
+    if not switch.partition_enforcement_cap:
+        return 0
+    return bits & (_INBOUND * switch.inbound_enforcement_cap | _OUTBOUND * switch.outbound_enforcement_cap)
 
 
 def _unread_for(port: Port) -> tuple[Port, ...]:

@@ -134,6 +134,17 @@ def test_a_full_disk_is_one_line_that_names_the_file(cli: Cli, taken: Path, monk
     assert [file.name for file in taken.parent.iterdir() if "unfinished" in file.name] == []
 
 
+def test_port_counters_that_cannot_be_asked_are_said(cli: Cli, tmp_path: Path) -> None:
+    switch = next(node for node in cli("discover", "-f", "json").json["nodes"] if node["node_type"] == "switch")
+    assert cli("enforce-set", "-G", switch["node_guid"], 1, "--inbound", "on", "--outbound", "on", "--yes").code == 0
+    assert cli("pkey-set", 1, "0=0x8001", "--override", "index-0", "--override", "default-pkey", "--yes").code == 0
+    result = cli("snapshot", tmp_path / "a.db", "-f", "json")
+    assert result.code == 0
+    assert result.json["port_counters_unread"] == 1
+    assert "warning: PortCounters of 1 switch port that enforce" in result.err
+    assert "no P_Key of the default partition" in result.err
+
+
 def test_a_silent_node_is_in_the_file_and_exit_3(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "part.db"
     state = f"{TWO_SWITCH},state={tmp_path / 'lossy'},drop=100"
@@ -210,6 +221,12 @@ def test_who_gained_and_lost_reach(cli: Cli, taken: Path) -> None:
     assert "node03 mlx4_0 port 1" in lost.out or "node03" in lost.out
     back = run("diff", "--reach", middle, taken, "-f", "json").json
     assert (back["reach"]["gained"], back["reach"]["lost"]) == (1, 0)
+    guids = ["0x0002c903000a1031", "0x0002c903000a1041"]
+    assert back["reach"]["changes"] == [{"change": "gained", "pairs": 1, "a": guids[:1], "b": guids[1:]}]
+    assert back["unknown"] == []
+    each = run("diff", "--reach", "--pairs", middle, taken, "-f", "json").json["reach"]["changes"]
+    assert [(pair["a"]["port_guid"], pair["b"]["port_guid"]) for pair in each] == [tuple(guids)]
+    assert run("diff", "--reach", taken, taken, "-f", "json").json["reach"]["changes"] == []
     assert run("diff", "--reach", "--pairs", middle, taken, "-f", "csv").out.count("gained") == 1
     assert run("diff", "--reach", taken, taken).code == 0
 
@@ -322,7 +339,8 @@ def test_why_names_the_switch_port_that_stops_them(cli: Cli) -> None:
     assert cli("enforce-set", *where, "--inbound", "on", "--outbound", "on", "--yes").code == 0
     result = cli("why", 3, 4)
     assert result.code == 1
-    assert "inbound enforcement" in result.out
+    assert "(inbound enforcement: no entry of its P_Key table is of that partition)" in result.out
+    assert "(outbound enforcement: no entry of its P_Key table matches)" in result.out
     document = cli("why", 3, 4, "-f", "json").json
     assert document["can_talk"] is False
     assert document["by"] == [{"a_pkey": "0x8009", "b_pkey": "0x8009", "stopped": True}]

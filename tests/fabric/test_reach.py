@@ -94,6 +94,27 @@ def test_what_a_leaf_port_stops_is_named_with_its_direction(
     assert all((stop.port.num, stop.p_key) == (switch_port.number, 0x8001) for stop in match.stops)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "inbound", "outbound", "stops"),
+    [(0, True, True, []), (64, False, False, []), (64, True, False, ["inbound"]), (64, False, True, ["outbound"])],
+)
+def test_a_switch_that_cannot_enforce_stops_nothing_whatever_its_ports_say(
+    net: Subnet, capacity: int, inbound: bool, outbound: bool, stops: list[str]
+) -> None:
+    one, two = net.port("node01 mlx4_0", 1), net.port("node02 mlx4_0", 1)
+    one.p_keys = two.p_keys = [0x8001]
+    assert one.peer is not None
+    one.peer.inbound_enforcement = one.peer.outbound_enforcement = 1
+    one.peer.node.set_p_key_capacity(enforcement_cap=capacity)
+    one.peer.node.set_enforcement_caps(inbound, outbound)
+    fabric = read(net)
+    reach = Reach(fabric)
+    ends = named(fabric, "node01 mlx4_0"), named(fabric, "node02 mlx4_0")
+    assert [stop.direction for match in reach.why(*ends).matches for stop in match.stops] == stops
+    assert reach.why(*ends).can_talk is (not stops)
+    assert (ends in list(reach.talking_pairs())) is (not stops)
+
+
 def test_a_limited_member_behind_a_copy_of_its_table_reaches_full_members(net: Subnet) -> None:
     """As OpenSM leaves a fabric with `ALL=limited, SELF=full` and part_enforce both."""
     for number in range(1, 7):
