@@ -18,7 +18,7 @@ from ibkeys.cli.audit_formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric, open_recorded, passphrase_of
+from ibkeys.cli.where import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -245,11 +245,9 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
     from ibkeys.fabric.snapshot import take_snapshot
-    from ibkeys.keys.fingerprint import Fingerprints
-    from ibkeys.store.fingerprint import load_fingerprints
 
     with open_fabric(where) as fabric:
-        fingerprints = load_fingerprints(fabric.stores.fingerprints, create=False) or Fingerprints.generate()
+        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=False)
         with progress_bar(where) as progress:
             snapshot = take_snapshot(fabric, fingerprints, progress)
         if compare.probe_sa:

@@ -12,7 +12,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.where import open_fabric
+from ibkeys.cli.where import open_fabric, own_fingerprints
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
@@ -36,13 +36,11 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.fabric.snapshot import take_snapshot
     from ibkeys.fabric.snapshot_file import save_snapshot
-    from ibkeys.store.fingerprint import load_fingerprints
     from ibkeys.store.snapshot import check_place
 
     check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
-        fingerprints = load_fingerprints(fabric.stores.fingerprints)
-        assert fingerprints is not None
+        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=True)
         with progress_bar(where) as progress:
             taken = take_snapshot(fabric, fingerprints, progress)
         if probe_sa:

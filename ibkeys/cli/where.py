@@ -168,6 +168,19 @@ def open_recorded(where: Where) -> RecordedFabric:
     return RecordedFabric(snapshot, read_node_name_map(names) if names else None)
 
 
+def own_fingerprints(secret: Path | None, create: bool) -> Fingerprints:
+    """Return the fingerprints of the user's own secret; such as end with this run where it cannot be had."""
+    from ibkeys.keys.fingerprint import Fingerprints
+    from ibkeys.store.fingerprint import load_fingerprints
+
+    try:
+        found = load_fingerprints(secret, create)
+    except StoreError as error:
+        exits.warn(f"{error}: the fingerprints of this run cannot be compared with those of others")
+        found = None
+    return found or Fingerprints.generate()
+
+
 def load(path: Path) -> Snapshot:
     """Return the snapshot in *path*, with the user's own fingerprints where it was made with them.
 

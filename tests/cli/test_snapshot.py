@@ -153,6 +153,15 @@ def test_a_silent_node_is_in_the_file_and_exit_3(tmp_path: Path, cli: Cli) -> No
     assert result.code == 3 or not file.exists()
 
 
+def test_without_a_secret_of_its_own_a_snapshot_is_taken_all_the_same(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "fabric.fingerprint").write_bytes(b"short")
+    (tmp_path / "fabric.fingerprint").chmod(0o600)
+    result = cli("snapshot", tmp_path / "a.db")
+    assert result.code == 0
+    assert "cannot be compared with those of others" in result.err
+    assert cli("pkey-show", 3, "--from", tmp_path / "a.db").code == 0
+
+
 # --- diff ------------------------------------------------------------------------------------------------------------
 
 
