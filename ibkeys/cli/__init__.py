@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "why": Entry("why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
     "policy-check": Entry("policy", "Check a partition policy, the partitions.conf of OpenSM."),
+    "ipoib-check": Entry("ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
     "plan": Entry("plan", "Plan what a partition policy changes on the fabric."),
     "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
     "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
