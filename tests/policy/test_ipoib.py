@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.model import Fabric, Trouble
@@ -206,6 +208,32 @@ def test_one_record_for_each_member_is_one_group() -> None:
     members = [group.replace(port_gid=0xFE80 << 112 | guid, join_state=1) for guid in (1, 2)]
     findings = compare(BLUE, *members)
     assert count_states(findings)["as-planned"] == len(findings) == 1
+
+
+FIELDS = ("p_key", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
+
+
+@given(st.data())
+def test_each_group_is_judged_by_itself(data: st.DataObject) -> None:
+    """Any groups of a policy gone or changed, and any broadcast groups beside them."""
+    bases = data.draw(st.lists(st.integers(1, 0x7FFE), min_size=1, max_size=6, unique=True))
+    policy = parse_policy("".join(f"P{base}=0x{base:x}, ipoib, mtu=5, rate=7 : ALL ;\n" for base in bases))
+    expected, groups = dict[int, tuple[str, tuple[str, ...]]](), list[MCMemberRecord]()
+    for base in bases:
+        mgid = broadcast_mgid(base)
+        whole = MCMemberRecord.new(mgid=mgid, p_key=base | 0x8000, mtu=5, rate=7, q_key=0xB1B)
+        fate = data.draw(st.sampled_from(["as-planned", "missing", "differs"]))
+        changed = data.draw(st.sets(st.sampled_from(FIELDS), min_size=1)) if fate == "differs" else set()
+        if fate != "missing":
+            groups.append(whole.replace(**{name: getattr(whole, name) ^ 1 for name in changed}))
+        expected[mgid] = fate, tuple(name for name in FIELDS if name in changed)
+    for base in data.draw(st.lists(st.integers(1, 0x7FFF).filter(lambda base: base not in bases), unique=True)):
+        groups.append(MCMemberRecord.new(mgid=broadcast_mgid(base, data.draw(st.integers(1, 15))), mtu=4))
+        expected[groups[-1].mgid] = "unexpected", ()
+    findings = compare_groups(policy, data.draw(st.permutations(groups)))
+    assert {each.mgid: (each.state, each.differences) for each in findings} == expected
+    assert len(findings) == len(expected)
+    assert sum(count_states(findings).values()) == len(findings)
 
 
 def test_partitions_with_a_member_on_a_fabric() -> None:
