@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -48,32 +48,29 @@ def ipoib_check(where: Where, file: str, sm_port: int | None, pkey_idx: int | No
     whether the SA knows it, and whether MTU, rate, SL and Q_Key are those of the policy. Broadcast groups of other
     partitions are reported. Reads only. Exits 1 with problems, 3 when the SA does not tell.
     """
-    from ibkeys.policy.ipoib import PROBLEMS, count_states
+    from ibkeys.keys.pkey import PARTITION_MASK
+    from ibkeys.policy.ipoib import count_states
     from ibkeys.policy.reader import read_policy
 
     policy = read_policy(file)
     policy.require_accepted()  # before anything is asked
     with open_fabric(where) as fabric:
         findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
+        own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
     if format == "json":
         document = {
             "policy": {"file": policy.path, "digest": policy.digest},
             "groups": [finding.to_json() for finding in findings],
             "summary": count_states(findings),
+            "asked_from": [f"0x{base:04x}" for base in own],
             "error": error,
         }
         write_json("ipoib-check", document)
     elif format == "csv":
         write_csv(_COLUMNS, _rows(findings))
     else:
-        _write_words(policy, findings)
-    if error is not None:
-        exits.warn(error, "error")
-    elif any(finding.state == "unknown" for finding in findings):
-        exits.warn("the result is partial: the SA does not show this port every group", "error")
-    else:
-        return exits.SAYS_NO if any(finding.state in PROBLEMS for finding in findings) else exits.DONE
-    return exits.NOT_COMPLETED
+        _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
+    return _finish(policy, findings, own, error)
 
 
 def _compare(
@@ -107,7 +104,7 @@ def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:
         yield document
 
 
-def _write_words(policy: Policy, findings: Sequence[GroupFinding]) -> None:
+def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: str) -> None:
     from ibkeys.policy.ipoib import count_states
     from ibkeys.policy.words import mtu_in_words, rate_in_words
 
@@ -126,7 +123,28 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding]) -> None:
     if rows:
         write_table(("Partition", "Name", "MGID", "MTU", "Rate", "SL", "Q_Key", "SA"), rows)
     else:
-        write(clean(f"{policy.path} marks no partition ipoib and makes no group, and the SA has no broadcast group"))
+        write(clean(f"{policy.path} marks no partition ipoib and makes no group, and the SA {otherwise}"))
     counted = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
     if counted:
         write(f"{len(findings)} group{'s' if len(findings) != 1 else ''}: {counted}")
+
+
+def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
+    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the own port."""
+    from ibkeys.policy.ipoib import PROBLEMS
+
+    if error is not None:
+        exits.warn(error, "error")
+        return exits.NOT_COMPLETED
+    unseen = [f"0x{each.base:04x}" for each in policy.partitions if not each.ipoib and each.base not in own]
+    if unseen:
+        what = f"partition{'s' if len(unseen) > 1 else ''} {', '.join(unseen)}"
+        exits.warn(
+            f"whether a broadcast group is there that should not be is not known of {what}: OpenSM shows it only to a "
+            "port with a P_Key of its partition",
+            "note",
+        )
+    if any(finding.state == "unknown" for finding in findings):
+        exits.warn("the result is partial: the SA does not show this port every group", "error")
+        return exits.NOT_COMPLETED
+    return exits.SAYS_NO if any(finding.state in PROBLEMS for finding in findings) else exits.DONE

@@ -137,7 +137,7 @@ def test_csv_has_a_line_for_each_group_and_json_the_same_values(net: Subnet, pol
     result = run("ipoib-check", policy, "-f", "json")
     assert result.code == 1
     document = result.json
-    assert list(document) == ["schema", "policy", "groups", "summary", "error"]
+    assert list(document) == ["schema", "policy", "groups", "summary", "asked_from", "error"]
     assert document["schema"] == "ibkeys.ipoib-check/1"
     assert document["error"] is None
     default, blue = document["groups"]
@@ -169,7 +169,32 @@ def test_without_any_group_that_is_said(net: Subnet, policy: Path) -> None:
     policy.write_text("Default : ALL=full ;\n")
     result = run("ipoib-check", policy)
     assert result.code == 0
-    assert result.out == f"{policy} marks no partition ipoib and makes no group, and the SA has no broadcast group\n"
+    assert result.out == f"{policy} marks no partition ipoib and makes no group, and the SA shows no broadcast group\n"
+
+
+def test_without_any_group_and_without_an_answer_nothing_is_claimed(policy: Path) -> None:
+    policy.write_text("Default : ALL=full ;\n")
+    result = run("ipoib-check", policy, "--backend", TWO_SWITCH, "-t", "1")
+    assert result.code == 3
+    assert result.out == f"{policy} marks no partition ipoib and makes no group, and the SA gave no answer\n"
+
+
+def test_partitions_whose_groups_this_port_is_not_shown_are_named(net: Subnet, policy: Path) -> None:
+    policy.write_text("Default, ipoib : ALL=full ;\nA=5 : ALL_CAS=full ;\nB=6 : ALL_CAS=full ;\n")
+    groups_of(net).append(group(5))
+    result = run("ipoib-check", policy)
+    assert result.code == 0
+    assert result.err == (
+        "ibkeys: note: whether a broadcast group is there that should not be is not known of partitions 0x0005, "
+        "0x0006: OpenSM shows it only to a port with a P_Key of its partition\n"
+    )
+    net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x0005, 0x8006]
+    result = run("ipoib-check", policy)
+    assert (result.code, result.err) == (1, "")
+    assert result.out.startswith(
+        "UNEXPECTED: ff12:401b:8005::ffff:ffff (A, partition 0x0005): the policy does not mark"
+    )
+    assert run("ipoib-check", policy, "-f", "json").json["asked_from"] == ["0x0005", "0x0006", "0x7fff"]
 
 
 def test_on_a_backend_by_name(policy: Path) -> None:
