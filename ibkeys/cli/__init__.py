@@ -56,6 +56,7 @@ COMMANDS: Final = {
     "why": Entry("why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
     "policy-check": Entry("policy", "Check a partition policy, the partitions.conf of OpenSM."),
+    "ipoib-check": Entry("ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
     "plan": Entry("plan", "Plan what a partition policy changes on the fabric."),
     "apply": Entry("apply", "Make a plan true on the fabric."),
     "undo": Entry("undo", "Give back what an operation overwrote."),

@@ -115,7 +115,8 @@ class SaClient:
         """Get the multicast groups, one record for each, without their members (`members`).
 
         Asked with SM_Key 0 whatever the client's own is: a trusted asker gets a record for each member instead, and
-        from OpenSM none of a group that has no member. Raises as `get_table`.
+        from OpenSM none of a group that has no member. OpenSM shows only groups of partitions of which the asker's port
+        has a P_Key, full or limited, whatever the SM_Key. Raises as `get_table`.
         """
         what = MCMemberRecord.name
         answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", what, NO_SM_KEY)

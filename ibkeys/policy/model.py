@@ -248,3 +248,8 @@ def is_ip_group(mgid: int) -> bool:
 def with_scope(mgid: int, scope: int) -> int:
     """Return *mgid* with its scope nibble replaced."""
     return mgid & ~(0xF << 112) | scope << 112
+
+
+def scope_of(mgid: int) -> int:
+    """Return the scope nibble of *mgid*."""
+    return mgid >> 112 & 0xF

@@ -17,7 +17,7 @@ from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRe
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.rmpp_sender import Transfer
-from ibkeys.sim.sa_records import MAKERS, Group, shares_p_key
+from ibkeys.sim.sa_records import MAKERS, Group, has_partition, shares_p_key
 
 if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
@@ -118,8 +118,10 @@ class SubnetAdministration:
         compared = _compared(layout, header.component_mask, query)
         visible: dict[Port, bool] = {}
         found = []
-        for raw, port in make(self, trusted):
+        for raw, port, p_key in make(self, trusted):
             if any(row.decode(raw) != value for row, value in compared):
+                continue
+            if p_key and not has_partition(asker, p_key):
                 continue
             if port is not None:
                 if port not in visible:

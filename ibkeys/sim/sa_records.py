@@ -31,14 +31,19 @@ class Group:
     p_key: int = 0xFFFF
     mtu: int = 4
     rate: int = 3
+    sl: int = 0
+    t_class: int = 0
+    flow_label: int = 0
     members: list[Port] = field(default_factory=list)
 
 
 class Record(NamedTuple):
-    """A record, and whose it is: an asker sees only ports with which it shares a P_Key (None: everybody sees it)."""
+    """A record, and whose it is: an asker sees only ports with which it shares a P_Key (None: nobody's), and groups of
+    whose partition, ``p_key``, it has a P_Key."""
 
     raw: bytes
     port: Port | None
+    p_key: int = 0
 
 
 Maker = Callable[["SubnetAdministration", bool], Iterator[Record]]
@@ -86,13 +91,16 @@ def _groups(sa: SubnetAdministration, trusted: bool) -> Iterator[Record]:
             p_key=group.p_key,
             mtu=group.mtu,
             rate=group.rate,
+            sl=group.sl,
+            t_class=group.t_class,
+            flow_label=group.flow_label,
         )
         if not trusted:
-            yield Record(_padded(record), None)
+            yield Record(_padded(record), None, group.p_key)
             continue
         for port in group.members:  # without members there is no record, as with OpenSM
             gid = int.from_bytes(port.info[8:16]) << 64 | port.guid
-            yield Record(_padded(record.replace(port_gid=gid, join_state=1)), port)
+            yield Record(_padded(record.replace(port_gid=gid, join_state=1)), port, group.p_key)
 
 
 MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
@@ -101,6 +109,11 @@ MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
     PKeyTableRecord.attribute_id: (PKeyTableRecord, _p_keys),
     MCMemberRecord.attribute_id: (MCMemberRecord, _groups),
 }
+
+
+def has_partition(asker: Port, p_key: int) -> bool:
+    """Whether *asker* has a P_Key of the partition of *p_key*, full or limited."""
+    return any((key ^ p_key) & 0x7FFF == 0 for key in asker.p_keys)
 
 
 def shares_p_key(asker: Port, port: Port) -> bool:

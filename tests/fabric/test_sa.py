@@ -153,6 +153,8 @@ def test_only_ports_with_a_p_key_in_common_are_shown() -> None:
 
 def test_groups_and_their_members() -> None:
     net, fabric = with_sm()
+    asker = net.nodes[0].end_ports[0]
+    asker.p_keys = [0xFFFF, 0x0007]
     members = [net.port(SM, 1), net.port("db02 mlx5_0", 1)]
     net.sa_of(net.nodes[0]).groups.append(Group(mgid=0xFF12_601B << 96 | 5, mlid=0xC001, p_key=0x8007, members=members))
     for client in (fabric.sa(), fabric.sa(SA_KEY)):
@@ -163,6 +165,8 @@ def test_groups_and_their_members() -> None:
     gids = [each.port_gid & (1 << 64) - 1 for each in fabric.sa(SA_KEY).members(0xFF12_601B << 96 | 5)]
     assert gids == [port.guid for port in members]
     assert fabric.sa().members(0xFF12_601B << 96 | 5) == []
+    asker.p_keys = [0xFFFF]
+    assert [each.mlid for each in fabric.sa().groups()] == [0xC000], "the others are not for a port without their P_Key"
 
 
 def test_a_simulated_backend_with_a_subnet_manager_has_an_sa(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -24,12 +25,14 @@ def running_opensm(
     conf_text: str | None = None,
     preload: Mapping[str, str] | None = None,
     log: list[str] | None = None,
+    partitions: str | Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run OpenSM beside a test; it has brought the subnet up when this begins.
 
     *preload*: an environment with its own LD_PRELOAD, in place of what ibsim-run sets. *log*: takes what OpenSM says.
+    *partitions*: its partition policy, as text or a file; by default an empty one.
     """
-    command = fabric.arguments(fabric.opensm_arguments(conf_text, extra=("-f", "stdout")))
+    command = fabric.arguments(fabric.opensm_arguments(conf_text, partitions, ("-f", "stdout")))
     manager = subprocess.Popen(
         [tool("opensm"), *command[2:]] if preload else command,
         cwd=fabric.folder,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ import pytest
 
 from tests.bench.fattree import fat_tree
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, tool
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.served import Served
 from tests.integration.test_opensm import running_opensm
 
-HERE = Path(__file__).parent
 SA_KEY = 0x5A5A_0000_1234_0001
 CONF = f"sa_key 0x{SA_KEY:016x}\n"
 
@@ -61,36 +58,6 @@ def ask(fabric: Ibsim, program: str, preload: dict[str, str] | None = None) -> A
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """LD_PRELOAD with the kernel's RMPP sender around libumad2sim, compiled."""
-    libumad2sim = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
-    assert libumad2sim, "ibsim-run does not say where libumad2sim is"
-    compiler = shutil.which("cc")
-    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
-    folder = tmp_path_factory.mktemp("rmpp")
-    for name, define in (("above", "ABOVE"), ("below", "BELOW")):
-        command = [compiler, "-O1", "-Wall", "-Werror", f"-D{define}", "-shared", "-fPIC"]
-        source = str(HERE / "rmpp_sender.c")
-        subprocess.run([*command, "-o", f"{folder}/{name}.so", source, "-ldl", "-pthread"], check=True, timeout=60)
-    return f"{folder}/above.so:{libumad2sim[1]}:{folder}/below.so"
-
-
-@pytest.fixture
-def preload(libraries: str) -> Callable[..., dict[str, str]]:
-    """The environment of OpenSM and of who asks it; the arguments are settings of the RMPP sender."""
-    return lambda **settings: {
-        "LD_PRELOAD": libraries,
-        **{f"RMPP_{name.upper()}": str(value) for name, value in settings.items()},
-    }
-
-
-@pytest.fixture
-def served() -> Iterator[Callable[[Path], Served]]:
-    with ExitStack() as fabrics:
-        yield lambda netfile: fabrics.enter_context(Served(netfile))
 
 
 def test_plain_ibsim_gives_short_answers_and_cut_ones_are_errors(ibsim: Callable[..., Ibsim]) -> None:

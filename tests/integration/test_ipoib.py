@@ -1,0 +1,94 @@
+"""ipoib-check against a real OpenSM that read the same policy, or another one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.served import Served
+from tests.integration.test_opensm import running_opensm
+
+POLICIES = DATA / "policies"
+HIDDEN = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
+Mine=0x21, ipoib, mtu=5, scope=5 : SELF=limited, 0x2c903000a1031=full ;
+Theirs=0x22, ipoib : 0x2c903000a1031=full ;
+Nobodys=0x23, ipoib : 0xdeadbeef=full ;
+"""
+
+
+def check(fabric: Ibsim, policy: Path, preload: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "ibkeys", "ipoib-check", str(policy), "-f", "json", "-t", "500"],
+        cwd=fabric.folder,
+        env={**fabric.environment, **preload},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def states(document: dict[str, Any]) -> dict[str, str]:
+    return {each["mgid"]: each["state"] for each in document["groups"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [("ipoib-flags", {"ff12:401b:8303::ffff:ffff": "missing"}), ("mgroups", {})],
+)
+def test_opensm_knows_the_groups_of_its_policy(
+    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], name: str, odd: dict[str, str]
+) -> None:
+    """That of mtu=9 is one that OpenSM refuses to make."""
+    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), POLICIES / f"{name}.conf"
+    with running_opensm(fabric, preload=preload(), partitions=policy):
+        code, document = check(fabric, policy, preload())
+    recorded = json.loads((POLICIES / "expected" / f"two-switch--{name}.mcgroups.json").read_text())["groups"]
+    found = states(document)
+    assert {mgid for mgid, state in found.items() if state == "as-planned"} == {each["mgid"] for each in recorded}
+    assert {mgid: state for mgid, state in found.items() if state != "as-planned"} == odd
+    assert (code, document["error"]) == (1 if odd else 0, None)
+
+
+def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
+    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), tmp_path / "hidden.conf"
+    policy.write_text(HIDDEN)
+    with running_opensm(fabric, preload=preload(), partitions=policy):
+        code, document = check(fabric, policy, preload())
+        member = check(fabric, policy, {**preload(), "SIM_HOST": "H-0002c903000a1030"})
+    assert states(document) == {
+        "ff12:401b:ffff::ffff:ffff": "as-planned",
+        "ff12:401b:8021::ffff:ffff": "as-planned",
+        "ff12:401b:8022::ffff:ffff": "unknown",
+        "ff12:401b:8023::ffff:ffff": "no-member",
+    }
+    assert code == 3
+    assert states(member[1]) == {**states(document), "ff12:401b:8022::ffff:ffff": "as-planned"}
+    assert member[0] == 0
+
+
+def test_an_opensm_that_refused_the_policy_is_found_out(
+    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), tmp_path / "meant.conf"
+    policy.write_text("Default=0x7fff : ALL=limited, SELF=full ;\nBlue=0x12, ipoib : ALL=full ;\n")
+    with running_opensm(fabric, preload=preload(), partitions=POLICIES / "syntax-bad-guid.conf"):
+        code, document = check(fabric, policy, preload())
+    assert states(document) == {
+        "ff12:401b:8012::ffff:ffff": "unknown",
+        "ff12:401b:ffff::ffff:ffff": "unexpected",
+    }
+    assert "refused the one it has" in document["groups"][1]["message"]
+    assert code == 3
