@@ -10,6 +10,7 @@ from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result,
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
 from ibkeys.audit.waivers import Waivers
+from ibkeys.fabric.model import Trouble
 
 DEFAULT_PROFILE: Final[Profile] = "cloud-secured"
 
@@ -91,7 +92,7 @@ def coverage_of(data: AuditInput) -> Coverage:
             **data.identity(trouble.port),
             "attribute": trouble.attribute,
             "reading": trouble.reading,
-            "error": trouble.error,
+            "error": trouble.error + _who_was_there(data, trouble),
         }
         for trouble in fabric.troubles
     ]
@@ -108,6 +109,14 @@ def coverage_of(data: AuditInput) -> Coverage:
     return Coverage(
         len(fabric.nodes), ports, ports - len(unreadable), len(unreadable), len(data.hidden_ports), troubles
     )
+
+
+def _who_was_there(data: AuditInput, trouble: Trouble) -> str:
+    """Name who was behind a port when the baseline was taken: whoever does not answer cannot say its name."""
+    if data.baseline is None or not trouble.is_behind:
+        return ""
+    port = data.before(trouble.port)
+    return f"; in the baseline {port.peer} was there" if port is not None and port.peer is not None else ""
 
 
 def _partitions(data: AuditInput) -> list[tuple[int, str | None, int, int]]:

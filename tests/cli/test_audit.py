@@ -140,6 +140,17 @@ def test_the_table_names_once_what_was_not_read(cli: Cli, key_file: Path) -> Non
     ]
 
 
+def test_a_baseline_names_who_does_not_answer(cli: Cli, key_file: Path) -> None:
+    baseline = key_file.with_name("baseline.db")
+    assert cli("snapshot", baseline).code == 0
+    locked = ("--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    assert cli("mkey-set", 6, *locked, "--keystore", key_file.with_name("aside.db")).code == 0
+    result = cli("audit", "--baseline", baseline, "--keystore", key_file.with_name("empty.db"))
+    assert result.code == 3
+    (reason,) = (line for line in result.out.splitlines() if "nothing answers behind it" in line)
+    assert reason.endswith("; in the baseline 'node06 mlx4_0' 0x0002c903000a1060 port 1 was there")
+
+
 def test_the_key_store_gives_the_keys_and_is_compared(cli: Cli, key_file: Path) -> None:
     assert cli("mkey-set", 6, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
     document = cli("audit", "-f", "json", "--check", "MK009,MK010").json
