@@ -146,7 +146,7 @@ def plan_resume(
 
 def _remember(writer: Writer, memory: PlanRecord, permissions: Permissions) -> Permissions:
     earlier = json.loads(memory.options)
-    overrides = frozenset(earlier["overrides"]) - {"stale"}
+    overrides = frozenset(earlier["overrides"]) - {"stale", "active-sm"}
     writer.consent = replace(writer.consent, overrides=writer.consent.overrides | overrides)
     return replace(
         permissions,

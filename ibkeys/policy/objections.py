@@ -76,13 +76,14 @@ def _default_pkey(
 ) -> list[Objection]:
     lost, sm = [], []
     for table in ends:
+        target = targets.get(table.port.key)
+        is_sm = target is not None and writer.holds_sm(target.port)
         if _has_default(table.before) and not _has_default(table.after):
-            if not (disconnecting and not table.after):
+            # The SM may have moved here since the plan was made: to disconnect its port is never wanted.
+            if is_sm or not disconnecting or table.after:
                 lost.append(table.port)
-        elif DEFAULT_FULL in table.before.values() and DEFAULT_FULL not in table.after.values():
-            target = targets.get(table.port.key)
-            if target is not None and writer.holds_sm(target.port):
-                sm.append(table.port)
+        elif is_sm and DEFAULT_FULL in table.before.values() and DEFAULT_FULL not in table.after.values():
+            sm.append(table.port)
     return [
         *_about("default-pkey", lost, "the last default P_Key (0x7fff or 0xffff) is lost, and with it the SA,"),
         *_about("default-pkey", sm, "0xffff of the SM is lost, so limited members can no longer reach the SA,"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,28 @@ def test_limiting_the_sms_own_default_is_refused(lab: Lab, stores: StorePaths) -
     assert "0xffff of the SM is lost" in found.message
     assert "node04" in found.message
     assert "node03" not in found.message
+
+
+def test_disconnecting_the_port_that_holds_the_sm_by_now_is_refused(lab: Lab, stores: StorePaths) -> None:
+    lab.put(dict.fromkeys((3, 4), DEFAULT))
+    plan = lab.plan({number: {} for number in (3, 4)})
+    plan = replace(plan, options=replace(plan.options, disconnect_unconfigured=True))
+    lab.net.set_sm("node04 mlx4_0")
+    with opened(lab, stores) as fabric, writer(fabric, dry_run=True) as w:
+        work = plan_apply(w, plan, ALL)
+    [found] = [objection for objection in work.objections if objection.interlock == "default-pkey"]
+    assert "node04" in found.message
+    assert "node03" not in found.message
+
+
+def test_an_overridden_active_sm_is_asked_again_by_resume(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)})
+    lab.net.set_sm("node04 mlx4_0")
+    with opened(lab, stores) as fabric:
+        with writer(fabric, "active-sm") as w:
+            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
+        with pytest.raises(Refused, match="active-sm"):
+            resume(fabric)
 
 
 def test_the_sms_port_and_the_own_port_come_last(lab: Lab, stores: StorePaths) -> None:
