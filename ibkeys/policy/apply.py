@@ -14,7 +14,7 @@ from ibkeys.policy.breaks import find_breaks
 from ibkeys.policy.goal import former_of, goal_of, ports_of
 from ibkeys.policy.objections import counted, named
 from ibkeys.policy.order import removals
-from ibkeys.policy.planfile import Break, PlanFile, dumps
+from ibkeys.policy.planfile import Break, PlanFile, TableChange, dumps
 from ibkeys.policy.planread import loads
 from ibkeys.policy.survey import Survey, look
 from ibkeys.policy.work import Conduct, Work, keep_first, perform, work_of
@@ -45,8 +45,7 @@ def plan_apply(
     survey = look(writer, ports_of(plan))
     goal = goal_of(plan, survey)
     work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
-    unchanged = [table for table in plan.tables if not table.differs]
-    work.breaks = _all_breaks(plan.breaks, find_breaks([*unchanged, *goal.tables]))
+    work.breaks = _all_breaks(plan, goal.tables)
     permissions = permissions or Permissions()
     _permit(writer, work, survey, permissions)
     work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
@@ -59,9 +58,14 @@ def plan_apply(
     return work
 
 
-def _all_breaks(planned: Sequence[Break], found: Sequence[Break]) -> tuple[Break, ...]:
-    """What the plan names, and what it does not; the planner knew more pairs than the plan's tables tell."""
+def _all_breaks(plan: PlanFile, tables: Sequence[TableChange]) -> tuple[Break, ...]:
+    """What the plan names, as far as *tables* are still to be written, and what it does not name; the planner knew more
+    pairs than the plan's tables tell."""
+    pending = {table.port.key for table in tables if table.differs}
+    planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
+    unchanged = [table for table in plan.tables if not table.differs]
     known = {frozenset(port.key for port in each.ports) for each in planned}
+    found = find_breaks([*unchanged, *tables])
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
@@ -136,7 +140,7 @@ def plan_resume(
     goal = goal_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)
-    work.breaks = find_breaks(goal.tables)
+    work.breaks = _all_breaks(kept, goal.tables)
     work.operation_id = operation
     _permit(writer, work, survey, permissions)
     work.open_operation = lambda journal: journal.reopen(operation)

@@ -63,8 +63,9 @@ def confirm_or_go_back(
         operation.journal.set_stage(operation.id, "going-back")
         go_back(run)
         return
-    operation.journal.set_state(operation.id, operation.outcome or "open")
-    operation.journal.set_stage(operation.id, "unconfirmed")
+    with operation.journal.together():  # between the two it would look confirmed
+        operation.journal.set_stage(operation.id, "unconfirmed")
+        operation.journal.set_state(operation.id, operation.outcome or "open")
     if run.error is not None:
         say(str(run.error))
     say(
