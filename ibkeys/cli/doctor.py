@@ -92,11 +92,19 @@ def _local_port(fabric: OpenFabric) -> Iterator[Check]:
     try:
         info = fabric.port().read_port_info()
     except IbkeysError as error:
-        advice = "if its M_Key is set, give it with -y"
-        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", _own_key_advice(fabric))
         return
     yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
     yield from _subnet_manager(fabric, info.master_sm_lid)
+
+
+def _own_key_advice(fabric: OpenFabric) -> str:
+    if fabric.ring.key_of(fabric.local().port_guid).is_zero:
+        return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
+    return (
+        "it was asked with the M_Key at hand, so it probably has another: ibkeys mkey-import of the subnet manager's "
+        "files, or ibkeys mkey-recover"
+    )
 
 
 def _subnet_manager(fabric: OpenFabric, lid: int) -> Iterator[Check]:
