@@ -15,7 +15,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.where import is_simulated, open_fabric
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.session import OpenFabric
@@ -73,8 +73,14 @@ def _checks(where: Where) -> Iterator[Check]:
             yield from _local_port(fabric)
             yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
-        yield Check("local port", False, str(error))
-        if not is_simulated(where):
+        if isinstance(error, StoreError):
+            yield Check("local port", None, "not asked: a file that this needs cannot be used")
+        else:
+            yield Check("local port", False, str(error))
+        if is_simulated(where):
+            if isinstance(error, StoreError):
+                yield Check("store", False, str(error))
+        else:
             yield from _stores(
                 store_paths(
                     keystore=Path(where.keystore) if where.keystore else None,

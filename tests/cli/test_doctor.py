@@ -55,6 +55,18 @@ def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, k
     assert "fabric.keys" in result.out
 
 
+def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    cli("mkey-set", "-D", "0,1,3", "--new-m-key", f"@{key_file}", "--lease", "60", "--yes")
+    [store] = list(tmp_path.rglob("*.keys"))
+    store.chmod(0o644)
+    result = cli("doctor", "-f", "json")
+    wrong = {check["name"]: check["detail"] for check in result.json["checks"] if check["ok"] is not True}
+    assert (result.code, result.json["problems"]) == (1, 1)
+    assert set(wrong) == {"local port", "store"}
+    assert "chmod 600" in wrong["store"]
+    assert wrong["local port"] == "not asked: a file that this needs cannot be used"
+
+
 def test_real_stack_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [Check("libibumad", False, "not built", "apt-get install libibumad-dev")]
     monkeypatch.setattr("ibkeys.umad.probe.probe", lambda: missing)
