@@ -169,7 +169,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
 
 
 def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
-    from ibkeys.mkeys.hostcheck import check_steps
+    from ibkeys.mkeys.hostcheck import check_run, check_steps
     from ibkeys.store.journal import Journal
     from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.probe import Check
@@ -186,6 +186,7 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             yield Check(name, True, f"{path}: {detail}")
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
+                    yield from check_run(store)
                     yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
         except IbkeysError as error:
             yield Check(name, False, str(error))

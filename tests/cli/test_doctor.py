@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import Runs
 from ibkeys.umad.probe import Check
 from tests.cli.conftest import TWO_SWITCH, Cli
 
@@ -65,6 +67,26 @@ def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_
     assert set(wrong) == {"local port", "store"}
     assert "chmod 600" in wrong["store"]
     assert wrong["local port"] == "not asked: a file that this needs cannot be used"
+
+
+def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path: Path) -> None:
+    """After its first ports a run waits: a note. With a Set of which nobody knows what became of it: a problem."""
+    cli("mkey-deploy", "--protect", "1", "--lease", "60", "--first", "2", "--yes")
+    result = cli("doctor")
+    assert result.code == 0
+    assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out
+    assert "-> ibkeys mkey-deploy --continue finishes it, --abort goes back" in result.out
+    with KeyStore(tmp_path / "fabric.keys") as store:
+        runs = Runs(store)
+        run = runs.last()
+        assert run is not None
+        runs.mark(run.id, 2, "sent")
+    result = cli("doctor", "-f", "json")
+    [check] = [check for check in result.json["checks"] if check["name"] == "M_Key run"]
+    assert (result.code, check["ok"]) == (1, False)
+    assert "1 may have their new key or not, 5 wait" in check["detail"]
+    cli("mkey-deploy", "--abort", "--yes")
+    assert "M_Key run" not in cli("doctor").out
 
 
 def test_real_stack_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
