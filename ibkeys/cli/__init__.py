@@ -6,6 +6,7 @@ Commands are imported when they are asked for, so that ``ibkeys --version`` cost
 from __future__ import annotations
 
 import importlib
+import resource
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
@@ -107,6 +108,7 @@ class Commands(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run a command and leave with its exit code. Only `exits` decides which; *standalone_mode* changes nothing."""
+        _leave_no_core()
         # An unencodable character, in a node's name say, is written as an escape.
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
@@ -119,6 +121,12 @@ class Commands(click.Group):
         with self.make_context(PROG_NAME, args, **extra) as ctx:
             code = self.invoke(ctx)
         return int(code or 0)
+
+
+def _leave_no_core() -> None:
+    """Let a crash of this process write no core: M_Keys and passphrases may be in its memory."""
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}

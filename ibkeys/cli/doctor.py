@@ -15,7 +15,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.where import is_simulated, open_fabric
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.session import OpenFabric
@@ -73,8 +73,14 @@ def _checks(where: Where) -> Iterator[Check]:
             yield from _local_port(fabric)
             yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
-        yield Check("local port", False, str(error))
-        if not is_simulated(where):
+        if isinstance(error, StoreError):
+            yield Check("local port", None, "not asked: a file that this needs cannot be used")
+        else:
+            yield Check("local port", False, str(error))
+        if is_simulated(where):
+            if isinstance(error, StoreError):
+                yield Check("store", False, str(error))
+        else:
             yield from _stores(
                 store_paths(
                     keystore=Path(where.keystore) if where.keystore else None,
@@ -92,11 +98,19 @@ def _local_port(fabric: OpenFabric) -> Iterator[Check]:
     try:
         info = fabric.port().read_port_info()
     except IbkeysError as error:
-        advice = "if its M_Key is set, give it with -y"
-        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", _own_key_advice(fabric))
         return
     yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
     yield from _subnet_manager(fabric, info.master_sm_lid)
+
+
+def _own_key_advice(fabric: OpenFabric) -> str:
+    if fabric.ring.key_of(fabric.local().port_guid).is_zero:
+        return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
+    return (
+        "it was asked with the M_Key at hand, so it probably has another: ibkeys mkey-import of the subnet manager's "
+        "files, or ibkeys mkey-recover"
+    )
 
 
 def _subnet_manager(fabric: OpenFabric, lid: int) -> Iterator[Check]:
@@ -155,7 +169,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
 
 
 def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
-    from ibkeys.mkeys.hostcheck import check_steps
+    from ibkeys.mkeys.hostcheck import check_run, check_steps
     from ibkeys.store.journal import Journal
     from ibkeys.store.keystore import KeyStore
     from ibkeys.umad.probe import Check
@@ -172,6 +186,7 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
             yield Check(name, True, f"{path}: {detail}")
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
+                    yield from check_run(store)
                     yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
         except IbkeysError as error:
             yield Check(name, False, str(error))

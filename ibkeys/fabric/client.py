@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ibkeys.errors import EncodeError, IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress, LidAddress
-from ibkeys.fabric.scheduler import NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
+from ibkeys.fabric.scheduler import MAX_WINDOW, NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
@@ -128,13 +128,15 @@ class SmpClient:
         template = self._templates[path] = (mad[:7], mad[7], mad[32:])
         return template
 
-    def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None) -> None:
+    def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
         """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
 
         *between* is called each time when everything that has arrived was handed to its task, before anything is sent
         and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
-        tasks.
+        tasks. *probing*: most of those asked will be silent, so that a request does not hold its place in the window:
+        at most `TOLD_PER_SECOND` are sent.
         """
+        self._scheduler.set_patience = MAX_WINDOW / TOLD_PER_SECOND if probing else None
         try:
             for task in tasks:
                 self.start(task)
@@ -144,6 +146,11 @@ class SmpClient:
             self._scheduler = _with_statistics(self._scheduler, self.timing)
             raise
         self._scheduler.forget_nodes()
+
+    @property
+    def backlog(self) -> int:
+        """Requests of this run that wait for their turn to be sent."""
+        return self._scheduler.backlog
 
     def call(self, task: Task) -> Any:
         """Run one task and return its value."""

@@ -73,10 +73,28 @@ def discover(
     """
     sweep = Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
     with _few_collections():
-        client.run([sweep.root()])
+        try:
+            client.run([sweep.root()])
+        except (NoReply, SendRefused) as error:
+            raise _about_own_key(error, ring, client.port.attributes().port_guid) from error
         sweep.ask_unproven()
     sweep.fabric.put_in_order()
     return sweep.fabric
+
+
+def _about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
+    """Return *error* with what to do, where the own port was asked with a key that is known as its own."""
+    key = ring.key_of(own_guid)
+    if ring.for_all is not None or key.is_zero or key != ring.by_guid.get(own_guid):
+        return error
+    text = (
+        f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
+        "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
+        "mkey-import DIR), or ibkeys mkey-recover"
+    )
+    if isinstance(error, SendRefused):
+        return SendRefused(text, error.errno)
+    return NoReply(text, error.attempts, error.timeout)
 
 
 @contextmanager

@@ -156,6 +156,9 @@ class Scheduler:
 
     Submit requests at any time; call `to_send` for what may go out now, feed `received`, `timed_out`, `not_sent` and
     `expire`, and take finished requests from `finished`.
+
+    ``set_patience``: seconds, where most of what is asked will be silent, instead of a patience that goes by round
+    trips: window / patience is then the most that is sent in one second. A window of the user's is kept all the same.
     """
 
     def __init__(self, max_window: int | None = None, per_node: int = PER_NODE, first_tid: int | None = None) -> None:
@@ -176,6 +179,7 @@ class Scheduler:
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
         self._not_before = float("-inf")
+        self.set_patience: float | None = None
         self.finished: deque[Request] = deque()
         self.statistics = Statistics()
 
@@ -185,6 +189,11 @@ class Scheduler:
         return not self._open and not self.finished
 
     @property
+    def backlog(self) -> int:
+        """Requests that could be sent if the window were wider."""
+        return len(self._ready)
+
+    @property
     def window(self) -> int:
         """How many requests may be in flight now."""
         return int(self._window)
@@ -192,7 +201,9 @@ class Scheduler:
     @property
     def patience(self) -> float:
         """Seconds after which a request in flight no longer fills the window."""
-        return float("inf") if self._strict else max(LEAST_PATIENCE, 8 * self._smoothed_rtt)
+        if self._strict:
+            return float("inf")
+        return self.set_patience or max(LEAST_PATIENCE, 8 * self._smoothed_rtt)
 
     def submit(self, request: Request) -> None:
         """Take a request. One to a node that has been given up fails at once."""

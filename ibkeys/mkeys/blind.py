@@ -6,7 +6,8 @@ key: who is open answers it, who is closed starts its lease.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.errors import IbkeysError
@@ -15,6 +16,7 @@ from ibkeys.fabric.client import Task
 from ibkeys.fabric.keyring import PortId
 from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Node, Port
+from ibkeys.fabric.scheduler import MAX_WINDOW
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS, Method
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
 
 BLIND_PROBES: Final = 64
 """Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
-HEARD_AT_ONCE: Final = 32
-"""Closed switches in one step whose blind probes are waited for; the probes of others only start leases."""
-TOLD_AT_ONCE: Final = 256
-"""Closed switches in one step that get blind probes for which nobody waits."""
+PROBED_AT_ONCE: Final = 32
+"""Closed switches that are probed at one time, each through the same port before the next: the next ones are chosen
+when their probes are sent, for an answer may show that several routes lead to one switch."""
+_NEARLY_SENT: Final = 2 * MAX_WINDOW
+"""Probes of a group that are still to be sent when the next group is chosen."""
 MOST_BLIND_WAVES: Final = 3
 """Waves through one closed switch: to start the leases behind it, when they should be over, and before it is given
 up."""
@@ -47,6 +50,7 @@ class BlindProbes:
         self.ends: dict[PortId, BlindEnd] = {}
         self.since: dict[int, float] = {}
         self._waves: dict[int, int] = {}
+        self._by_near: dict[PortId, Closed] = {}
 
     def opened(self, spot: Closed) -> None:
         """Note that *spot*, which has a GUID now, is closed no longer."""
@@ -75,9 +79,7 @@ class BlindProbes:
 
     def last_look(self, spots: Sequence[Closed]) -> None:
         """Look behind switches that are about to be given up."""
-        left = [spot for spot in spots if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES]
-        for first in range(0, len(left), HEARD_AT_ONCE):
-            self._wave(left[first : first + HEARD_AT_ONCE])
+        self._probe_all(spot for spot in spots if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES)
 
     def may_be_a_switch(self, spot: Closed) -> bool:
         """Whether something may be behind *spot* that only blind probes would find."""
@@ -93,23 +95,37 @@ class BlindProbes:
         """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
         now = self._search.now + DUE
         ready = [spot for spot in self._search.closed.values() if self._is_time(spot, now)]
-        # Of each open switch first one closed neighbour, then the second: several may lead to the same closed one.
-        rank: dict[Node | None, int] = {}
-        ranked = []
-        for spot in ready:
-            node = spot.near.node if spot.near is not None else None
-            rank[node] = rank.get(node, 0) + 1
-            ranked.append((rank[node], spot))
-        ready = [spot for _, spot in sorted(ranked, key=lambda each: each[0])]
-        told = ready[HEARD_AT_ONCE : HEARD_AT_ONCE + TOLD_AT_ONCE]
-        self._count_wave(told)
-        self._search.provoker.tell(
-            self._search.question((*spot.path, num)) for num in range(1, BLIND_PROBES + 1) for spot in told
-        )
-        for spot in told:
-            spot.blind_at = self._search.now
         if ready:
-            self._wave(ready[:HEARD_AT_ONCE])
+            self._probe_all(_in_turn(ready), self._search.next_due(now))
+
+    def _probe_all(self, spots: Iterable[Closed], until: float | None = None) -> None:
+        """Probe through *spots*, one group after the other, until others are due; through one group at least."""
+        search, client = self._search, self._search.client
+        left = (spot for spot in spots if search.closed.get(spot.path) is spot)
+        groups: list[list[Closed]] = []
+        self._by_near = {link_end(spot.near): spot for spot in search.closed.values() if spot.near is not None}
+
+        def go_on() -> None:
+            if client.backlog > _NEARLY_SENT or (groups and until is not None and search.now >= until):
+                return
+            for spot in groups[-2] if len(groups) > 1 else ():
+                spot.blind_at = search.now  # by now its last probe is sent
+            group = list(islice(left, PROBED_AT_ONCE))
+            if not group:
+                return
+            groups.append(group)
+            self._count_wave(group)
+            # One port of each switch after the other, so that no switch has all its probes at once.
+            for num in range(1, BLIND_PROBES + 1):
+                for spot in group:
+                    client.start(self._probe_one(spot, num))
+
+        search.run_probes(go_on)
+        asked_at = search.now - client.timing.timeout
+        for spot in chain.from_iterable(groups[-2:]):
+            spot.blind_at = max(spot.blind_at, asked_at)
+        if groups:
+            self._calm()
 
     def _count_wave(self, spots: Sequence[Closed]) -> None:
         for spot in spots:
@@ -127,24 +143,14 @@ class BlindProbes:
             return bool(lease) and now >= spot.blind_at + lease + LATE
         return not spot.started + lease / 2 < now < spot.started + lease + SOON
 
-    def _wave(self, spots: Sequence[Closed]) -> None:
-        self._count_wave(spots)
-        # One port of each switch after the other, so that no switch has all its probes at once.
-        self._search.run([self._probe_one(spot, num) for num in range(1, BLIND_PROBES + 1) for spot in spots])
-        asked_at = self._search.now - self._search.client.timing.timeout
-        for spot in spots:
-            spot.blind_at = max(spot.blind_at, asked_at)
-        self._calm()
-
     def _probe_one(self, spot: Closed, num: int) -> Task:
         far = yield from self._search.look((*spot.path, num), None)
         if far is None or self._search.closed.get(spot.path) is not spot:
             return
         self.ends[far] = BlindEnd(spot.path, num, far)
-        for other in list(self._search.closed.values()):
-            if other is not spot and other.near is not None and link_end(other.near) == far:
-                self._search.drop(other)  # the same switch, seen from behind
-                spot.waves += other.waves
+        other = self._by_near.get(far)
+        if other is not None and other is not spot and self._search.drop(other):
+            spot.waves += other.waves  # the same switch, seen from behind
 
     def _calm(self) -> None:
         """Ask the ports whose keys are known with them: a blind probe may have hit one and started its lease."""
@@ -162,3 +168,17 @@ class BlindProbes:
             yield self._search.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
         except IbkeysError:
             return
+
+
+def _in_turn(spots: Sequence[Closed]) -> Iterator[Closed]:
+    """Yield *spots* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
+    beginning with another one at each, for neighbours of the same number often are the same switch."""
+    by_near: dict[Node | None, list[Closed]] = {}
+    for spot in spots:
+        by_near.setdefault(spot.near.node if spot.near is not None else None, []).append(spot)
+    turned = []
+    for number, group in enumerate(by_near.values()):
+        first = number % len(group)
+        turned.append(group[first:] + group[:first])
+    for rank in zip_longest(*turned):
+        yield from (spot for spot in rank if spot is not None)

@@ -10,6 +10,7 @@ from ibkeys.mkeys.exchange import compare_key_files
 from ibkeys.mkeys.hostfacts import HostFacts, KeyFile
 from ibkeys.mkeys.opensm_host import OpensmConfig
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import Runs
 from ibkeys.umad.probe import Check
 
 
@@ -140,3 +141,25 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
                 f"{folder}: guid2mkey has another key for {len(steps.newer)} ports, written after the key store's",
                 f"ibkeys mkey-import {folder}",
             )
+
+
+def check_run(store: KeyStore) -> Iterator[Check]:
+    """Yield a check for a run of mkey-deploy or mkey-rotate that is not finished, if there is one.
+
+    One that waits after its first ports, as it was told to, is no problem.
+    """
+    runs = Runs(store)
+    run = runs.last()
+    if run is None or run.state != "open":
+        return
+    states = [port.state for port in runs.ports(run.id)]
+    sent, waiting = states.count("sent"), states.count("waiting")
+    go_on = "--continue" if run.options.first else "--resume"
+    yield Check(
+        "M_Key run",
+        None if run.options.first and not sent else False,
+        f"run {run.id} ({run.command}, begun {run.started}) is not finished: {states.count('done')} ports done, "
+        f"{states.count('failed')} failed, {sent} may have their new key or not, {waiting} wait; every key is in the "
+        "key store",
+        f"ibkeys {run.command} {go_on} finishes it, --abort goes back",
+    )

@@ -9,7 +9,7 @@ After its lease was started no port is asked with its right key until it has ope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
@@ -214,7 +214,7 @@ class Search:
         now = self.now + DUE
         asked = [spot for spot in self.closed.values() if self._is_due(spot, now)]
         if now >= self._next_scouts:
-            soon = self._next_due(now)
+            soon = self.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
                 self._next_scouts = soon + LEAST_SCOUTING  # waiting for scouts would make the others late
             else:
@@ -247,6 +247,12 @@ class Search:
         if tasks:
             self.client.run(tasks)
             self.sweep.ask_unproven()
+        self._take_stock()
+
+    def run_probes(self, between: Callable[[], None]) -> None:
+        """Run the tasks that *between* starts, as `run` does: questions that most will not answer."""
+        self.client.run((), between, probing=True)
+        self.sweep.ask_unproven()
         self._take_stock()
 
     def _root(self) -> Task:
@@ -412,7 +418,8 @@ class Search:
         due = next_question(spot.started, spot.last, self.leases)
         return due is not None and due <= now and spot.asked < MOST_QUESTIONS
 
-    def _next_due(self, now: float) -> float | None:
+    def next_due(self, now: float) -> float | None:
+        """Return when the next silent port is to be asked after *now*, None when that is not known."""
         dues = (next_question(spot.started, spot.last, self.leases) for spot in self.closed.values())
         return min((due for due in dues if due is not None and due > now), default=None)
 

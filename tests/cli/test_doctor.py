@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import Runs
 from ibkeys.umad.probe import Check
 from tests.cli.conftest import TWO_SWITCH, Cli
 
@@ -53,6 +55,38 @@ def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, k
     result = cli("doctor", "-f", "csv")
     assert result.code == 1
     assert "fabric.keys" in result.out
+
+
+def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    cli("mkey-set", "-D", "0,1,3", "--new-m-key", f"@{key_file}", "--lease", "60", "--yes")
+    [store] = list(tmp_path.rglob("*.keys"))
+    store.chmod(0o644)
+    result = cli("doctor", "-f", "json")
+    wrong = {check["name"]: check["detail"] for check in result.json["checks"] if check["ok"] is not True}
+    assert (result.code, result.json["problems"]) == (1, 1)
+    assert set(wrong) == {"local port", "store"}
+    assert "chmod 600" in wrong["store"]
+    assert wrong["local port"] == "not asked: a file that this needs cannot be used"
+
+
+def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path: Path) -> None:
+    """After its first ports a run waits: a note. With a Set of which nobody knows what became of it: a problem."""
+    cli("mkey-deploy", "--protect", "1", "--lease", "60", "--first", "2", "--yes")
+    result = cli("doctor")
+    assert result.code == 0
+    assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out
+    assert "-> ibkeys mkey-deploy --continue finishes it, --abort goes back" in result.out
+    with KeyStore(tmp_path / "fabric.keys") as store:
+        runs = Runs(store)
+        run = runs.last()
+        assert run is not None
+        runs.mark(run.id, 2, "sent")
+    result = cli("doctor", "-f", "json")
+    [check] = [check for check in result.json["checks"] if check["name"] == "M_Key run"]
+    assert (result.code, check["ok"]) == (1, False)
+    assert "1 may have their new key or not, 5 wait" in check["detail"]
+    cli("mkey-deploy", "--abort", "--yes")
+    assert "M_Key run" not in cli("doctor").out
 
 
 def test_real_stack_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

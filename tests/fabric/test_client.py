@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+
 import pytest
 
+from ibkeys.errors import NoReply
 from ibkeys.fabric.address import DirectedAddress
-from ibkeys.fabric.client import TOLD_PER_SECOND, SmpClient
+from ibkeys.fabric.client import TOLD_PER_SECOND, SmpClient, Task, Timing
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import Notice
-from ibkeys.umad.port import Incoming
+from ibkeys.umad.port import Incoming, Outgoing, SendFailure
 from ibkeys.umad.simulated import port_on
 from tests.fabricsim import subnet
 
@@ -52,3 +57,37 @@ def test_what_is_told_is_paced_counted_and_not_waited_for() -> None:
         assert (client.statistics.sent, client.statistics.by_attribute) == (200, {b"\0\2": 200})
     assert victim.m_key_violations == 200
     assert victim.lease_deadline == pytest.approx(15)
+
+
+@pytest.mark.parametrize(("outstanding", "least", "most"), [(None, 0.9 * TOLD_PER_SECOND, TOLD_PER_SECOND), (8, 8, 8)])
+def test_probes_of_silent_nodes_are_paced_and_do_not_hold_their_places(
+    outstanding: int | None, least: float, most: float
+) -> None:
+    """With a window of the user's a silent one counts until its timeout, whoever it is."""
+    net = subnet("two-switch")
+    victim = net.port(NAME, 1)
+    victim.m_key, victim.protect_bits, victim.lease_period = 7, 2, 15
+    with port_on(net) as port:
+        client = SmpClient(port, Timing(outstanding=outstanding))
+        sent: list[float] = []
+        send = port.send
+
+        def watched(batch: Sequence[Outgoing]) -> list[SendFailure]:
+            sent.extend([port.now()] * len(batch))
+            return send(batch)
+
+        port.send = watched  # type: ignore[method-assign]
+
+        def ask(path: tuple[int, ...]) -> Task:
+            route = DirectedAddress(path)
+            with suppress(NoReply):
+                yield client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=NO_MKEY, retries=0)
+
+        # an open node first: the window is wide then, as after a survey
+        client.run([ask(()) for _ in range(200)])
+        sent.clear()
+        count = 20 if outstanding else 3 * TOLD_PER_SECOND
+        client.run([ask(PATH) for _ in range(count)], probing=True)
+    assert victim.m_key_violations == min(count, 0xFFFF)
+    spread = [bisect_right(sent, start + 1.0 - 1e-6) - number for number, start in enumerate(sent)]
+    assert least <= spread[0] <= max(spread) <= most

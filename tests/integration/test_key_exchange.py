@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,43 @@ def test_opensm_reaches_ports_with_keys_of_their_own_and_sets_its_own(served: Su
     assert {row["m_key"] for row in rows} == {MKey(key_of(lid, True)).hex() for lid in END_PORT_LIDS} | {
         MKey(KEY).hex()
     }
+
+
+def judged(served: Subnet, *options: str | Path) -> dict[str, dict[str, Any]]:
+    """Return what each rule says."""
+    done = served.ibkeys("audit", "-f", "json", "--fail-on", "never", *options)
+    assert done.returncode in (0, 3), done.stderr
+    return {result["rule"]: result for result in json.loads(done.stdout)["results"]}
+
+
+def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) -> None:
+    deploy(served, per_port=True)
+    assert judged(served)["MK010"]["result"] == "pass"
+    folder, _ = export(served)
+    with opensm_on(served, folder):
+        # alone with the key store it cannot even ask the own port, and says why
+        done = served.ibkeys("audit", "-f", "json")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "it was asked with the M_Key that is known for it" in done.stderr
+        assert f"{KEY:x}" not in done.stderr
+        checks = json.loads(served.ibkeys("doctor", "-f", "json").stdout)["checks"]
+        [own] = [check for check in checks if check["name"] == "local port"]
+        assert (own["ok"], "mkey-import" in own["advice"]) == (False, True)
+        # OpenSM's files open the ports, and show that the store's keys are theirs no more
+        rules = judged(served, "--security-keys", folder)
+        assert {rule: rules[rule]["result"] for rule in ("MK004", "MK010", "MK011")} == {
+            "MK004": "fail",
+            "MK010": "fail",
+            "MK011": "pass",
+        }
+        subjects = rules["MK010"]["subjects"]
+        assert {subject["lid"] for subject in subjects} == set(END_PORT_LIDS)
+        assert all("is not the one that the key store has" in subject["message"] for subject in subjects)
+        done = served.ibkeys("mkey-import", folder)
+        assert "8 ports: the key store had another key" in done.stdout
+        assert "a subnet manager has set its own on them" in done.stdout
+        rules = judged(served)
+        assert (rules["MK010"]["result"], rules["MK004"]["result"]) == ("pass", "fail")
 
 
 def test_what_opensm_set_is_imported_and_opens_every_port(served: Subnet) -> None:

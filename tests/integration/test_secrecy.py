@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +22,27 @@ from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys, ibkeys_environme
 NET = DATA / "fabrics" / "dual-home.net"
 CA = ("-D", "0,1,3")
 SWITCH = ("-D", "0,1")
+
+# Runs ibkeys; says at its end what others could see of the process and of those that it started.
+_WATCHED = """
+import atexit, json, os, resource, sys
+seen = open(sys.argv.pop(1), "wb")
+def tell():
+    for name in ("cmdline", "environ"):
+        with open(f"/proc/self/{name}", "rb") as file:
+            seen.write(file.read())
+    seen.write(repr(dict(os.environ)).encode())
+    seen.write(f"\\ncore {resource.getrlimit(resource.RLIMIT_CORE)[0]}\\n".encode())
+    seen.close()
+STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.putenv", "pty.spawn")
+def hook(event, arguments):
+    if event in STARTS:
+        seen.write(f"{event} start{'ed'} {arguments!r}\\n".encode())
+sys.addaudithook(hook)
+atexit.register(tell)
+from ibkeys.cli import main
+main()
+"""
 
 # Each key is used in one place of the story below, so that a leak names its place.
 KEYS = {
@@ -56,6 +79,12 @@ def key_files(tmp_path: Path) -> None:
         file.write_text(f"{key:#018x}\n")
 
 
+def allow_cores() -> None:
+    """Let this process leave a core as large as may be."""
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+
 class Story:
     """Runs of ibkeys on one simulated subnet with a state file; everything they said is kept."""
 
@@ -64,16 +93,45 @@ class Story:
         self.backend = ("--backend", f"sim:{NET},state={folder / 'state'}")
         self.said: list[bytes] = []
         self.captures = 0
+        self.runs = 0
 
     def run(self, code: int, *arguments: Any, **options: Any) -> str:
         self.captures += 1
         capture = self.folder / f"{self.captures}.pcap"
-        done = ibkeys(*arguments, *self.backend, *TALK, "--pcap", capture, cwd=self.folder, **options)
+        done = self.watched(*arguments, *self.backend, *TALK, "--pcap", capture, **options)
         assert done.returncode == code, done.stderr
         assert "> Get(" in done.stderr  # -d said something
         assert capture.stat().st_size > 256
-        self.said += [done.stdout.encode(), done.stderr.encode()]
         return done.stdout
+
+    def run_on_store(self, code: int, *arguments: Any, **options: Any) -> str:
+        """Run a command that talks to no fabric."""
+        done = self.watched(*arguments, **options)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def watched(self, *arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run ibkeys; keep what it said, and in a file what could be seen of its process."""
+        self.runs += 1
+        seen = self.folder / f"{self.runs}.seen"
+        done = subprocess.run(
+            [sys.executable, "-c", _WATCHED, str(seen), *map(str, arguments)],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=RUN_TIMEOUT,
+            env=ibkeys_environment(),
+            preexec_fn=allow_cores,
+            **({} if "input" in options else {"stdin": subprocess.DEVNULL}),
+            **options,
+        )
+        about = seen.read_bytes()
+        assert str(arguments[0]).encode() in about
+        assert b"core 0\n" in about
+        assert b" started (" not in about  # no other process
+        self.said += [done.stdout.encode(), done.stderr.encode()]
+        return done
 
     def files(self) -> Iterator[Path]:
         """Yield what the runs left behind, without the user's key files, the key store, and the simulated hardware."""
@@ -140,6 +198,53 @@ def test_keys_over_a_fabric(story: Story, format: str) -> None:
     assert leaks(shown_when_asked.read_bytes(), keys) != set()
     for file in story.files():
         assert file == shown_when_asked or leaks(file.read_bytes(), keys) == set(), file.name
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
+    """Recover, import, export, list, audit, snapshot and diff of keys of which each port has its own."""
+    shape = ("-f", format)
+    story.run(0, "mkey-deploy", "--protect", 2, "--lease", 15, "--yes", *shape)
+    story.run_on_store(0, "mkey-export", "files", *story.backend, *shape)
+    story.run_on_store(0, "mkey-list", *story.backend, *shape)
+    story.run(0, "snapshot", "before.snapshot")
+    story.run(1, "audit", *shape)
+    lost = ("--keystore", story.folder / "other.db")
+    story.run(0, "mkey-show", "--all", "--security-keys", "files", *lost, *shape)
+    tried = ("--try-keys", "secret/wrong", "--topology", "before.snapshot", "--override", "mkey-under-sm")
+    story.run(0, "mkey-recover", *lost, *tried, "--yes", *shape)
+    story.run_on_store(0, "mkey-import", "files", *lost, *story.backend, *shape)
+    story.run_on_store(0, "mkey-list", *lost, *story.backend, *shape)
+    story.run(0, "snapshot", "after.snapshot")
+    story.run_on_store(1, "diff", "before.snapshot", "after.snapshot", *shape)
+    keys = {"wrong": KEYS["wrong"]}
+    for path in (story.folder / "state.keys", story.folder / "other.db"):
+        with KeyStore(path, create=False) as store:
+            keys |= {f"{path.name} {row.ref}": row.m_key.reveal() for row in store.rows()}
+    assert len(set(keys.values())) > 5
+    assert [leaks(text, keys) for text in story.said] == [set()] * len(story.said)
+    files = [file for file in story.files() if not file.name.startswith("other.db")]
+    assert {file.suffix for file in files} >= {".pcap", ".snapshot", ".seen"}
+    assert {file.name: leaks(file.read_bytes(), keys) for file in files} == {file.name: set() for file in files}
+    assert leaks((story.folder / "files" / "guid2mkey").read_bytes(), keys) != set()
+
+
+def test_a_crash_leaves_no_core(story: Story) -> None:
+    """The process dies with keys in its memory, where cores were allowed."""
+    story.run(0, "mkey-deploy", "--protect", 1, "--lease", 600, "--yes")
+    dying = "import atexit, os\natexit.register(os.abort)\nfrom ibkeys.cli import main\nmain()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", dying, "mkey-show", "--all", *story.backend],
+        cwd=story.folder,
+        env=ibkeys_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=allow_cores,
+    )
+    _, status = os.waitpid(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert os.WTERMSIG(status) == signal.SIGABRT
+    assert not os.WCOREDUMP(status)
 
 
 def test_a_key_on_the_command_line_stays_there(story: Story) -> None:
