@@ -19,7 +19,7 @@ class Interrupts:
     """While this context is open SIGINT, SIGTERM and SIGHUP are remembered, and `check` raises KeyboardInterrupt.
 
     A second SIGINT raises at once. *survive_hangup*: SIGHUP, which comes when the terminal goes away, is passed over.
-    Outside the main thread signals are left as they are.
+    Signals that were ignored stay so, and outside the main thread all are left as they are.
     """
 
     def __init__(self, survive_hangup: bool = False) -> None:
@@ -41,6 +41,8 @@ class Interrupts:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for each in _STOPPING:
+                if signal.getsignal(each) == signal.SIG_IGN:
+                    continue  # nohup, or a shell that runs this in the background
                 passed_over = each == signal.SIGHUP and self._survive_hangup
                 self._before[each] = signal.signal(each, signal.SIG_IGN if passed_over else self._remember)
         return self
