@@ -78,12 +78,14 @@ def plan(
     from ibkeys.fabric.discovery import Wanted
     from ibkeys.policy.lint import lint
     from ibkeys.policy.manager import Manager, find_manager
-    from ibkeys.policy.planfile import Options, dumps, write_plan
+    from ibkeys.policy.planfile import Options, check_place, dumps, write_plan
     from ibkeys.policy.planner import make_plan
     from ibkeys.policy.reader import read_policy
 
     policy = read_policy(policy_file)
     policy.require_accepted()  # before anything is asked
+    if out is not None:
+        check_place(Path(out))
     warnings = sum(problem.severity == "warning" for problem in lint(policy))
     if warnings:
         exits.warn(

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ibkeys.errors import FileFormatError
+from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Port
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 
 SCHEMA: Final = "ibkeys.plan/1"
 MAX_CAPACITY: Final = 0xFFFF
+_HEAD: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"ibkeys\.plan/')
+_HEAD_SIZE: Final = 256
 
 Enforce = Literal["both", "in", "out", "off"]
 PortKey = tuple[int, int]
@@ -318,17 +321,38 @@ def dumps(plan: PlanFile) -> str:
 
 
 def write_plan(plan: PlanFile, path: Path) -> None:
-    """Write the document to *path*, whole or not at all. Raises OSError."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    """Write the document to *path*, whole or not at all. A symbolic link stays, and what it leads to is replaced.
+
+    Raises OSError; UsageError as `check_place` does.
+    """
+    check_place(path)
+    place = path.resolve()
+    new = place.with_name(f".{place.name}.{os.getpid()}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
             file.write(dumps(plan))
             file.flush()
             os.fsync(file.fileno())
-        new.replace(path)
+        new.replace(place)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def check_place(path: Path) -> None:
+    """Raise UsageError when *path* is there and is something else than a plan or an empty file, OSError when that
+    cannot be read: whoever mistypes a name must not lose a policy or a device."""
+    if not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(_HEAD_SIZE)
+        if not head.strip() or _HEAD.match(head):
+            return
+    raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file")
 
 
 def _guid_text(guid: int) -> str:

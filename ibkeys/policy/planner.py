@@ -57,7 +57,8 @@ def make_plan(
     disconnect unconfigured ports although a subnet manager may be master.
 
     Raises FileFormatError for a policy that OpenSM would refuse; UsageError when the policy depends on the SM's port,
-    and that is not known or not an end port of the fabric; Refused (``active-sm``) as *force* says.
+    or ports are to be disconnected, and it is not known or not an end port of the fabric; Refused (``active-sm``) as
+    *force* says.
     """
     policy.require_accepted()
     options, manager = options or Options(), manager or find_manager(fabric)
@@ -140,19 +141,24 @@ class _Planner:
 
     def resolve(self, ends: list[Port]) -> Resolution:
         guid = self.manager.port_guid
-        if self.policy.names_the_sm and guid not in {port.guid for port in ends}:
+        depends = (
+            "this policy depends on the subnet manager's port (SELF, or the rule that OpenSM adds for the default "
+            "partition)"
+            if self.policy.names_the_sm
+            else "the subnet manager's port must not be disconnected"
+            if self.options.disconnect_unconfigured
+            else None
+        )
+        if depends is not None and guid not in {port.guid for port in ends}:
             what = "it is not known" if guid is None else f"no end port of this fabric has its GUID 0x{guid:016x}"
-            raise UsageError(
-                f"{self.policy.path}: this policy depends on the subnet manager's port (SELF, or the rule that OpenSM "
-                f"adds for the default partition), and {what}; name it with --sm-guid"
-            )
+            raise UsageError(f"{self.policy.path}: {depends}, and {what}; name it with --sm-guid")
         lights = [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ends]
         return resolve(self.policy, lights, guid, self.options.allow_both_pkeys)
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
         """Return the CA ports that lose even the default partition: those in no other one, and not named in it.
 
-        Never the SM's port, a switch's port 0 or a router.
+        Never the SM's port, one behind which another SM runs or may run, a switch's port 0 or a router.
         """
         if not self.options.disconnect_unconfigured:
             return frozenset()
@@ -163,6 +169,7 @@ class _Planner:
         default = self.policy.partition(DEFAULT_PARTITION)
         if default is not None:
             configured |= {rule.guid for rule in default.rules if rule.who == "GUID"}
+        configured |= {port.guid for port in ends if port.is_sm or port.sm_info is not None}
         return frozenset(port.guid for port in ends if port.node.type_name == "ca" and port.guid not in configured)
 
     # --- tables ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.errors import FileFormatError
+from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.policy.planfile import (
     Break,
@@ -134,6 +135,32 @@ def test_a_file_is_written_whole_and_read_back(tmp_path: Path) -> None:
     write_plan(plan(), path)
     assert read_plan(path) == plan()
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_plan_replaces_a_plan_also_behind_a_symbolic_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "plan.json", tmp_path / "link.json"
+    path.write_text(json.dumps({**to_json(plan()), "tables": []}, indent=2))
+    link.symlink_to(path)
+    write_plan(plan(), link)
+    assert link.is_symlink()
+    assert read_plan(path) == plan()
+
+
+def test_what_is_no_plan_is_not_replaced_by_one(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "partitions.conf", tmp_path / "pipe"
+    path.write_text("X=5 : ALL ;")
+    os.mkfifo(pipe)
+    for place in (path, pipe, tmp_path):
+        with pytest.raises(UsageError, match="no plan, so it is not replaced"):
+            write_plan(plan(), place)
+    assert path.read_text() == "X=5 : ALL ;"
+    assert pipe.is_fifo()
+
+
+def test_a_plan_that_cannot_be_written_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file or directory") as caught:
+        write_plan(plan(), tmp_path / "nowhere" / "plan.json")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "plan.json")
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:

@@ -261,6 +261,31 @@ def test_unconfigured_ports_are_disconnected_but_never_the_sm_switches_and_route
     assert not any(table == {} for table in end_tables(plan_of(text)).values())
 
 
+def test_no_port_behind_which_an_sm_runs_is_disconnected_whichever_is_named() -> None:
+    found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
+    for guid, state in ((NODE02, SMState.MASTER), (NODE03, SMState.STANDBY)):
+        (port,) = found.find_guid(guid)
+        port.sm_info = SMInfo.new(guid=guid, sm_state=state).raw
+    (silent,) = found.find_guid(NODE04)
+    assert silent.info is not None
+    silent.info = PortInfo(silent.info).replace(capability_mask=CapabilityMask.IS_SM).raw
+    named = Manager(SM, "active", "named with --sm-guid")
+    plan = make_plan(parse_policy(OPEN), found, Options(disconnect_unconfigured=True), named, force=True)
+    cut = {guid for guid, table in end_tables(plan).items() if not table}
+    assert cut == {0x2C903000A1051, 0x2C903000A1061}
+
+
+def test_disconnecting_needs_to_know_the_port_of_the_sm() -> None:
+    for guid in (None, 0x99):
+        with pytest.raises(UsageError, match="--sm-guid"):
+            make_plan(
+                parse_policy("Default : ALL=full ;"),
+                swept(TWO_SWITCH),
+                Options(disconnect_unconfigured=True),
+                Manager(guid),
+            )
+
+
 def test_an_sm_that_does_not_stay_full_is_reported_in_capitals() -> None:
     plan = plan_of("Default : SELF=full, ALL=limited ;")
     assert problems(plan) == [("sm-limited", SM)]
