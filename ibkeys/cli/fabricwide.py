@@ -99,11 +99,10 @@ def _say_refusals(writer: Writer, work: Work) -> None:
 
 def _write_phases(work: Work, put: Callable[[str], None]) -> None:
     document = work.to_json()
-    if not document["phases"]:
-        put("nothing to change")
+    put("to be done, in this order:" if document["phases"] else "nothing to change")
     for phase in document["phases"]:
         ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"
-        put(f"{PHASES[phase['phase']]}: {ports}, {phase['sets']} Set{'s' if phase['sets'] != 1 else ''}")
+        put(f"  {PHASES[phase['phase']]}: {ports}, {phase['sets']} Set{'s' if phase['sets'] != 1 else ''}")
     if work.rest:
         put(f"{work.rest} further steps are left for `ibkeys apply --resume`")
     if work.removed:

@@ -45,11 +45,12 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
 
 
 SHOWN = """\
-additions, leaf ports: 2 ports, 2 Sets
-additions, end ports: 2 ports, 2 Sets
-removals, end ports: 1 port, 1 Set
-removals, leaf ports: 1 port, 1 Set
-enforcement on: 1 port, 1 Set
+to be done, in this order:
+  additions, leaf ports: 2 ports, 2 Sets
+  additions, end ports: 2 ports, 2 Sets
+  removals, end ports: 1 port, 1 Set
+  removals, leaf ports: 1 port, 1 Set
+  enforcement on: 1 port, 1 Set
 P_Keys that go, full to limited included: 2
 """
 
