@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -117,17 +117,7 @@ def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCha
     return [Phase(name, tuple(steps[name])) for name in _IN_ORDER if steps[name]]
 
 
-_IN_ORDER: Final[tuple[PhaseName, ...]] = (
-    "enforcement-off",
-    "leaf-add",
-    "end-add",
-    "swap",
-    "end-remove",
-    "end-clear",
-    "leaf-remove",
-    "leaf-clear",
-    "enforcement-on",
-)
+_IN_ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
 
 
 def grow(table: TableChange) -> Grown:
