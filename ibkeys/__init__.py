@@ -39,6 +39,7 @@ def open(
     journal: str | Path | None = None,
     passphrase: Callable[[], str] | None = None,
     trust_topology: bool = False,
+    ask_unproven: bool = False,
     timeout: float = 1.0,
     retries: int = 2,
     outstanding: int | None = None,
@@ -56,6 +57,9 @@ def open(
     exists (with a simulated subnet, the one beside its state file). *journal*: where changes put what they overwrite,
     by default beside the user's own key store. *passphrase* is called, once, when the key store turns out to be
     encrypted.
+
+    *trust_topology* sends known keys over links that could not be proven; *ask_unproven* asks once, without a key,
+    where a protected port may be: it counts a violation there, and its lease may start.
 
     *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
     for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
@@ -99,6 +103,7 @@ def open(
             Path(security_keys) if security_keys else None,
             paths.keystore,
             trust_topology,
+            ask_unproven,
             secret,
         )
         ring, warnings = load_ring(sources)
@@ -117,6 +122,8 @@ def open(
             fresh = load_ring(sources)[0]
             opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
             opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+            opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
+            opened_with.settled = fresh.settled
             opened_with.fallback = fresh.fallback
 
     fabric.reload_keys = reload_keys

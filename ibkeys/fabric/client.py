@@ -20,7 +20,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.decode import attribute_name
-from ibkeys.mad.smp import build_smp
+from ibkeys.mad.smp import HEADER_SIZE, build_smp
 from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
 
 Route = DirectedAddress | LidAddress
@@ -42,6 +42,7 @@ _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_LID_ROUTED): "Subn",
     int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
     int(MgmtClass.PERF_MGMT): "Performance",
+    int(MgmtClass.SUBN_ADM): "SubnAdm",
 }
 
 
@@ -226,7 +227,7 @@ class SmpClient:
             came = port.recv(scheduler.next_deadline(now))
             now = port.now()
             for mad, status, _, _ in came:
-                if status == 0 and len(mad) == MAD_SIZE:
+                if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
                     request = received(to_int(mad[12:16]), mad, now)
                     if request is None:
                         continue
@@ -262,6 +263,11 @@ class SmpClient:
             self._step(waiting.task, waiting.outcomes)
 
 
+def _is_short_answer(mad: bytes) -> bool:
+    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim come as long as that."""
+    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[1] == MgmtClass.SUBN_ADM
+
+
 class _Waiting:
     """A task that waits for a list of requests."""
 
@@ -294,6 +300,8 @@ def describe_request(request: Request) -> str:
     modifier = f"modifier 0x{int.from_bytes(mad[20:24]):x}"
     if mad[1] == MgmtClass.PERF_MGMT:
         modifier = f"port {mad[65]}"
+    elif mad[1] == MgmtClass.SUBN_ADM:
+        modifier = f"ComponentMask 0x{int.from_bytes(mad[48:56]):x}"
     return f"{_CLASS_WORDS.get(mad[1], '')}{method_name(mad[3])}({name}, {modifier}) to {where}"
 
 

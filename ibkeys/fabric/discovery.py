@@ -4,28 +4,29 @@ One task asks one node or one port; tasks start others as answers arrive, so the
 sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
 and nodes that need an M_Key. What it could not read it names; it never stops for one node.
 
-How an M_Key is chosen for a node that has not been read yet is explained in `Sweep._proven_key` and `ask_unproven`.
+Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `Sweep.ask_waiting` and
+`ibkeys.fabric.linkproof`.
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
-from ibkeys.errors import IbkeysError, NoReply, SendRefused
+from ibkeys.errors import IbkeysError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.linkproof import AttachedLids, blocks_of, describe_moves, link_end, moved_links, way_round
-from ibkeys.fabric.model import Fabric, Node, Port, Trouble
+from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves, link_end
+from ibkeys.fabric.model import Fabric, Node, Port, Trouble, Unasked
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
     GUIDInfo,
-    LinearForwardingTable,
     NodeDescription,
     NodeInfo,
     PKeyTable,
@@ -33,8 +34,7 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, PORT_STATE_NAMES, Method, NodeType, PortState
-from ibkeys.mad.smp import DirectedRouteSmp
+from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,13 @@ class Wanted:
     """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
 
     ``p_keys``: the P_Key table of every port. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of every
-    port whose IsSM bit is set.
+    port whose IsSM bit is set. ``link_downed``: LinkDownedCounter of each port before its far end is asked.
     """
 
     p_keys: bool = False
     guid_info: bool = False
     sm_info: bool = False
+    link_downed: bool = False
 
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
@@ -76,25 +77,71 @@ def discover(
         try:
             client.run([sweep.root()])
         except (NoReply, SendRefused) as error:
-            raise _about_own_key(error, ring, client.port.attributes().port_guid) from error
-        sweep.ask_unproven()
+            raise about_own_key(error, ring, client.port.attributes().port_guid) from error
+        sweep.ask_waiting()
+    sweep.fabric.notes += describe_moves(sweep.fabric, ring)
     sweep.fabric.put_in_order()
     return sweep.fabric
 
 
-def _about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
-    """Return *error* with what to do, where the own port was asked with a key that is known as its own."""
+ABOUT_OWN_KEY: Final = (
+    "so nothing further is asked: other ports would count it as M_Key violations, which start their leases; give the "
+    "keys with --security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven asks each port once without a key"
+)
+
+
+def own_port_is_closed(own: PortInfo) -> str:
+    """Return why the own port, asked without a key, says that this subnet is protected; "" where it does not.
+
+    At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
+    """
+    if not own.m_key:
+        return ""
+    if own.m_key_protect_bits in (2, 3):
+        return f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
+    if own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
+        return (
+            f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
+            f"{own.m_key_violations} violations at level 0: its lease may have run out"
+        )
+    return ""
+
+
+def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
+    """Return *error* of a question to the own port with what to do, by the key that it was asked with."""
     key = ring.key_of(own_guid)
-    if ring.for_all is not None or key.is_zero or key != ring.by_guid.get(own_guid):
+    if ring.for_all is not None:
         return error
-    text = (
-        f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
-        "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
-        "mkey-import DIR), or ibkeys mkey-recover"
-    )
+    if key.is_zero:
+        text = f"{error}; the own port may have an M_Key that is not known here, {ABOUT_OWN_KEY}"
+    elif key == ring.by_guid.get(own_guid):
+        text = (
+            f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
+            "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
+            "mkey-import DIR), or ibkeys mkey-recover"
+        )
+    else:
+        return error
     if isinstance(error, SendRefused):
         return SendRefused(text, error.errno)
     return NoReply(text, error.attempts, error.timeout)
+
+
+def why_not_asked(known: PortId | None, proof: Proof, doubt: str, missing: int) -> str:
+    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
+    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled."""
+    expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
+    if proof.found is not None:
+        guid = proof.found[0]
+        moved = "" if known is not None and known[0] == guid else ", so it moved"
+        why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
+    else:
+        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
+    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
+    return (
+        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
+    )
 
 
 @contextmanager
@@ -141,7 +188,8 @@ class Sweep:
 
     Who finds nodes in another way (`ibkeys.mkeys.recover`) hands their NodeInfo to `arrive`, and the sweep reads on
     from there. ``probe_retries``: attempts after the first for the question who is at the far end of a link, by default
-    as the client has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
+    as the client has it. ``provokes``: ask once, without a key, also where a protected port may be; by default as the
+    ring has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
     """
 
     def __init__(
@@ -152,6 +200,7 @@ class Sweep:
         progress: Progress | None,
         node_names: dict[int, str],
         probe_retries: int | None = None,
+        provokes: bool | None = None,
     ) -> None:
         self.client = client
         self.ring = ring
@@ -160,22 +209,38 @@ class Sweep:
         self.node_names = node_names
         self.fabric = Fabric()
         self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
+        self.provokes = ring.ask_unproven if provokes is None else provokes
         self.unanswered: dict[tuple[int, ...], Port] = {}
         self._by_guid: dict[int, list[Node]] = {}
         self._ports_read = 0
-        self._unproven: list[Port] = []
-        self._unrouted: list[Port] = []
+        self._proves = ring.has_keys
+        self._prover = LinkProver(client, ring)
+        self._protected = ring.protected() if self._proves else set()
+        self._found: set[int] = set()
+        self._waiting: list[Port] = []
+        self._left: dict[Port, Proof] = {}
         self._doubts: dict[Port, str] = {}
-        self._tables: dict[tuple[Node, int], bytes] = {}
-        self._attached = AttachedLids(ring)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def root(self) -> Task:
-        """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer."""
+        """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer.
+
+        Without a key for it, it is asked once: an own port that is protected counts each question as a violation.
+        Raises MKeyNeeded where it answers and shows that it is protected (`own_port_is_closed`).
+        """
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
-        info, key = yield from self._ask((), local.port_guid, key)
+        if key.is_zero and self.ring.for_all is None:
+            info = yield self._get_once(NodeInfo, 0, (), key)
+            if not self.provokes:
+                num = NodeInfo(info).local_port_num if info[2] != NodeType.SWITCH else 0
+                own = PortInfo((yield self._get(PortInfo, num, (), None, key)))
+                if reason := own_port_is_closed(own):
+                    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
+        else:
+            info, key = yield from self._ask((), local.port_guid, key)
+        self._found.add(local.port_guid)
         self._arrive(info, (), None, key)
 
     def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
@@ -194,34 +259,38 @@ class Sweep:
             self._arrive(info, path, near, key)
 
     def ask_again(self, near: Port) -> Task:
-        """Task: ask the far end of *near* once more, with whatever keys the ring has for it by now."""
-        yield from self._probe(near)
+        """Task: ask the far end of *near* once more, with whatever keys the ring has for the port that is proven there.
+
+        Where none is, nothing is sent.
+        """
+        far = self.ring.expected_behind(link_end(near))
+        if far is not None:
+            proof = yield from self._prover.prove(near, far)
+            if proof.is_known:
+                yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
 
     def read_again(self, port: Port) -> Task:
         """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
         yield from self._read_port(port.node, port)
 
-    def _ask(self, path: tuple[int, ...], guid: int, key: MKey) -> Task:
+    def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
         Where there are several, each attempt counts: a port at level 2 or 3 counts a violation for each with a wrong
         key. So they take turns, one attempt each, and what that may have counted is noted.
         Raises what the last attempt raised when none is answered.
         """
+        retries = self.probe_retries if retries is None else retries
         keys = [key, *self.ring.others_for(guid, key)]
         if len(keys) == 1:
             only = self._get(NodeInfo, 0, path, None, key)
-            only.retries = self.probe_retries
+            only.retries = retries
             return (yield only), key
         last: IbkeysError = NoReply("")
-        for turn in range(len(keys) * (self.probe_retries + 1)):
+        for turn in range(len(keys) * (retries + 1)):
             candidate = keys[turn % len(keys)]
-            # A name of its own for each: the scheduler asks nobody again who was silent to the key before.
-            name = ("turn", turn, path)
-            route = DirectedAddress(path)
-            request = self.client.request(Method.GET, NodeInfo, 0, route, node=name, m_key=candidate, retries=0)
             try:
-                info: bytes = yield request
+                info: bytes = yield self._get_once(NodeInfo, 0, path, candidate)
             except (NoReply, SendRefused) as error:
                 last = error
                 continue
@@ -233,175 +302,136 @@ class Sweep:
             return info, candidate
         raise last
 
-    def _probe(self, near: Port) -> Task:
-        """Ask who is at the far end of *near*. A link that cannot be proven yet waits for the end of the sweep."""
-        key = yield from self._proven_key(near)
-        if key is None:
-            self._unproven.append(near)
-        else:
-            yield from self._ask_far_end(near, key)
+    # --- who is at the far end of a link -------------------------------------------------------------------------
 
-    def _ask_far_end(self, near: Port, key: MKey) -> Task:
+    def _probe(self, near: Port) -> Task:
+        """Task: ask who is at the far end of *near*.
+
+        Where the ring has keys of single ports, only over a link that is known (`ibkeys.fabric.linkproof`), and with
+        the key of the port that is known there. A place that is not known waits for the end of the sweep.
+        """
+        ring = self.ring
+        if not self._proves:
+            yield from self._ask_far_end(near, ring.for_strangers)
+            return
+        far = ring.expected_behind(link_end(near))
+        if far is None:
+            self._waiting.append(near)
+            return
+        proof = yield from self._prover.prove(near, far)
+        if proof.is_known:
+            yield from self._ask_far_end(near, ring.key_of(far[0]), far, proof)
+            return
+        self._doubts[near] = proof.reason
+        self._waiting.append(near)
+
+    def _ask_far_end(
+        self,
+        near: Port,
+        key: MKey,
+        far: PortId | None = None,
+        proof: Proof | None = None,
+        retries: int | None = None,
+    ) -> Task:
+        """Task: ask who is behind *near*. *far*: the end that is proven to be there; *proof*: what says so."""
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
-        expected = self.ring.expected_behind(link_end(near))
+        if self.wanted.link_downed and near.link_downed is None:
+            yield from self._prover.read_counter(near)
         try:
-            info, key = yield from self._ask(path, expected[0] if expected else 0, key)
+            info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
         except IbkeysError as error:
             self._unanswered(near, path, key, error)
             return
         if near.peer is None:
-            self._arrive(info, path, near, key)
+            self._arrive(info, path, near, key, far, proof)
 
-    def _proven_key(self, near: Port) -> Task:
-        """Task: return the key for a first question to the far end of a link; None when it must not be sent yet.
+    def ask_waiting(self) -> None:
+        """Ask at the places that could not be proven, after all that could. Most were joined from their other side.
 
-        A key is sent at once only where the link is known and looks untouched: the far end is named by the known
-        links, the near port is Active (a replugged link falls back to Down or Initialize), and, where the expected
-        port's LID is known, the near switch forwards that LID out of that port.
+        While a protected port has not been found, it may be at any of these. So each is first identified without SMPs
+        to it: a protected port, and what nothing can identify, is not asked; another one is asked once.
         """
-        ring = self.ring
-        if ring.for_all is not None:
-            return ring.for_all
-        expected = ring.expected_behind(link_end(near))
-        if expected is None:
-            return ring.fallback
-        guid, key = expected
-        if ring.trust_topology:
-            return key
-        if not _is_active(near):
-            self._doubts[near] = f"the link is {_state_name(near)}: it was plugged again, or no SM has brought it up"
-            return None
-        lid = ring.lids.get(guid)
-        if lid and near.node.is_switch:
-            try:
-                out = (yield from self._table(near.node, lid // 64))[lid % 64]
-            except IbkeysError:
-                self._doubts[near] = "the forwarding table could not be read"
-                return None
-            if out != near.num:
-                way = f"out of port {out}" if out <= near.node.num_ports else "nowhere"
-                self._doubts[near] = f"its LID {lid} is sent {way}"
-                return None
-        return key
+        while True:
+            waiting = [near for near in self._waiting if near.peer is None]
+            self._waiting = []
+            if waiting and self._protected <= self._found:
+                self.client.run([self._ask_far_end(near, self.ring.for_strangers) for near in waiting])
+            elif waiting and self.provokes:
+                self.client.run([self._ask_far_end(near, self.ring.for_strangers, retries=0) for near in waiting])
+            elif waiting:
+                self.client.run([self._identify(near) for near in waiting])
+            elif self._left and self._protected <= self._found:
+                self._waiting, self._left = list(self._left), {}
+            else:
+                break
+        self._name_left()
 
-    def ask_unproven(self) -> None:
-        """Ask the far ends that could not be proven, after all that could.
+    def _identify(self, near: Port) -> Task:
+        """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
+        path = near.node.path if near.node.is_switch else ()
+        try:
+            near.info = yield self._get(PortInfo, near.num, path, near.node, near.end_port.m_key)
+        except IbkeysError as error:
+            self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
+            return
+        proof: Proof = yield from self._prover.identify(near)
+        is_settled = proof.found is None and self._protected <= self._found | self.ring.settled
+        if is_settled or (proof.found is not None and not self.ring.is_protected(proof.found[0])):
+            yield from self._ask_far_end(near, self.ring.for_strangers, None, proof, retries=0)
+        else:
+            self._left[near] = proof
 
-        Meanwhile most of them were proven from their other side. Of parallel links a forwarding table names only one
-        for each LID: the others are proven by what the SM sends over them, or by the way round through them
-        (`ibkeys.fabric.linkproof`). What is left is asked without a key.
-        """
-        while self._unproven or self._unrouted:
-            unproven, self._unproven = self._unproven, []
-            if unproven:
-                self.client.run([self._ask_if_routed(near) for near in unproven if near.peer is None])
+    def _name_left(self) -> None:
+        """Put the places that were not asked among what could not be read, each with the reason and the way on."""
+        missing = len(self._protected - self._found - self.ring.settled)
+        for near, proof in self._left.items():
+            if near.peer is not None:
                 continue
-            unrouted, self._unrouted = [near for near in self._unrouted if near.peer is None], []
-            self.client.run([self._ask_if_round(near, key) for near, key in self._keys_if_alone(unrouted)])
-        self.fabric.notes += describe_moves(self.fabric, self.ring)
-
-    def _ask_if_routed(self, near: Port) -> Task:
-        expected = self.ring.expected_behind(link_end(near))
-        if expected is None or not _is_active(near) or not (yield from self._is_routed(near, expected[0])):
-            self._unrouted.append(near)
-        elif near.peer is None:
-            yield from self._ask_far_end(near, expected[1])
-
-    def _is_routed(self, near: Port, guid: int) -> Task:
-        """Task: whether the SM sends over *near* what only the known far end leads to."""
-        nodes = self._by_guid.get(guid, ())
-        behind = self._attached.of_found(nodes[0]) if len(nodes) == 1 else self._attached.of_known(guid)
-        return (yield from self._sends(near, behind))
-
-    def _sends(self, port: Port, lids: set[int]) -> Task:
-        """Task: whether the forwarding table of the switch sends any of *lids* out of *port*."""
-        if not port.node.is_switch:
-            return False
-        for block, wanted in blocks_of(lids):
-            try:
-                table = yield from self._table(port.node, block)
-            except IbkeysError:
-                return False
-            if any(table[lid % 64] == port.num for lid in wanted):
-                return True
-        return False
-
-    def _table(self, switch: Node, block: int) -> Task:
-        table = self._tables.get((switch, block))
-        if table is None:
-            table = yield self._get(LinearForwardingTable, block, switch.path, switch, switch.port(0).m_key)
-            self._tables[switch, block] = table
-        return table
-
-    def _keys_if_alone(self, unrouted: list[Port]) -> list[tuple[Port, MKey]]:
-        """Return each port with the key for its far end if the links that are left all join the same two nodes: however
-        these were swapped, each still leads to the same node. With the zero key otherwise."""
-        ends = [(near, self._expected_port(near)) for near in unrouted]
-        pairs = {frozenset((near.node, far.node)) for near, far in ends if far is not None}
-        alone = len(pairs) == 1 and not moved_links(self.fabric, self.ring)
-        return [(near, self._key_behind(near) if alone and far is not None else NO_MKEY) for near, far in ends]
-
-    def _key_behind(self, near: Port) -> MKey:
-        expected = self.ring.expected_behind(link_end(near))
-        return expected[1] if expected is not None and _is_active(near) else NO_MKEY
-
-    def _ask_if_round(self, near: Port, key: MKey) -> Task:
-        """Task: ask the far end of *near* with the key of the node that it turns out to be, or else with *key*."""
-        far = self._expected_port(near)
-        home = near.node
-        way = way_round(near, far.node, self._open_switches(home)) if far is not None and home.is_switch else None
-        if key.is_zero and way is not None and len(home.path) + 1 + len(way) <= MAX_HOPS:
-            path = (*home.path, near.num, *way)
-            request = self._get(NodeInfo, 0, path, ("round", path), home.port(0).m_key)
-            with suppress(IbkeysError):
-                yield request
-            if request.reply is not None:
-                # The second link of the way is known, so the port it came back by says who sent it there.
-                back = home.ports.get(DirectedRouteSmp(request.reply).return_path_bytes[len(home.path) + 2])
-                if back is not None and back.peer is not None and back.peer.num == way[0]:
-                    key = back.peer.end_port.m_key
-        yield from self._ask_far_end(near, key)
-
-    def _open_switches(self, home: Node) -> list[Node]:
-        """Return the switches but *home* that have an Active link of which nobody knows yet where it leads."""
-        return [
-            node
-            for node in self.fabric.nodes
-            if node.is_switch
-            and node is not home
-            and any(port.num and port.peer is None and _is_active(port) for port in node.ports.values())
-        ]
-
-    def _expected_port(self, near: Port) -> Port | None:
-        """Return the port that the known links place behind *near*, if it was found, is Active and not linked yet."""
-        far = self.ring.neighbors.get(link_end(near))
-        if far is None or self.ring.neighbors.get(far) != link_end(near):
-            return None
-        for node in self._by_guid.get(far[0], ()):
-            port = node.ports.get(far[1])
-            if port is not None and port.peer is None and _is_active(port):
-                return port
-        return None
+            known = self.ring.expected_behind(link_end(near))
+            text = why_not_asked(known, proof, self._doubts.get(near, ""), missing)
+            self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            self.fabric.unasked.append(Unasked(near, known, proof.found))
+        self._left = {}
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
         self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
         expected = self.ring.expected_behind(link_end(near))
-        if key.is_zero and expected:
+        if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
             attempts = error.attempts if isinstance(error, NoReply) else 1
-            doubt = self._doubts.get(near, "the link could not be proven")
             text += (
-                f"; port GUID 0x{expected[0]:016x} was known there, but {doubt}, so what is there was asked with "
-                f"{attempts} SMP{'s' if attempts != 1 else ''} without a key, each of which a protected port counts as "
-                "an M_Key violation; --trust-topology sends the key"
+                f"; port GUID 0x{expected[0]:016x} is known there, but {self._doubts.get(near, 'it was not proven')}, "
+                f"so what is there was asked with {attempts} SMP{'s' if attempts != 1 else ''} without a key, each of "
+                "which a protected port counts as an M_Key violation; --trust-topology sends the key"
             )
         self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
-    def _arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
-        """A NodeInfo came in through *near*: join the link, and start reading what is new."""
+    # --- what answered -------------------------------------------------------------------------------------------
+
+    def _arrive(
+        self,
+        info: bytes,
+        path: tuple[int, ...],
+        near: Port | None,
+        key: MKey,
+        far: PortId | None = None,
+        proof: Proof | None = None,
+    ) -> None:
+        """A NodeInfo came in through *near*, in answer to *key*: join the link, and start reading what is new.
+
+        *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not believed:
+        what says so keeps the key that it answered to, and gets no other.
+        """
         arrival = NodeInfo(info)
         num = arrival.local_port_num
-        node = self._known_node(info, num, near)
+        doubt = self._doubt_of(arrival, near, far, proof) if near is not None and self._proves else ""
+        if far is not None:
+            self._found.add(far[0])
+        if doubt and near is not None and info[2] == NodeType.SWITCH and self._by_guid.get(arrival.node_guid):
+            # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
+            self.fabric.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
+            return
+        node = None if doubt else self._known_node(info, num, near)
         is_new = node is None
         if node is None:
             node = self._new_node(info, path)
@@ -411,21 +441,49 @@ class Sweep:
         if not node.is_switch and port.path is None:
             port.path = path
             port.guid = arrival.port_guid
-            port.m_key = self._key_after_answer(port, near, key)
+            port.m_key = key
             if not is_new:
                 self.client.start(self._read_port(node, port))
         if is_new:
             if node.is_switch:
                 own = node.port(0)
                 own.guid = arrival.port_guid
-                own.m_key = self._key_after_answer(own, near, key)
+                own.m_key = key
             self.client.start(self._read_node(node, num))
+        if doubt:
+            self.fabric.doubtful[port.end_port] = doubt
+            self.fabric.notes.append(f"{port}: {doubt}")
 
-    def _key_after_answer(self, port: Port, near: Port | None, sent: MKey) -> MKey:
-        """The key for a port that told its GUID. One that was proven with the question stays."""
-        if sent.is_zero or sent == self.ring.fallback:
-            return self.ring.key_of(port.guid, link_end(near) if near else None)
-        return sent
+    def _doubt_of(self, arrival: NodeInfo, near: Port, far: PortId | None, proof: Proof | None) -> str:
+        """Return why the GUIDs of *arrival* are not believed, "" where nothing speaks against them."""
+        ring = self.ring
+        guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
+        claimed = {arrival.port_guid, guid}
+        if far is not None and claimed == {far[0]}:
+            return ""
+        if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
+            return ""
+        if proof is not None and proof.found is not None and proof.found[0] == guid and self._is_found_switch(guid):
+            return ""  # the SM names this switch behind this port too: another of its links
+        there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
+        return (
+            f"it says that it is port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
+            f"{self._where_known(guid)}{there}: a port that moved, or a false GUID; it gets no M_Key of that GUID "
+            "(`ibkeys mkey-list --settle` records ports that moved)"
+        )
+
+    def _is_found_switch(self, guid: int) -> bool:
+        return any(node.is_switch for node in self._by_guid.get(guid, ())) and guid in self._found
+
+    def _where_known(self, guid: int) -> str:
+        """Return in words where the port *guid* was found, or else where it is known."""
+        for node in self.fabric.nodes:
+            for port in node.ports.values():
+                if port.is_end_port and port.guid == guid and port not in self.fabric.doubtful:
+                    route = ",".join(map(str, (0, *(port.path if port.path is not None else node.path))))
+                    return f"which was found at route {route} ({port})"
+        place = self.ring.place_of(guid)
+        return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
 
     def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
         """Return the node that *info* belongs to, if it was seen before.
@@ -477,7 +535,11 @@ class Sweep:
         if not node.is_switch:
             self.client.start(self._read_port(node, own))
             return
-        nums = iter(range(node.num_ports + 1))
+        first = 0
+        if self._proves or self.wanted.link_downed:
+            yield from self._read_port(node, own)  # its LID is needed to ask of the links of the others
+            first = 1
+        nums = iter(range(first, node.num_ports + 1))
         for _ in range(PER_NODE):
             self.client.start(self._read_ports(node, nums))
 
@@ -493,6 +555,8 @@ class Sweep:
         assert path is not None
         try:
             port.info = yield self._get(PortInfo, port.num, path, node, key)
+            if path == () and port.is_end_port:
+                self._prover.start(port)
             if port.is_end_port and port.m_key_state == "hidden":
                 yield from self._uncover(node, port, path)
         except IbkeysError as error:
@@ -547,19 +611,15 @@ class Sweep:
         self.fabric.troubles.append(Trouble(port, text, NodeInfo.name, "not-asked"))
         return False
 
+    def _get_once(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], key: MKey) -> Request:
+        # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
+        route = DirectedAddress(path)
+        return self.client.request(Method.GET, attribute, modifier, route, node=object(), m_key=key, retries=0)
+
     def _get(
         self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
     ) -> Request:
         return self.client.get_along(path, attribute, modifier, node, key)
-
-
-def _state_name(port: Port) -> str:
-    state = port.info[32] & 0x0F if port.info is not None else 0
-    return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
-
-
-def _is_active(port: Port) -> bool:
-    return port.info is not None and port.info[32] & 0x0F == PortState.ACTIVE
 
 
 def _same_node(a: bytes, b: bytes) -> bool:

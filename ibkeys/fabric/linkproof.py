@@ -1,50 +1,42 @@
-"""Which links are still those that were known: by routing, and by what a sweep found.
+"""Is a link still the one that is known? Asked of the switch before it and of the SM, never of the far end itself.
 
-A forwarding table names one link for each LID. Of parallel links to one switch that proves one; the others are proven
-by the LIDs of the ports attached to that switch: whatever the SM sends to them over a link, it takes that link to lead
-there. An SM routes anew before a replugged link is Active again. A link over which nothing is sent is proven by the way
-round: through it and back by another link that is proven, to the switch that it begins at, whose key is known.
+A key goes over a known link only, and a port that is protected is never asked without its key. So before the first
+question to a far end this module finds out who is there:
+
+1. The near port must be Active: a cable that was plugged again falls to Down or Initialize, and an SM looks at the link
+   before it makes it Active.
+2. The SA of the master SM says in a LinkRecord, asked for after the port was seen Active, which two ports the link
+   joins. Its word decides, either way.
+3. Where no SA speaks, LinkDownedCounter of the near port must be what it was when the link was proven (0 where none was
+   kept), and the forwarding table of the near switch must not send the expected LID out of another port. 255 is where
+   the counter stops, so it proves nothing.
+
+The counter has 8 bits, needs no M_Key, and anybody can clear it; a switch that was switched off begins at 0 again, but
+then the link to that switch itself fell, and nothing behind it is taken as proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply
+from ibkeys.fabric.client import Outcome, SmpClient, Task
+from ibkeys.fabric.gmp import GmpPath, gmp_path
 from ibkeys.fabric.keyring import KeyRing, PortId
 from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.performance import build_port_counters_get
+from ibkeys.mad.attributes import LinearForwardingTable
+from ibkeys.mad.const import PORT_STATE_NAMES, Method, MgmtClass, NodeType, PortState
+from ibkeys.mad.performance import DATA_OFFSET, PortCounters
+from ibkeys.mad.records import LinkRecord, NodeRecord, SaRecord, query_of
+from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, build_sa
 
 MOST_TOLD: Final = 20
 """More moved links than this are only counted: then the known topology is that of another day."""
-
-
-class AttachedLids:
-    """LIDs for which a switch is the only way: its own, and those of the CA and router ports attached to it."""
-
-    def __init__(self, ring: KeyRing) -> None:
-        self._ring = ring
-        self._known: dict[int, set[int]] | None = None
-
-    def of_found(self, node: Node) -> set[int]:
-        """Return them as the sweep found them; of a CA or router its ports' own."""
-        ports = [port for port in node.ports.values() if port.is_end_port]
-        if node.is_switch:
-            ports += [port.peer for port in node.ports.values() if port.peer and not port.peer.node.is_switch]
-        return {port.lid for port in ports if port.lid}
-
-    def of_known(self, guid: int) -> set[int]:
-        """Return them as the known links and LIDs have them, for a switch that the sweep has not found."""
-        if self._known is None:
-            self._known = {}
-            ends: dict[int, list[PortId]] = {}
-            for near, far in self._ring.neighbors.items():
-                ends.setdefault(near[0], []).append(far)
-            for near_guid, fars in ends.items():
-                lid = self._ring.lids.get(near_guid)
-                if lid and len(fars) == 1:  # a port of a CA or router, or a switch with a single link
-                    self._known.setdefault(fars[0][0], set()).add(lid)
-        own = self._ring.lids.get(guid)
-        return self._known.get(guid, set()) | ({own} if own else set())
+COUNTER_FULL: Final = 255
+_LIDS_PER_BLOCK: Final = 64
 
 
 def link_end(port: Port) -> PortId:
@@ -52,50 +44,219 @@ def link_end(port: Port) -> PortId:
     return (port.node.guid if port.node.is_switch else port.guid, port.num)
 
 
-def blocks_of(lids: Collection[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield each LinearForwardingTable block that has some of *lids*, with them."""
-    by_block: dict[int, list[int]] = {}
-    for lid in sorted(lids):
-        by_block.setdefault(lid // 64, []).append(lid)
-    yield from by_block.items()
+def is_active(port: Port) -> bool:
+    """Whether PortState, as it was read, is Active."""
+    return port.info is not None and port.info[32] & 0x0F == PortState.ACTIVE
 
 
-def way_round(near: Port, far: Node, candidates: Collection[Node]) -> tuple[int, ...] | None:
-    """Return the ports to leave by, from *far* on, so that an SMP that left by *near* comes back to where it left.
+def state_name(port: Port) -> str:
+    """Return the name of PortState as it was read."""
+    state = port.info[32] & 0x0F if port.info is not None else 0
+    return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
 
-    Whichever of the *candidates* (switches that *near* might lead to instead) it comes to, it must come back or get
-    lost: the key of the switch that it began at must not arrive anywhere else. None when there is no such way.
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
+    forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words."""
+
+    is_known: bool
+    found: PortId | None = None
+    reason: str = ""
+
+
+class LinkProver:
+    """Proves links from their near side, on behalf of one sweep.
+
+    ``by_sa``, ``by_counter``: links that each of the two proved.
     """
-    home = near.node
-    exits = [num for num, port in sorted(far.ports.items()) if num and port.peer is not None and port.peer.node is home]
-    ways: list[tuple[int, ...]] = [(num,) for num in exits]
-    for num, port in sorted(home.ports.items()):  # a host in the middle of a way lets nothing pass
-        if num and port.peer is not None and port.peer.node.is_switch:
-            ways += [(exit_port, num, port.peer.num) for exit_port in exits]
-    harmless = (home, None)
-    return next((way for way in ways if all(_end_of(node, way) in harmless for node in candidates)), None)
 
+    def __init__(self, client: SmpClient, ring: KeyRing) -> None:
+        self._client = client
+        self._ring = ring
+        self._path: GmpPath | None = None
+        self._sa_lid = 0
+        self._sa_answers = False
+        self._ends: dict[int, PortId | None] = {}
+        self._tables: dict[tuple[Node, int], bytes] = {}
+        self.by_sa = self.by_counter = 0
 
-def _end_of(node: Node, way: Iterable[int]) -> Node | Literal["unknown"] | None:
-    """Return where *way* leads from *node*, over links that were found; None where an SMP is lost."""
-    for num in way:
-        if not node.is_switch or num > node.num_ports:
+    def start(self, own: Port) -> None:
+        """Find out whether GMPs can be sent: only over an Active own port that has an entry of the default partition.
+
+        Without them neither the SA nor a counter can be asked.
+        """
+        if not is_active(own) and not own.node.is_switch:
+            return
+        umad = self._client.port
+        try:
+            local = umad.attributes()
+            path = gmp_path(local)
+            umad.register(MgmtClass.PERF_MGMT)
+            umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
+        except IbkeysError:
+            return  # a port that may send no GMPs: then nothing is proven by them
+        self._path = path
+        self._sa_lid = local.sm_lid
+
+    # --- proving -------------------------------------------------------------------------------------------------
+
+    def prove(self, near: Port, far: PortId) -> Task:
+        """Task: return the `Proof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
+        if self._ring.trust_topology:
+            return Proof(True, far)
+        if not is_active(near):
+            reason = f"the link is {state_name(near)}: it was plugged again, or no SM has brought it up"
+            return Proof(False, None, reason)
+        counter = yield from self.read_counter(near)
+        named = yield from self.far_end_by_sa(near)
+        if named is not None:
+            self.by_sa += 1
+            if named[0] == far[0]:
+                return Proof(True, named)
+            return Proof(False, named, f"the SA names port {_end_text(named)} there")
+        doubt = self._doubt_of_counter(near, counter)
+        if not doubt:
+            doubt = yield from self._doubt_of_table(near, far)
+        self.by_counter += not doubt
+        return Proof(not doubt, far if not doubt else None, doubt)
+
+    def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
+        if counter is None:
+            return "no SA says who is there, and LinkDownedCounter of the port before it could not be read"
+        before = self._ring.link_downed.get(link_end(near), 0)
+        if counter == COUNTER_FULL:
+            return "no SA says who is there, and LinkDownedCounter of the port before it is full"
+        if counter != before:
+            return f"no SA says who is there, and LinkDownedCounter of the port before it is {counter}, not {before}"
+        return ""
+
+    def _doubt_of_table(self, near: Port, far: PortId) -> Task:
+        """Task: return why the forwarding table of the near switch speaks against *far*; "" where it does not.
+
+        Of parallel links it names one for each LID, so a port that is known to lead to the same node is as good.
+        """
+        lid = self._ring.lids.get(far[0])
+        if not lid or not near.node.is_switch:
+            return ""
+        try:
+            out = (yield from self._block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
+        except IbkeysError:
+            return "the forwarding table of the switch before it could not be read"
+        other = self._ring.expected_behind((near.node.guid, out))
+        if out == near.num or (other is not None and other[0] == far[0]):
+            return ""
+        return f"its LID {lid} is sent {f'out of port {out}' if out <= near.node.num_ports else 'nowhere'}"
+
+    # --- identifying ---------------------------------------------------------------------------------------------
+
+    def identify(self, near: Port) -> Task:
+        """Task: return a `Proof` whose ``found`` names who is behind *near*: the SA, else the forwarding table where it
+        sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
+        if not is_active(near):
+            reason = f"the link is {state_name(near)}: neither the SA nor a forwarding table can say who is there"
+            return Proof(False, None, reason)
+        named = yield from self.far_end_by_sa(near)
+        if named is not None:
+            return Proof(False, named, "named by the SA")
+        guid = yield from self._only_node_behind(near)
+        if guid is not None:
+            return Proof(False, (guid, 0), "named by the forwarding table of the switch before it")
+        return Proof(False, None, "neither the SA nor the forwarding table of the switch before it says who is there")
+
+    def _only_node_behind(self, near: Port) -> Task:
+        """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.
+
+        The whole table is read: one LID that nobody knows may be that of a switch, and all others lie behind it.
+        """
+        info = near.node.switch_info
+        if info is None:
             return None
-        port = node.ports.get(num)
-        if port is None or port.info is None:
-            return "unknown"
-        if port.peer is None:
-            return "unknown" if port.is_linked else None
-        node = port.peer.node
-    return node
+        owners = {lid: guid for guid, lid in self._ring.lids.items()}
+        behind: set[int | None] = set()
+        for block in range(info.linear_fdb_top // _LIDS_PER_BLOCK + 1):
+            try:
+                table = yield from self._block(near.node, block)
+            except IbkeysError:
+                return None
+            behind |= {owners.get(_LIDS_PER_BLOCK * block + at) for at, out in enumerate(table) if out == near.num}
+        return behind.pop() if len(behind) == 1 else None
+
+    def _block(self, switch: Node, block: int) -> Task:
+        table = self._tables.get((switch, block))
+        if table is None:
+            key = switch.port(0).m_key
+            table = yield self._client.get_along(switch.path, LinearForwardingTable, block, switch, key)
+            self._tables[switch, block] = table
+        return table
+
+    # --- GMPs ----------------------------------------------------------------------------------------------------
+
+    def read_counter(self, near: Port) -> Task:
+        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read."""
+        near.link_downed = None
+        lid = near.lid
+        if self._path is None or not lid:
+            return None
+        timing, mad = self._client.timing, build_port_counters_get(near.num)
+        try:
+            answer: bytes = yield self._path.request(mad, lid, timing.timeout, timing.retries, ("PMA", lid))
+        except IbkeysError:
+            return None
+        counters = PortCounters(answer[DATA_OFFSET : DATA_OFFSET + PortCounters.size])
+        if counters.port_select == near.num:
+            near.link_downed = counters.link_downed_counter
+        return near.link_downed
+
+    def far_end_by_sa(self, near: Port) -> Task:
+        """Task: return the end that the SA names at the far side of *near*; None where it names none."""
+        lid = near.lid
+        if not lid:
+            return None
+        record = yield from self._get_record(LinkRecord, from_lid=lid, from_port=near.num)
+        if record is None:
+            return None
+        if record.to_lid not in self._ends:
+            self._ends[record.to_lid] = yield from self._port_with(record.to_lid)
+        end = self._ends[record.to_lid]
+        return None if end is None else (end[0], record.to_port)
+
+    def _port_with(self, lid: int) -> Task:
+        record = yield from self._get_record(NodeRecord, lid=lid)
+        if record is None:
+            return None
+        info = record.node_info
+        return (info.node_guid if info.node_type == NodeType.SWITCH else info.port_guid, info.local_port_num)
+
+    def _get_record(self, record: type[SaRecord], **components: int) -> Task:
+        """Task: get one record with a single MAD; None when the SA has none, shows none, or does not answer."""
+        if self._path is None or not self._sa_lid:
+            return None
+        mask, data = query_of(record, components)
+        mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
+        timing, lid = self._client.timing, self._sa_lid
+        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, ("SA", lid))]
+        answer = outcomes[0]
+        if isinstance(answer, NoReply) and not self._sa_answers:
+            self._sa_lid = 0  # nobody there: the others need not wait for it
+        self._sa_answers = self._sa_answers or isinstance(answer, bytes | MadStatusError)
+        if isinstance(answer, IbkeysError) or len(answer) < SA_HEADER_SIZE + record.size:
+            return None
+        return record(answer[SA_HEADER_SIZE : SA_HEADER_SIZE + record.size])
 
 
-def moved_links(found: Fabric, ring: KeyRing) -> list[tuple[Port, PortId]]:
-    """Return the ports whose link leads elsewhere than the known links say, and the end that was known there.
+def _end_text(end: PortId) -> str:
+    return f"GUID 0x{end[0]:016x}{f' port {end[1]}' if end[1] else ''}"
+
+
+# --- what moved -------------------------------------------------------------------------------------------------------
+
+
+def moved_links(found: Fabric, ring: KeyRing) -> Iterator[tuple[Port, PortId]]:
+    """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
 
     A link is named once, by the switch at its end where there is one.
     """
-    moved = []
     for port in found.ports():
         known = ring.neighbors.get(link_end(port))
         if known is None or port.peer is None or link_end(port.peer) == known:
@@ -104,13 +265,12 @@ def moved_links(found: Fabric, ring: KeyRing) -> list[tuple[Port, PortId]]:
             back = ring.neighbors.get(link_end(port.peer))
             if back is not None and back != link_end(port):
                 continue
-        moved.append((port, known))
-    return moved
+        yield port, known
 
 
 def describe_moves(found: Fabric, ring: KeyRing) -> list[str]:
     """Return a line for each link that leads elsewhere than the known links say."""
-    moved = moved_links(found, ring)
+    moved = list(moved_links(found, ring))
     lines = []
     for port, known in moved[:MOST_TOLD]:
         peer = port.peer

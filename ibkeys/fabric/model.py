@@ -103,10 +103,23 @@ class Port:
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
     other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
-    its node was asked.
+    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None where it
+    was not wanted or could not be read.
     """
 
-    __slots__ = ("guid", "guid_info", "info", "m_key", "node", "num", "p_key_raw", "path", "peer", "sm_info")
+    __slots__ = (
+        "guid",
+        "guid_info",
+        "info",
+        "link_downed",
+        "m_key",
+        "node",
+        "num",
+        "p_key_raw",
+        "path",
+        "peer",
+        "sm_info",
+    )
 
     def __init__(self, node: Node, num: int) -> None:
         self.node = node
@@ -117,6 +130,7 @@ class Port:
         self.p_key_raw: bytes | None = None
         self.guid_info: bytes | None = None
         self.sm_info: bytes | None = None
+        self.link_downed: int | None = None
         self.peer: Port | None = None
         self.m_key: MKey = NO_MKEY
 
@@ -251,17 +265,34 @@ class Trouble:
         return self.attribute == "NodeInfo"
 
 
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A place behind which a sweep asked nobody, because a protected port may be there.
+
+    ``near``: the port before it. ``known``: (GUID, port) that the known links place there, ``named``: that the SA or a
+    forwarding table names there (port 0 where it does not say which); None for nothing.
+    """
+
+    near: Port
+    known: tuple[int, int] | None
+    named: tuple[int, int] | None
+
+
 @dataclass(slots=True)
 class Fabric:
     """All that one sweep found.
 
     ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
-    ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted).
+    ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
+    behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
+    why, in words. They get no key by that GUID.
     """
 
     nodes: list[Node] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unasked: list[Unasked] = field(default_factory=list)
+    doubtful: dict[Port, str] = field(default_factory=dict)
 
     def put_in_order(self) -> None:
         """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes
@@ -320,9 +351,17 @@ class Fabric:
         return None
 
     def find_guid(self, guid: int) -> list[Port]:
-        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of nodes so named."""
-        exact = [port for port in self.end_ports() if port.guid == guid]
-        return exact or [port for port in self.end_ports() if port.node.guid == guid]
+        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of nodes so named.
+
+        A port whose GUID is not believed only where no other one has it.
+        """
+        for found in (
+            [port for port in self.end_ports() if port.guid == guid],
+            [port for port in self.end_ports() if port.node.guid == guid],
+        ):
+            if found:
+                return [port for port in found if port not in self.doubtful] or found
+        return []
 
     def find_name(self, name: str) -> list[Node]:
         """Return the nodes with that NodeDescription."""

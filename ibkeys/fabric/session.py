@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, MKeyNeeded, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
@@ -25,7 +25,15 @@ from ibkeys.fabric.address import (
     parse_route,
 )
 from ibkeys.fabric.client import Route, SmpClient, Timing
-from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
+from ibkeys.fabric.discovery import (
+    ABOUT_OWN_KEY,
+    Progress,
+    Wanted,
+    about_own_key,
+    discover,
+    own_port_is_closed,
+    p_key_modifier,
+)
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
@@ -88,6 +96,7 @@ class OpenFabric:
         self.reload_keys: Callable[[], None] = lambda: None
         self.last_sweep: Account | None = None
         self._known: Fabric | None = None
+        self._own_was_looked_at = False
 
     def local(self) -> LocalPort:
         """Return what the host knows about the local port. Sends nothing."""
@@ -104,6 +113,7 @@ class OpenFabric:
         fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
         self.last_sweep = account_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
         self._known = fabric
+        self._own_was_looked_at = True
         return fabric
 
     def sa(
@@ -148,6 +158,10 @@ class OpenFabric:
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
+    def doubt_of(self, port: Port) -> str:
+        """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
+        return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""
+
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
         port = self._known.find_lid(lid) if self._known is not None else None
@@ -159,12 +173,16 @@ class OpenFabric:
         if self._needs_proof(address):
             return self._pick(self._find_proven(address), portnum, str(address))
         key = self._key_without_proof(address)
-        info, key = self._ask(address, key, retries)
+        if address == LOCAL:
+            info, key = self._ask_own_port(key, retries)
+        else:
+            self._look_at_own_port()
+            info, key = self._ask(address, key, retries)
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
         port.guid = arrival.port_guid
-        port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero or key == self.ring.fallback else key
+        port.m_key = key
         self._describe(node, address, port.m_key)
         chosen = self._choose(node, port, portnum, address)
         return (
@@ -178,12 +196,7 @@ class OpenFabric:
 
         Then it is found by a sweep, which proves each link and sends each key to its own port only.
         """
-        if self.ring.for_all is not None or not self.ring.by_guid or address == LOCAL:
-            return False
-        if isinstance(address, DirectedAddress):
-            return True
-        guids = {guid for guid, lid in self.ring.lids.items() if lid == address.lid}
-        return not guids or any(not self.ring.by_guid.get(guid, NO_MKEY).is_zero for guid in guids)
+        return self.ring.has_keys and address != LOCAL
 
     def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
         return find_ports(self._known or self.discover(), address)
@@ -192,6 +205,31 @@ class OpenFabric:
         if address == LOCAL:
             return self.ring.key_of(self.local().port_guid)
         return self.ring.for_strangers
+
+    def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
+        """Get NodeInfo of the own port; without a key once, for a protected port counts each question."""
+        is_keyless = key.is_zero and self.ring.for_all is None
+        try:
+            return self._ask(LOCAL, key, 0 if is_keyless else retries)
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, self.ring, self.local().port_guid) from error
+
+    def _look_at_own_port(self) -> None:
+        """Ask the own port first, once in a session, where no key is known for it: it tells whether this subnet is
+        protected. Raises MKeyNeeded where it is, NoReply or SendRefused where it does not answer."""
+        ring = self.ring
+        if self._own_was_looked_at or ring.for_all is not None or ring.ask_unproven:
+            return
+        local = self.local()
+        if not ring.key_of(local.port_guid).is_zero:
+            return
+        try:
+            own = PortInfo(self.get(PortInfo, local.port, LOCAL, retries=0))
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, ring, local.port_guid) from error
+        if reason := own_port_is_closed(own):
+            raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
+        self._own_was_looked_at = True
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
@@ -318,7 +356,8 @@ class PortHandle:
     @property
     def m_key(self) -> MKey:
         """The key that is sent: that of the port, of port 0 for an external port of a switch."""
-        return self.fabric.ring.learned.get(self.port.port_guid, self.port.end_port.m_key)
+        own = self.port.end_port
+        return own.m_key if self.fabric.doubt_of(own) else self.fabric.ring.learned.get(own.guid, own.m_key)
 
     @property
     def pkeys(self) -> tuple[PKey, ...]:

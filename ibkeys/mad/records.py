@@ -107,6 +107,21 @@ class PortInfoRecord(SaRecord):
         return PortInfo(self.raw[4:68])
 
 
+class LinkRecord(SaRecord):
+    """LinkRecord (IBA 15.2.5.13): one direction of a link. A LID is that of the port, of port 0 on a switch."""
+
+    __slots__ = ()
+    size = 6
+    name = "LinkRecord"
+    attribute_id = 0x0020
+    #                   name    byte width
+    from_lid = field("FromLID", 0, 16)
+    from_port = field("FromPort", 2, 8)
+    to_port = field("ToPort", 3, 8)
+    to_lid = field("ToLID", 4, 16)
+    components: ClassVar[Mapping[str, int]] = _from(0, "from_lid", "from_port", "to_port", "to_lid")
+
+
 class PKeyTableRecord(SaRecord):
     """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted askers only."""
 

@@ -23,6 +23,7 @@ class KeySources:
     security_keys: Path | None = None
     keystore: Path | None = None
     trust_topology: bool = False
+    ask_unproven: bool = False
     passphrase: Passphrase | None = None
 
 
@@ -31,7 +32,12 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
     The key store comes before the files: it is what this tool set itself. Raises StoreError, FileFormatError.
     """
-    ring = KeyRing(for_all=sources.m_key, fallback=sources.fallback or NO_MKEY, trust_topology=sources.trust_topology)
+    ring = KeyRing(
+        for_all=sources.m_key,
+        fallback=sources.fallback or NO_MKEY,
+        trust_topology=sources.trust_topology,
+        ask_unproven=sources.ask_unproven,
+    )
     warnings: list[str] = []
     if sources.security_keys is not None:
         files = read_key_files(sources.security_keys)
@@ -48,10 +54,13 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
 
 def _add_store(ring: KeyRing, store: KeyStore) -> None:
+    ring.levels.update(store.levels())
     for guid, (first, *spares) in store.all_keys().items():
         if guid in ring.by_guid and ring.by_guid[guid] != first:
             spares.append(ring.by_guid[guid])
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.neighbors.update(store.links())
+    ring.link_downed = store.link_downed()
+    ring.settled = frozenset(store.settled())
     ring.lids.update({guid: base for guid, (base, _top) in store.lids().items()})

@@ -60,7 +60,7 @@ class Search:
         self.links = links
         self.wait = wait
         self.given: Sequence[MKey] = ()
-        self.sweep = Sweep(client, ring, Wanted(), None, node_names, probe_retries=0)
+        self.sweep = Sweep(client, ring, Wanted(), None, node_names, probe_retries=0, provokes=True)
         self.closed: dict[tuple[int, ...], Closed] = {}
         self._closed_by_guid: dict[int, Closed] = {}
         self.nodes: dict[int, Node] = {}
@@ -155,8 +155,9 @@ class Search:
             tasks.append(self._root())
         for spot in self.closed.values():
             expected = ring.expected_behind(link_end(spot.near)) if spot.near is not None else None
-            if spot.near is not None and expected and ring.others_for(*expected):
-                spot.asked += 1 + len(ring.others_for(*expected))
+            others = ring.others_for(expected[0], ring.key_of(expected[0])) if expected is not None else ()
+            if spot.near is not None and others:
+                spot.asked += 1 + len(others)
                 tasks.append(self.sweep.ask_again(spot.near))
         tasks += [self.sweep.read_again(port) for port in self.hidden if ring.others_for(port.guid, port.m_key)]
         self.run(tasks)
@@ -246,13 +247,13 @@ class Search:
         tasks = list(tasks)
         if tasks:
             self.client.run(tasks)
-            self.sweep.ask_unproven()
+            self.sweep.ask_waiting()
         self._take_stock()
 
     def run_probes(self, between: Callable[[], None]) -> None:
         """Run the tasks that *between* starts, as `run` does: questions that most will not answer."""
         self.client.run((), between, probing=True)
-        self.sweep.ask_unproven()
+        self.sweep.ask_waiting()
         self._take_stock()
 
     def _root(self) -> Task:

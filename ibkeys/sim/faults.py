@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.errors import UsageError
+from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.nodes import Node
 
 Direction = Literal["request", "reply"]
@@ -75,7 +76,9 @@ class Faults:
                     self._orders.remove(order)
                 return True
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
-        return self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5
+        # What a program asks of its own port is on no wire.
+        is_local = request[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request[7] == 0
+        return self.drop > 0 and not is_local and self.random.random() < 1 - (1 - self.drop) ** 0.5
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
         """Return what arrives of *reply* as (extra seconds, bytes)."""

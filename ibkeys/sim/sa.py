@@ -1,6 +1,6 @@
 """Subnet administration behind the master subnet manager of a simulated subnet (IBA 15), small but honest.
 
-It answers Get and GetTable of NodeRecord, PortInfoRecord, P_KeyTableRecord and MCMemberRecord, and Get of
+It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
 ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with
 SM_Key 0 the asker is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
 Tables are sent with RMPP.
@@ -29,6 +29,8 @@ REQUEST_INVALID: Final = 0x0200
 NO_RECORDS: Final = 0x0300
 TOO_MANY_RECORDS: Final = 0x0400
 _CLASS_PORT_INFO_ID: Final = 0x0001
+_PORT_LIDS: Final = frozenset({"LID", "EndportLID", "FromLID"})
+"""The components that say whose a record is: with one of them the SA need not look through all ports."""
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=SA_CLASS_VERSION, capability_mask=0x0100, resp_time_value=16
 )
@@ -47,6 +49,7 @@ class SubnetAdministration:
         self.sa_key = DEFAULT_SA_KEY
         self.enhanced_trust = False
         self.groups = [Group()]
+        self._by_lid: dict[int, list[Port]] = {}
         # by asker and TransactionID
         self._transfers: dict[tuple[Port, bytes], Transfer] = {}
 
@@ -118,17 +121,14 @@ class SubnetAdministration:
         compared = _compared(layout, header.component_mask, query)
         visible: dict[Port, bool] = {}
         found = []
-        for raw, port, p_key in make(self, trusted):
+        lid = next((int(str(value)) for row, value in compared if row.name in _PORT_LIDS and value), None)
+        for raw, port, p_key, other in make(self, trusted, lid):
             if any(row.decode(raw) != value for row, value in compared):
                 continue
             if p_key and not has_partition(asker, p_key):
                 continue
-            if port is not None:
-                if port not in visible:
-                    visible[port] = shares_p_key(asker, port)
-                if not visible[port]:
-                    continue
-            found.append(raw if trusted else _untrusted(layout, raw))
+            if all(self._is_shown(asker, each, visible) for each in (port, other) if each is not None):
+                found.append(raw if trusted else _untrusted(layout, raw))
         if method == Method.GET and len(found) != 1:
             return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
         data = b"".join(found)
@@ -136,6 +136,21 @@ class SubnetAdministration:
         if limit is not None and len(data) > limit:
             return NO_RESOURCES, 0, b""
         return MadStatus.OK, len(found[0]) if found else 0, data
+
+    def ports_with(self, lid: int) -> list[Port]:
+        """Return the end ports whose base LID is *lid*, without looking through all of them each time."""
+        ports = self._by_lid.get(lid)
+        if ports is None or any(port.lid != lid for port in ports):
+            self._by_lid = {}
+            for node in self.subnet.nodes:
+                for port in node.end_ports:
+                    self._by_lid.setdefault(port.lid, []).append(port)
+        return self._by_lid.get(lid, [])
+
+    def _is_shown(self, asker: Port, port: Port, known: dict[Port, bool]) -> bool:
+        if port not in known:
+            known[port] = shares_p_key(asker, port)
+        return known[port]
 
 
 def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row, object]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys.keys.pkey import match_in_table
-from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.mad.records import MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, PortState
+from ibkeys.mad.records import LinkRecord, MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.sim.nodes import Port
 
 if TYPE_CHECKING:
@@ -39,50 +39,66 @@ class Group:
 
 class Record(NamedTuple):
     """A record, and whose it is: an asker sees only ports with which it shares a P_Key (None: nobody's), and groups of
-    whose partition, ``p_key``, it has a P_Key."""
+    whose partition, ``p_key``, it has a P_Key. A link is that of two ports: ``other`` is the second one."""
 
     raw: bytes
     port: Port | None
     p_key: int = 0
+    other: Port | None = None
 
 
-Maker = Callable[["SubnetAdministration", bool], Iterator[Record]]
+Maker = Callable[["SubnetAdministration", bool, int | None], Iterator[Record]]
+"""Makes the records for (SA, whether the asker is trusted, the LID that the query names for the port, if any)."""
 
 
 def _padded(record: SaRecord) -> bytes:
     return record.raw.ljust(-(-record.size // 8) * 8, b"\0")
 
 
-def _end_ports(sa: SubnetAdministration) -> Iterator[Port]:
-    return (port for node in sa.subnet.nodes for port in node.end_ports if port.lid)
+def _end_ports(sa: SubnetAdministration, lid: int | None) -> Iterator[Port]:
+    """Yield the end ports that have a LID, of those with *lid* only where the query names one."""
+    if lid is None:
+        return (port for node in sa.subnet.nodes for port in node.end_ports if port.lid)
+    return iter(sa.ports_with(lid))
 
 
-def _all_ports(sa: SubnetAdministration) -> Iterator[Port]:
-    for port in _end_ports(sa):
+def _all_ports(sa: SubnetAdministration, lid: int | None) -> Iterator[Port]:
+    for port in _end_ports(sa, lid):
         yield from port.node.all_ports if port.node.is_switch else (port,)
 
 
-def _nodes(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
-    for port in _end_ports(sa):
+def _nodes(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in _end_ports(sa, lid):
         node = port.node
         raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[:40] + node.description_bytes
         yield Record(_padded(NodeRecord(raw.ljust(NodeRecord.size, b"\0"))), port)
 
 
-def _port_infos(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
-    for port in _all_ports(sa):
+def _port_infos(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in _all_ports(sa, lid):
         head = port.guard.lid.to_bytes(2) + bytes((port.number, 0))
         yield Record(_padded(PortInfoRecord(head + bytes(port.info))), port.guard)
 
 
-def _p_keys(sa: SubnetAdministration, _trusted: bool) -> Iterator[Record]:
-    for port in _all_ports(sa):
+def _links(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    """A link that is not Active is not in the table: the SM has not swept since it came up."""
+    for port in _all_ports(sa, lid):
+        peer = port.peer
+        if peer is not None and port.number and port.state == PortState.ACTIVE and peer.guard.lid:
+            record = LinkRecord.new(
+                from_lid=port.guard.lid, from_port=port.number, to_port=peer.number, to_lid=peer.guard.lid
+            )
+            yield Record(_padded(record), port.guard, other=peer.guard)
+
+
+def _p_keys(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in _all_ports(sa, lid):
         for block in range(-(-port.p_key_capacity // P_KEYS_PER_BLOCK)):
             head = port.guard.lid.to_bytes(2) + block.to_bytes(2) + bytes((port.number, 0, 0, 0))
             yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
 
 
-def _groups(sa: SubnetAdministration, trusted: bool) -> Iterator[Record]:
+def _groups(sa: SubnetAdministration, trusted: bool, _lid: int | None) -> Iterator[Record]:
     for group in sa.groups:
         record = MCMemberRecord.new(
             mgid=group.mgid,
@@ -106,6 +122,7 @@ def _groups(sa: SubnetAdministration, trusted: bool) -> Iterator[Record]:
 MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
     NodeRecord.attribute_id: (NodeRecord, _nodes),
     PortInfoRecord.attribute_id: (PortInfoRecord, _port_infos),
+    LinkRecord.attribute_id: (LinkRecord, _links),
     PKeyTableRecord.attribute_id: (PKeyTableRecord, _p_keys),
     MCMemberRecord.attribute_id: (MCMemberRecord, _groups),
 }

@@ -172,6 +172,21 @@ class KeyStore(TopologyStore):
             by_port.setdefault(row.port_guid, []).append(row)
         return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
 
+    def levels(self) -> dict[int, int]:
+        """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
+
+        A port with a key of which no level is known is left out.
+        """
+        found: dict[int, int | None] = {}
+        rows = self._database.query(
+            "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')"
+        )
+        for owner, level in rows:
+            guid = guid_number(owner)
+            before = found.get(guid, level)
+            found[guid] = None if before is None or level is None else max(before, level)
+        return {guid: level for guid, level in found.items() if level is not None}
+
     def current_of(self, port_guid: int) -> StoredKey | None:
         """Return the current key of one port, or None when it has none."""
         rows = self._database.query(

@@ -93,5 +93,11 @@ KEYSTORE_SCHEMA: Final = Schema(
             ),
         ),
         RUN_TABLES,
+        (
+            # LinkDownedCounter of (node_guid, port) when the link was proven; NULL where it was not read.
+            "ALTER TABLE links ADD COLUMN link_downed INTEGER",
+            # Ports of which the user said that they are gone or moved, and not to be waited for.
+            "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
+        ),
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.store.sqlite import Store, guid_number, guid_text, timestamp
@@ -25,10 +26,16 @@ _MOST_LIDS: Final = 128
 class TopologyStore(Store):
     """The part of the key store that holds no keys."""
 
-    def put_links(self, links: Iterable[Link], seen: datetime | None = None) -> None:
+    def put_links(
+        self,
+        links: Iterable[Link],
+        seen: datetime | None = None,
+        link_downed: Mapping[tuple[int, int], int] = MappingProxyType({}),
+    ) -> None:
         """Store links that were seen, each once; what was known of their ends before is replaced.
 
         With *seen*, the time at which others saw them, a link is left out when one of its ends was seen later.
+        *link_downed*: LinkDownedCounter of an end, by (GUID, port), where it was read when the link was proven.
         """
         links = list(links)
         when = self._time(seen)
@@ -41,12 +48,40 @@ class TopologyStore(Store):
                     connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
                     connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
                 for one, other in {(near, far), (far, near)}:
-                    connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?)", (*one, *other, when))
+                    counter = link_downed.get((guid_number(one[0]), one[1]))
+                    connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", (*one, *other, when, counter))
 
     def links(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the known links, each from both its ends: (GUID, port) to (GUID, port)."""
         rows = self._database.query("SELECT node_guid, port, peer_guid, peer_port FROM links")
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
+
+    def link_downed(self) -> dict[tuple[int, int], int]:
+        """Return LinkDownedCounter by (GUID, port) when the link of that port was proven, where it was kept."""
+        rows = self._database.query("SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL")
+        return {(guid_number(node), port): counter for node, port, counter in rows}
+
+    def forget_place(self, port_guid: int, port: int) -> None:
+        """Forget the link of one end. Keys stay."""
+        with self._database.transaction() as connection:
+            end = (guid_text(port_guid), port)
+            connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
+            connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
+
+    def settle(self, port_guids: Iterable[int]) -> None:
+        """Note that these ports are not to be waited for any more."""
+        with self._database.transaction() as connection:
+            rows = [(guid_text(guid), self._time(None)) for guid in port_guids]
+            connection.executemany("INSERT OR REPLACE INTO settled VALUES (?, ?)", rows)
+
+    def unsettle(self, port_guids: Iterable[int]) -> None:
+        """Wait for these ports again: they were found."""
+        with self._database.transaction() as connection:
+            connection.executemany("DELETE FROM settled WHERE port_guid = ?", [(guid_text(g),) for g in port_guids])
+
+    def settled(self) -> set[int]:
+        """Return the GUIDs of the ports that are not to be waited for."""
+        return {guid_number(guid) for (guid,) in self._database.query("SELECT port_guid FROM settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
         """Store base and top LID of ports by port GUID. A LID belongs to one port: who was known to have it loses it.
