@@ -13,10 +13,12 @@ SWEEPS = [
     ("caps-show", "--all"),
     ("audit",),
     ("matrix",),
+    ("mkey-recover",),
+    ("mkey-recover", "--dry-run"),
 ]
 
 
-@pytest.mark.parametrize("command", SWEEPS, ids=lambda words: words[0])
+@pytest.mark.parametrize("command", SWEEPS, ids=" ".join)
 def test_a_limit_that_is_reached_is_named_with_its_option(command: tuple[str, ...]) -> None:
     result = run(*command, "--backend", TWO_SWITCH, "--limit", "nodes=4")
     assert result.code == 3
