@@ -117,7 +117,7 @@ class OpenFabric:
         port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
         """
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
-        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index)
+        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
     def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
         """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
