@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from ibkeys.fabric.limits import Limits
     from ibkeys.fabric.session import OpenFabric
     from ibkeys.keys.mkey import MKey
     from ibkeys.sim.subnet import Subnet
@@ -43,6 +44,7 @@ def open(
     timeout: float = 1.0,
     retries: int = 2,
     outstanding: int | None = None,
+    limits: Limits | None = None,
     node_name_map: str | Path | None = None,
     wrap: Callable[[UmadPort], UmadPort] | None = None,
 ) -> OpenFabric:
@@ -62,7 +64,8 @@ def open(
     where a protected port may be: it counts a violation there, and its lease may start.
 
     *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
-    for the adaptive default. *wrap* may put something between the tool and the port (a capture, a trace).
+    for the adaptive default. *limits*: what a sweep, a node and an answer of the SA may take at most. *wrap* may put
+    something between the tool and the port (a capture, a trace).
 
     Raises TransportError (with advice), UsageError, FileFormatError, StoreError.
     """
@@ -107,7 +110,7 @@ def open(
             secret,
         )
         ring, warnings = load_ring(sources)
-        fabric = OpenFabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names)
+        fabric = OpenFabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names, limits)
     except BaseException:
         umad.close()
         raise

@@ -9,6 +9,7 @@ IbkeysError
  +-- MadStatusError                     the agent answered with a status; .status
  +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
+ |    +-- LimitReached                  not asked: a limit was reached; .limit
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
@@ -94,6 +95,14 @@ class NoReply(IbkeysError, TimeoutError):
         super().__init__(message)
         self.attempts = attempts
         self.timeout = timeout
+
+
+class LimitReached(NoReply):
+    """Not asked, because a limit was reached. ``limit`` is its name in `ibkeys.fabric.limits.Limits`."""
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class SendRefused(IbkeysError):

@@ -25,6 +25,7 @@ class Where:
     timeout: int | None
     retries: int
     outstanding_smps: int | None
+    limit: tuple[str, ...]
     m_key: str | None
     security_keys: str | None
     keystore: str | None
@@ -139,6 +140,9 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
+    ),
+    option(
+        "--limit", "limit", multiple=True, metavar="NAME=N", help="Raise or lower a limit; see ibkeys(1); repeatable."
     ),
     option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
     option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),

@@ -24,7 +24,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.fabric.keyring import PortId
     from ibkeys.fabric.session import OpenFabric
-    from ibkeys.mkeys.recover import Account, Outlook, Progress, Recovery, Result, Status, Wishes
+    from ibkeys.mkeys.recover import Outlook, Progress, Recovery, Result, Status, Wishes
 
 _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started run on: run the same command again, it goes on from there"
@@ -82,7 +82,7 @@ def mkey_recover(
         if consent.dry_run:
             return _dry_run(writer, recovery, outlook, format)
         if outlook.is_empty:
-            return _finish(recovery.account, [], format)
+            return _finish(recovery, [], format)
         _check(writer, recovery)
         exits.flush_stdout()
         confirm(consent, question="Recover these ports?")
@@ -151,7 +151,17 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
         write_csv(list(document), [document])
     elif not outlook.is_empty:
         write("dry run: no lease was started on purpose, no further key was tried; each silent port was asked once")
+    if _say_limits(recovery):
+        return exits.NOT_COMPLETED
     return exits.DONE if outlook.is_empty else exits.SAYS_NO
+
+
+def _say_limits(recovery: Recovery) -> bool:
+    """Say which limits were reached; whether one was."""
+    notes = recovery.limits_reached()
+    for note in notes:
+        exits.warn(note, "note")
+    return bool(notes)
 
 
 def _check(writer: Any, recovery: Recovery) -> None:
@@ -176,7 +186,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
         account = recovery.run(report, progress)
     if account.done and not recovery.wishes.sets_something:
         exits.warn("ports at ProtectBits 0 show their keys to everybody: protect them again (mkey-rotate)", "note")
-    return _finish(account, results, format)
+    return _finish(recovery, results, format)
 
 
 def _heading(result: Result) -> str:
@@ -189,7 +199,8 @@ def _heading(result: Result) -> str:
     return heading_of(port)
 
 
-def _finish(account: Account, results: list[Result], format: str) -> int:
+def _finish(recovery: Recovery, results: list[Result], format: str) -> int:
+    account = recovery.account
     summary = {name: getattr(account, name) for name in account.__slots__}
     if format == "json":
         write(json.dumps({"schema": schema(_COMMAND), "summary": summary}))
@@ -203,10 +214,12 @@ def _finish(account: Account, results: list[Result], format: str) -> int:
         )
     if account.interrupted:
         raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
+    is_cut = _say_limits(recovery)
     if account.failed:
         exits.warn(f"{_ports(account.failed)} did not come back; they are named above", "error")
-        return exits.NOT_COMPLETED
-    return exits.DONE
+    elif is_cut:
+        exits.warn("the subnet was not looked at whole: a limit was reached", "error")
+    return exits.NOT_COMPLETED if account.failed or is_cut else exits.DONE
 
 
 @contextmanager

@@ -42,6 +42,8 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     """
+    from ibkeys.fabric.limits import Limits
+
     if where.debug:
         exits.show_frames()
     _refuse_at_without_simulation(where)
@@ -64,6 +66,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,
         outstanding=where.outstanding_smps,
+        limits=Limits.parse(where.limit),
         node_name_map=where.node_name_map or _default_name_map(where),
         wrap=(lambda port: _tapped(port, where)) if where.debug or where.pcap else None,
     ) as fabric:

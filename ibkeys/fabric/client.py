@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.errors import EncodeError, IbkeysError, MadStatusError, NoReply, SendRefused
+from ibkeys.errors import EncodeError, IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress, LidAddress
+from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.scheduler import MAX_WINDOW, NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
@@ -59,14 +61,38 @@ class Timing:
 class SmpClient:
     """Sends SMPs, or GMPs with one MAD for an answer, over one `UmadPort` and matches what comes back.
 
-    Not thread-safe.
+    ``limits``: what one node may take in one run, and all that is run while `bounded`. Not thread-safe.
     """
 
-    def __init__(self, port: UmadPort, timing: Timing | None = None) -> None:
+    def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
         self.port = port
         self.timing = timing or Timing()
-        self._scheduler = Scheduler(self.timing.outstanding)
+        self.limits = limits or Limits()
+        self._scheduler = self._new_scheduler()
         self._templates: dict[tuple[int, ...], _Template] = {}
+        self._reached: dict[str, str] = {}
+
+    def _new_scheduler(self) -> Scheduler:
+        limits = self.limits
+        return Scheduler(self.timing.outstanding, node_time=limits.node_time, node_smps=limits.node_smps)
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Hold all runs inside to the time and the SMPs of one sweep: what would come after fails with LimitReached."""
+        scheduler, limits = self._scheduler, self.limits
+        scheduler.deadline = self.port.now() + limits.time
+        scheduler.most_sent = scheduler.statistics.sent + limits.smps
+        try:
+            yield
+        finally:
+            scheduler = self._scheduler
+            scheduler.deadline = scheduler.most_sent = float("inf")
+            scheduler.ended = ""
+
+    @property
+    def ended(self) -> str:
+        """The limit of the sweep that was reached, for which nothing is sent any more; "" for none."""
+        return self._scheduler.ended
 
     @property
     def statistics(self) -> Statistics:
@@ -144,7 +170,8 @@ class SmpClient:
             self._drive(between)
         except BaseException:
             # An error or Ctrl-C must not leave half a run to be finished by the next one.
-            self._scheduler = _with_statistics(self._scheduler, self.timing)
+            statistics, self._scheduler = self.statistics, self._new_scheduler()
+            self._scheduler.statistics = statistics
             raise
         self._scheduler.forget_nodes()
 
@@ -252,9 +279,17 @@ class SmpClient:
             request = finished.popleft()
             owner = request.owner
             if type(owner) is _Waiting:
-                self._fill_in(owner, request.slot, _error(request))
+                self._fill_in(owner, request.slot, self._error(request))
             else:
-                self._step(owner, _error(request))
+                self._step(owner, self._error(request))
+
+    def _error(self, request: Request) -> IbkeysError:
+        limit = request.failure.limit if request.failure is not None else ""
+        if not limit:
+            return _error(request)
+        if limit not in self._reached:  # one string for each limit: very many may hold it
+            self._reached[limit] = f"not asked: {self.limits.reached(limit)}"
+        return LimitReached(self._reached[limit], limit)
 
     def _fill_in(self, waiting: _Waiting, slot: int, outcome: Outcome) -> None:
         waiting.outcomes[slot] = outcome
@@ -281,12 +316,6 @@ class _Waiting:
 
 def _is_keyed(mad: bytes) -> bool:
     return mad[24:32] != _NO_KEY and mad[1] in _SMP_CLASSES
-
-
-def _with_statistics(old: Scheduler, timing: Timing) -> Scheduler:
-    fresh = Scheduler(timing.outstanding)
-    fresh.statistics = old.statistics
-    return fresh
 
 
 def describe_request(request: Request) -> str:

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.errors import IbkeysError, MKeyNeeded, NoReply, SendRefused
+from ibkeys.errors import IbkeysError, LimitReached, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.limits import Bounds, limit_notes
 from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves, link_end
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble, Unasked
 from ibkeys.fabric.scheduler import PER_NODE, Request
@@ -34,7 +35,7 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_HOPS, P_KEYS_PER_BLOCK, Method, NodeType
+from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, Method, NodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,11 @@ def discover(
 
     SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
     port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
-    answers when it cannot be read at all; every other failure is in ``Fabric.troubles``.
+    answers when it cannot be read at all; every other failure is in ``Fabric.troubles``, and each limit of the client's
+    that was reached in ``Fabric.notes`` too.
     """
     sweep = Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
-    with _few_collections():
+    with _few_collections(), client.bounded():
         try:
             client.run([sweep.root()])
         except (NoReply, SendRefused) as error:
@@ -81,6 +83,7 @@ def discover(
         sweep.ask_waiting()
     sweep.fabric.notes += describe_moves(sweep.fabric, ring)
     sweep.fabric.put_in_order()
+    sweep.fabric.notes += limit_notes(sweep.fabric, client.limits)
     return sweep.fabric
 
 
@@ -167,15 +170,30 @@ def read_p_key_table(client: SmpClient, port: Port, path: tuple[int, ...], m_key
     if capacity is None:
         return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
     node, first = port.node, p_key_modifier(port, 0)
-    blocks: Sequence[Outcome] = yield [
-        client.get_along(path, PKeyTable, first + block, node, m_key)
-        for block in range(-(-capacity // P_KEYS_PER_BLOCK))
-    ]
-    for outcome in blocks:
-        if isinstance(outcome, IbkeysError):
-            return outcome
-    port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
+    raw: Outcome = yield from _read_blocks(
+        lambda block: client.get_along(path, PKeyTable, first + block, node, m_key),
+        -(-capacity // P_KEYS_PER_BLOCK),
+        1 if port.is_external else PER_NODE,  # several ports of a switch are read at a time
+    )
+    if isinstance(raw, IbkeysError):
+        return raw
+    port.p_key_raw = raw[: 2 * capacity]
     return None
+
+
+def _read_blocks(request: Callable[[int], Request], count: int, at_once: int) -> Task:
+    """Task: get *count* blocks, *at_once* in flight; return their bytes, or the first error and ask for no more.
+
+    A table may have 2,048 blocks, and very many ports may claim so: what waits for its turn would only take memory.
+    """
+    whole = bytearray()
+    for start in range(0, count, at_once):
+        blocks: Sequence[Outcome] = yield [request(block) for block in range(start, min(start + at_once, count))]
+        for outcome in blocks:
+            if isinstance(outcome, IbkeysError):
+                return outcome
+            whole += outcome
+    return bytes(whole)
 
 
 def p_key_modifier(port: Port, block: int) -> int:
@@ -208,6 +226,7 @@ class Sweep:
         self.progress = progress
         self.node_names = node_names
         self.fabric = Fabric()
+        self.bounds = Bounds(client.limits)
         self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
         self.provokes = ring.ask_unproven if provokes is None else provokes
         self.unanswered: dict[tuple[int, ...], Port] = {}
@@ -394,6 +413,9 @@ class Sweep:
         self._left = {}
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+        if isinstance(error, LimitReached):
+            self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error))
+            return
         self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
         expected = self.ring.expected_behind(link_end(near))
@@ -434,6 +456,11 @@ class Sweep:
         node = None if doubt else self._known_node(info, num, near)
         is_new = node is None
         if node is None:
+            twins = self._by_guid.get(arrival.node_guid, ())
+            limit = self.bounds.refuses_node(len(self.fabric.nodes), len(twins))
+            if limit:
+                self._leave_out(near or self.fabric.nodes[0].port(0), limit)
+                return
             node = self._new_node(info, path)
         port = node.port(num)
         if near is not None:
@@ -484,6 +511,10 @@ class Sweep:
                     return f"which was found at route {route} ({port})"
         place = self.ring.place_of(guid)
         return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
+
+    def _leave_out(self, near: Port, limit: str) -> None:
+        text = self.bounds.left_out("what is behind it was not read", limit)
+        self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
 
     def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
         """Return the node that *info* belongs to, if it was seen before.
@@ -547,6 +578,14 @@ class Sweep:
         """Task: read the ports *nums* of a switch. As many tasks share *nums* as the switch may have requests in
         flight: what waits for its turn would only take memory."""
         for num in nums:
+            limit = self.client.ended or self.bounds.refuses_port()
+            if limit:
+                text = self.bounds.left_out("it was not read, nor were the ports after it", limit)
+                node.port(num)
+                for rest in (num, *nums):
+                    if rest in node.ports:  # the others are not made: they would be too many
+                        self.fabric.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
+                return
             yield from self._read_port(node, node.port(num))
 
     def _read_port(self, node: Node, port: Port) -> Task:
@@ -578,14 +617,15 @@ class Sweep:
         """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
         assert port.info is not None
         if self.wanted.guid_info and (count := port.info[50]):
-            blocks: Sequence[Outcome] = yield [
-                self._get(GUIDInfo, block, path, node, port.m_key) for block in range(-(-count // GUIDS_PER_BLOCK))
-            ]
-            failed = next((outcome for outcome in blocks if isinstance(outcome, IbkeysError)), None)
-            if failed is None:
-                port.guid_info = b"".join(blocks)[: 8 * count]  # type: ignore[arg-type]
+            raw: Outcome = yield from _read_blocks(
+                lambda block: self._get(GUIDInfo, block, path, node, port.m_key),
+                -(-count // GUIDS_PER_BLOCK),
+                PER_NODE,
+            )
+            if isinstance(raw, IbkeysError):
+                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, raw))
             else:
-                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, failed))
+                port.guid_info = raw[: 8 * count]
         if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)
@@ -605,10 +645,9 @@ class Sweep:
         """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""
         if not node.is_switch:
             return port.path == ()
-        if len(node.path) < MAX_HOPS:
+        if len(node.path) < self.client.limits.hops:
             return True
-        text = f"what is behind it is more than {MAX_HOPS} hops away: no directed route reaches it"
-        self.fabric.troubles.append(Trouble(port, text, NodeInfo.name, "not-asked"))
+        self._leave_out(port, "hops")
         return False
 
     def _get_once(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], key: MKey) -> Request:

@@ -235,7 +235,9 @@ class LinkProver:
         mask, data = query_of(record, components)
         mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
         timing, lid = self._client.timing, self._sa_lid
-        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, ("SA", lid))]
+        # A name for each port that is asked about: a sweep of a large subnet has more questions than one node may get.
+        name = ("SA", record.attribute_id, *components.values())
+        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
         answer = outcomes[0]
         if isinstance(answer, NoReply) and not self._sa_answers:
             self._sa_lid = 0  # nobody there: the others need not wait for it

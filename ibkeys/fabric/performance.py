@@ -46,7 +46,8 @@ def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) 
             tasks.append(task(place, port, lid))
         else:
             readings[place] = Unreachable(f"{port}: it has no LID, so its PortCounters cannot be asked for")
-    client.run(tasks)
+    with client.bounded():
+        client.run(tasks)
     return [(port, readings[place]) for place, port in enumerate(wanted)]
 
 

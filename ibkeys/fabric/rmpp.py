@@ -36,17 +36,22 @@ from ibkeys.mad.sa import (
 WINDOW: Final = 64
 """Segments that may be on their way after the first acknowledgement, as the kernel's receiver allows."""
 MAX_SEGMENTS: Final = 1 << 20
-"""200 MB: more than the tables of any subnet of 48,000 LIDs."""
+"""200 MB, unless the user of a `Receiver` says otherwise."""
 
 
 class Receiver:
     """One transfer. Feed `take` with the segments of one TransactionID; send what it returns to where they came from.
 
-    ``progress`` counts segments that were new. `answer` is the data when ``is_complete``.
+    ``progress`` counts segments that were new. `answer` is the data when ``is_complete``. *max_segments*: a longer
+    answer is stopped as soon as its length is known, in the words of *too_long*.
     """
 
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(
+        self, window: int = WINDOW, max_segments: int = MAX_SEGMENTS, too_long: str = "no table is that long"
+    ) -> None:
         self.progress = 0
+        self._max_segments = max_segments
+        self._too_long = too_long
         self.failure: TransferFailed | None = None
         self._window = window
         self._in_order: list[bytes] = []
@@ -95,9 +100,13 @@ class Receiver:
             return self._abort(mad, RmppStatus.BAD_STATUS)
         return self._take_data(mad, int.from_bytes(mad[28:32]), int.from_bytes(mad[32:36]), flags)
 
-    def give_up(self, mad: bytes) -> bytes:
-        """End a transfer that makes no progress; returns the ABORT for the sender of *mad*, any of its segments."""
-        return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
+    def give_up(self, mad: bytes, why: str = "") -> bytes:
+        """End a transfer that makes no progress, or for another reason, which *why* says in words; returns the ABORT
+        for the sender of *mad*, any of its segments."""
+        if not why:
+            return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
+        self._fail(f"this side gave it up: {why}", RmppStatus.TOTAL_TIME_TOO_LONG)
+        return _reply(mad, RmppType.ABORT, RmppStatus.TOTAL_TIME_TOO_LONG)
 
     # --- segments ------------------------------------------------------------------------------------------------
 
@@ -109,11 +118,13 @@ class Receiver:
             return None
         if number <= len(self._in_order) or number in self._early:
             return self._acknowledge(mad) if number <= self._acknowledged else None
-        if number > MAX_SEGMENTS:
+        if number > self._max_segments:
             return self._stop(mad)
         problem = self._check_lengths(number, length, flags, len(mad))
         if problem is not None:
             return self._abort(mad, problem)
+        if self._expected > self._max_segments:
+            return self._stop(mad)
         end = SA_HEADER_SIZE + (self._last_length if flags & LAST else SA_DATA_SIZE)
         self._early[number] = mad[SA_HEADER_SIZE:end]
         self.progress += 1
@@ -159,7 +170,7 @@ class Receiver:
         return _reply(mad, RmppType.ABORT, status)
 
     def _stop(self, mad: bytes) -> bytes:
-        self._fail(f"more than {MAX_SEGMENTS} segments: no table is that long", RmppStatus.RESOURCES_EXHAUSTED)
+        self._fail(f"this side stopped it: {self._too_long}", RmppStatus.RESOURCES_EXHAUSTED)
         return _reply(mad, RmppType.STOP, RmppStatus.RESOURCES_EXHAUSTED)
 
     def _fail(self, why: str, status: int) -> None:

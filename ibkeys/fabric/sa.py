@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
 from ibkeys.fabric.client import Timing
 from ibkeys.fabric.gmp import GmpPath, gmp_path
+from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.rmpp import Receiver
 from ibkeys.fabric.scheduler import BREATH, GRACE, NO_ROOM, Statistics
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
@@ -26,7 +27,7 @@ from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
-from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_DATA_SIZE, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.mad.smp import HEADER_SIZE, TID_MASK
 from ibkeys.umad.port import ETIMEDOUT, Incoming, UmadPort
 
@@ -63,7 +64,8 @@ class _Answer:
 class SaClient:
     """Asks the SA at one LID. Not thread-safe; the port must not be used by anybody else during a question.
 
-    *sm_lid*, *pkey_index*: by default those of the local port, looked at when the first question is asked.
+    *sm_lid*, *pkey_index*: by default those of the local port, looked at when the first question is asked. *limits*:
+    how long one answer may be, and may take.
     ``statistics`` counts its MADs, apart from those of SMPs; acknowledgements are in ``sent``.
     """
 
@@ -74,8 +76,10 @@ class SaClient:
         sm_key: SMKey = NO_SM_KEY,
         sm_lid: int | None = None,
         pkey_index: int | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.timing = timing or Timing()
+        self.limits = limits or Limits()
         self.statistics = Statistics()
         self._umad = umad
         self._sm_key = sm_key
@@ -232,11 +236,13 @@ class SaClient:
     def _transfer(self, came: Incoming, path: GmpPath, what: str) -> bytes:
         """Receive the segments that follow, and return the data of all of them."""
         tid = int.from_bytes(came.mad[12:16])
-        receiver = Receiver()
+        limits = self.limits
+        receiver = Receiver(max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.reached("sa_size"))
+        end = self._umad.now() + limits.sa_time
         self._send_back(receiver.take(came.mad), came, path)
         while receiver.failure is None and not receiver.is_complete:
-            before = receiver.progress
-            for more in self._incoming(self._umad.now() + PROGRESS_TIMEOUT, path):
+            before, now = receiver.progress, self._umad.now()
+            for more in self._incoming(min(now + PROGRESS_TIMEOUT, end), path):
                 if more.status or int.from_bytes(more.mad[12:16]) != tid or more.lid != came.lid:
                     self.statistics.strays += 1
                     continue
@@ -245,7 +251,8 @@ class SaClient:
                 if receiver.progress > before or receiver.failure is not None:
                     break
             else:
-                self._send_back(receiver.give_up(came.mad), came, path)
+                why = limits.reached("sa_time") if self._umad.now() >= end else ""
+                self._send_back(receiver.give_up(came.mad, why), came, path)
         if receiver.failure is not None:
             raise TransferFailed(
                 f"{what}: the answer did not arrive whole: {receiver.failure}", receiver.failure.rmpp_status
@@ -283,6 +290,11 @@ def _table(record: type[R], answer: _Answer, what: str) -> list[R]:
     """Split the data into records. Their distance is the SA's own: OpenSM pads, and so may a later layout."""
     stride, data = 8 * answer.header.attribute_offset, answer.data
     if stride == 0:
+        # OpenSM sends 8 zero bytes for no record; a MAD without RMPP cannot be shorter than its 200 bytes.
+        if len(data) > SA_DATA_SIZE or any(data):
+            raise MalformedMad(
+                f"{what}: {len(data)} bytes of records and AttributeOffset 0: where each begins is not known"
+            )
         return []
     rest = len(data) % stride
     if stride < record.size or 0 < rest < record.size:

@@ -114,11 +114,13 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a request has no reply. ``errno`` is set when the kernel refused to send it; ``silent``: the node had
-    already been given up, and the request was not sent (again)."""
+    already been given up, and the request was not sent (again); ``limit``: nor for this limit, by its name in
+    `ibkeys.fabric.limits.Limits`."""
 
     attempts: int
     errno: int = 0
     silent: bool = False
+    limit: str = ""
 
 
 @dataclass(slots=True)
@@ -139,9 +141,10 @@ class Statistics:
 
 class _Node:
     """What the scheduler knows of one node. ``taken``: its requests in flight or next to go, at most ``limit``;
-    ``queue``: its others, None until there is one."""
+    ``queue``: its others, None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which
+    one was on its way, ``until`` the end of the last one; ``spent``: the limit that it has reached."""
 
-    __slots__ = ("alive_at", "limit", "queue", "silent", "taken")
+    __slots__ = ("alive_at", "asked", "busy", "limit", "queue", "silent", "spent", "taken", "until")
 
     def __init__(self) -> None:
         self.queue: deque[Request] | None = None
@@ -149,6 +152,10 @@ class _Node:
         self.limit = 1
         self.alive_at = -1.0
         self.silent = False
+        self.asked = 0
+        self.busy = 0.0
+        self.until = float("-inf")
+        self.spent = ""
 
 
 class Scheduler:
@@ -159,11 +166,23 @@ class Scheduler:
 
     ``set_patience``: seconds, where most of what is asked will be silent, instead of a patience that goes by round
     trips: window / patience is then the most that is sent in one second. A window of the user's is kept all the same.
+
+    ``deadline`` and ``most_sent``: from that time, or that count of SMPs in ``statistics``, nothing is sent any more,
+    and ``ended`` is the name of the limit that this is.
     """
 
-    def __init__(self, max_window: int | None = None, per_node: int = PER_NODE, first_tid: int | None = None) -> None:
+    def __init__(
+        self,
+        max_window: int | None = None,
+        per_node: int = PER_NODE,
+        first_tid: int | None = None,
+        *,
+        node_time: float = float("inf"),
+        node_smps: float = float("inf"),
+    ) -> None:
         """*max_window* is the user's own bound on requests in flight, kept to the letter: silent ones count until their
-        timeout. None is the adaptive default."""
+        timeout. None is the adaptive default. *node_time*: seconds during which SMPs to one node may be on their way,
+        and *node_smps* how many, until `forget_nodes`."""
         self._strict = max_window is not None
         self._limit = max_window or MAX_WINDOW
         self._window = float(min(FIRST_WINDOW, self._limit))
@@ -179,6 +198,10 @@ class Scheduler:
         self._smoothed_rtt = 0.0
         self._narrowed_at = -1.0
         self._not_before = float("-inf")
+        self._node_time = node_time
+        self._node_smps = node_smps
+        self.deadline = self.most_sent = float("inf")
+        self.ended = ""
         self.set_patience: float | None = None
         self.finished: deque[Request] = deque()
         self.statistics = Statistics()
@@ -206,17 +229,17 @@ class Scheduler:
         return self.set_patience or max(LEAST_PATIENCE, 8 * self._smoothed_rtt)
 
     def submit(self, request: Request) -> None:
-        """Take a request. One to a node that has been given up fails at once."""
+        """Take a request. One to a node that has been given up, or has reached a limit, fails at once."""
         node = self._nodes.get(request.node)
         if node is None:
             node = self._nodes[request.node] = _Node()
         self._open += 1
         request.state = node
-        if node.taken < node.limit and not node.silent:
+        if node.silent or node.spent or self.ended:
+            self._finish(request, self._why_not(request))
+        elif node.taken < node.limit:
             node.taken += 1
             self._ready.append(request)
-        elif node.silent:
-            self._finish(request, Failure(request.attempts, silent=True))
         elif node.queue is None:
             node.queue = deque((request,))
         else:
@@ -229,6 +252,8 @@ class Scheduler:
 
     def to_send(self, now: float) -> list[tuple[int, Outgoing]]:
         """Return what may go out at *now*, as (TransactionID, MAD). The caller sends all of it."""
+        if (now >= self.deadline or self.statistics.sent >= self.most_sent) and not self.ended:
+            self._end("time" if now >= self.deadline else "smps")
         if now < self._not_before:
             return []
         self._let_go_of_old_ones(now)
@@ -236,8 +261,15 @@ class Scheduler:
         flying, ready, tid = self._flying, self._ready, self._tid
         timeout, timeout_ms = 0.0, 0
         by_attribute = self.statistics.by_attribute
-        for _ in range(min(len(ready), int(self._window) - len(flying))):
+        room = int(self._window) - len(flying)
+        while ready and room > 0:
             request = ready.popleft()
+            node = request.state
+            if node.silent or node.spent:  # since it was put here
+                node.taken -= 1
+                self._finish(request, self._why_not(request))
+                continue
+            room -= 1
             tid = (tid + 1) & _TID_MASK or 1
             flying[tid] = request
             request.sent = now
@@ -281,6 +313,7 @@ class Scheduler:
         node.limit = self._per_node
         node.silent = False
         node.taken -= 1
+        self._account(node, request.sent, now)
         if node.queue:
             self._serve(node)
         request.reply = mad
@@ -332,6 +365,8 @@ class Scheduler:
 
     def next_deadline(self, now: float) -> float:
         """Return the seconds that may be waited before `expire` or `to_send` has something to do; 0 or more."""
+        if self.finished:
+            return 0.0
         oldest = islice(chain(self._overdue.values(), self._flying.values()), 8)
         waits = [request.sent + request.timeout + GRACE for request in oldest]
         if self._ready and self._flying:
@@ -369,26 +404,48 @@ class Scheduler:
         if answered_before and request.sent > self._narrowed_at:
             self._window = max(float(min(LEAST_WINDOW, self._limit)), self._window / 2)
             self._narrowed_at = now
-        if request.attempts <= request.retries and not node.silent:
+        self._account(node, request.sent, now)
+        if request.attempts <= request.retries and not (node.silent or node.spent or self.ended):
             self._ready.append(request)  # it keeps its place at the node
             return
         node.taken -= 1
-        self._serve(node)
         self._finish(request, Failure(request.attempts))
         if node.alive_at < request.first_sent and not node.silent:
             self._give_up(node)
+        self._serve(node)
+
+    def _account(self, node: _Node, sent: float, now: float) -> None:
+        """An attempt of *node* that was sent at *sent* has ended."""
+        node.asked += 1
+        node.busy += now - max(sent, node.until)
+        node.until = now
+        if node.busy > self._node_time or node.asked >= self._node_smps:
+            node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
+            self._empty_queue(node)
 
     def _give_up(self, node: _Node) -> None:
         node.silent = True
-        queued: list[Request] = []
-        if node.taken:
-            queued = [request for request in self._ready if request.state is node]
-            self._ready = deque(request for request in self._ready if request.state is not node)
-            node.taken -= len(queued)
-        queued += node.queue or ()
-        node.queue = None
+        self._empty_queue(node)
+
+    def _empty_queue(self, node: _Node) -> None:
+        """Fail what waits for its turn at *node*. What is next to go fails when it would be sent."""
+        queued, node.queue = node.queue or (), None
         for request in queued:
-            self._finish(request, Failure(request.attempts, silent=True))
+            self._finish(request, self._why_not(request))
+
+    def _why_not(self, request: Request) -> Failure:
+        limit = self.ended or request.state.spent
+        return Failure(request.attempts, silent=not limit, limit=limit)
+
+    def _end(self, limit: str) -> None:
+        """Fail all that was not sent yet."""
+        self.ended = limit
+        for request in self._ready:
+            request.state.taken -= 1
+            self._finish(request, self._why_not(request))
+        self._ready.clear()
+        for node in self._nodes.values():
+            self._empty_queue(node)
 
     def _finish(self, request: Request, failure: Failure) -> None:
         request.failure = failure

@@ -24,7 +24,7 @@ from ibkeys.fabric.address import (
     parse_lid,
     parse_route,
 )
-from ibkeys.fabric.client import Route, SmpClient, Timing
+from ibkeys.fabric.client import Outcome, Route, SmpClient, Task, Timing
 from ibkeys.fabric.discovery import (
     ABOUT_OWN_KEY,
     Progress,
@@ -37,6 +37,7 @@ from ibkeys.fabric.discovery import (
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
 from ibkeys.fabric.sa import SaClient
@@ -85,10 +86,11 @@ class OpenFabric:
         ring: KeyRing | None = None,
         timing: Timing | None = None,
         node_names: dict[int, str] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.umad = umad
         self.ring = ring or KeyRing()
-        self.client = SmpClient(umad, timing)
+        self.client = SmpClient(umad, timing, limits)
         self.node_names = node_names or {}
         self.stores = StorePaths(None, None)
         self.warnings: list[str] = []
@@ -125,7 +127,7 @@ class OpenFabric:
         port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
         """
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
-        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index)
+        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
     def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
         """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
@@ -134,7 +136,7 @@ class OpenFabric:
         """
         path = gmp_path(self.local(), pkey_index)
         self.umad.register(MgmtClass.PERF_MGMT)
-        return read_port_counters(SmpClient(self.umad, self.client.timing), path, ports)
+        return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
 
     def port(
         self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
@@ -426,9 +428,23 @@ class PortHandle:
         """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out."""
         self.check_arrival()
         capacity = self.capacity
-        blocks = [self.read_p_key_block(block).raw for block in range(-(-capacity // P_KEYS_PER_BLOCK))]
-        self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]
+        blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
+        for outcome in blocks:
+            if isinstance(outcome, IbkeysError):
+                raise outcome
+        self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
         return self.port.p_keys or ()
+
+    def _ask_blocks(self, count: int) -> Task:
+        """Task: get the first *count* blocks of the P_Key table, or what stands in the place of each."""
+        client, first = self.fabric.client, p_key_modifier(self.port, 0)
+        node = self.port.node
+        return (
+            yield [
+                client.request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=self.m_key)
+                for block in range(count)
+            ]
+        )
 
     def check_arrival(self) -> None:
         """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.

@@ -25,6 +25,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.keyring import PortId
+from ibkeys.fabric.limits import limit_notes
 from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Port
 from ibkeys.keys.mkey import MKey
@@ -191,6 +192,10 @@ class Recovery:
         if path is None or not path.exists():
             return set()
         return {row.m_key_lease_period for row in self.writer.keystore.rows() if row.m_key_lease_period}
+
+    def limits_reached(self) -> list[str]:
+        """Return a note for each limit that was reached so far: what it left out was not looked at."""
+        return limit_notes(self.search.fabric, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""

@@ -18,7 +18,7 @@ from ibkeys.fabric.client import SmpClient, Task
 from ibkeys.fabric.discovery import Sweep, Wanted
 from ibkeys.fabric.keyring import KeyRing, PortId
 from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.model import Fabric, Node, Port, Trouble
 from ibkeys.fabric.scheduler import Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -243,17 +243,19 @@ class Search:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def run(self, tasks: Iterable[Task]) -> None:
-        """Run tasks to their end, and sort what they brought."""
+        """Run tasks to their end, and sort what they brought. Each run may take what a whole sweep may."""
         tasks = list(tasks)
         if tasks:
-            self.client.run(tasks)
-            self.sweep.ask_waiting()
+            with self.client.bounded():
+                self.client.run(tasks)
+                self.sweep.ask_waiting()
         self._take_stock()
 
     def run_probes(self, between: Callable[[], None]) -> None:
         """Run the tasks that *between* starts, as `run` does: questions that most will not answer."""
-        self.client.run((), between, probing=True)
-        self.sweep.ask_waiting()
+        with self.client.bounded():
+            self.client.run((), between, probing=True)
+            self.sweep.ask_waiting()
         self._take_stock()
 
     def _root(self) -> Task:
@@ -384,6 +386,11 @@ class Search:
                     rival.path, rival.near = path, near
                     self._wait_for(rival)
                 return
+        limit = self.sweep.bounds.refuses_node(len(self.fabric.nodes) + len(self.closed), 0)
+        if limit and near is not None:
+            text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
+            self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            return
         asked_at = self.now - self.client.timing.timeout
         since = self.blind.since.get(near.node.guid, asked_at) if near is not None else asked_at
         self._wait_for(Closed(path, near, guid, min(since, asked_at), self.now))

@@ -249,3 +249,16 @@ def test_any_bytes_are_taken(mads: list[bytes]) -> None:
     for mad in mads:
         answer = receiver.take(mad)
         assert answer is None or len(answer) == 256
+
+
+def test_a_first_segment_that_promises_too_much_is_stopped_at_once() -> None:
+    first = split_segments(ANSWER, table(900))[0]
+    receiver = Receiver(max_segments=4, too_long="too long for a test")
+    stop = header(receiver.take(first))
+    assert (stop.rmpp_type, stop.rmpp_status) == (RmppType.STOP, RmppStatus.RESOURCES_EXHAUSTED)
+    with pytest.raises(TransferFailed, match="too long for a test"):
+        _ = receiver.answer
+    receiver = Receiver(max_segments=5)
+    for segment in split_segments(ANSWER, table(900)):
+        receiver.take(segment)
+    assert receiver.is_complete

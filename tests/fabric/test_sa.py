@@ -24,16 +24,18 @@ from ibkeys.errors import (
 )
 from ibkeys.fabric.client import Timing
 from ibkeys.fabric.gmp import GMP_Q_KEY, default_pkey_index
+from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.sa import PROGRESS_TIMEOUT, SaClient
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
-from ibkeys.mad.sa import SaHeader
+from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader
 from ibkeys.sim.sa_records import Group
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, Outgoing, SendFailure
 from ibkeys.umad.simulated import SimulatedPort, parse_spec
+from tests.corpus import DATA, load
 from tests.fabricsim import subnet, tool
 
 SM = "db01 mlx5_0"
@@ -322,6 +324,66 @@ def test_an_sa_that_falls_silent_in_the_middle_is_given_up() -> None:
     assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == 4
 
 
+class Dribble(Recorder):
+    """An SA whose table has no end: a further segment each 39 s, just before the receiver gives it up."""
+
+    seconds = 39.0
+    number = 0
+
+    def recv(self, timeout: float) -> list[Incoming]:
+        requests = [out.mad for out in self.sent if out.mad[25] == 0]
+        if not requests or timeout < self.seconds:
+            self.subnet.advance(timeout)
+            if self.number or not requests:
+                return []
+        else:
+            self.subnet.advance(self.seconds)
+        self.number += 1
+        header = SaHeader(opensm_answer(b"", 56)).replace(
+            transaction_id=int.from_bytes(requests[0][8:16]),
+            rmpp_version=1,
+            rmpp_type=1,
+            rmpp_flags=ACTIVE | (FIRST if self.number == 1 else 0),
+            segment_number=self.number,
+        )
+        return [Incoming(header.raw + bytes(200), 0, 1, 1)]
+
+
+def dribble(**settings: float) -> Dribble:
+    net, _ = with_sm()
+    port = Dribble(net, net.nodes[0])
+    port.sent, port.refuse = [], []
+    port.__dict__.update(settings)
+    return port
+
+
+def test_an_sa_that_sends_a_segment_each_39_s_is_given_up_after_its_time() -> None:
+    port = dribble()
+    before = port.now()
+    words = r"after 8 segments this side gave it up: it took longer than 300 s, .* \(--limit sa-time=N raises it\)"
+    with pytest.raises(TransferFailed, match=words) as error:
+        SaClient(port).get_table(NodeRecord)
+    assert error.value.rmpp_status == RmppStatus.TOTAL_TIME_TOO_LONG
+    assert port.now() - before <= 300 + 2
+    assert (SaHeader(port.sent[-1].mad[:56]).rmpp_type, port.sent[-1].mad[27]) == (RmppType.ABORT, 118)
+
+
+def test_the_time_of_an_answer_is_the_users() -> None:
+    port = dribble()
+    with pytest.raises(TransferFailed, match="after 26 segments"):
+        SaClient(port, limits=Limits(sa_time=1000)).get_table(NodeRecord)
+
+
+def test_an_answer_without_end_is_stopped_at_its_size() -> None:
+    port = dribble(seconds=0.0)
+    words = r"longer than 1 million bytes, .* \(--limit sa-size=N raises it\)"
+    with pytest.raises(TransferFailed, match=words) as error:
+        SaClient(port, limits=Limits(sa_size=1)).get_table(NodeRecord)
+    assert error.value.rmpp_status == RmppStatus.RESOURCES_EXHAUSTED
+    assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == RmppType.STOP
+    assert port.number == 1_000_000 // 200 + 1
+
+
 class Canned(Recorder):
     """Answers whatever is sent with what the test says, a few times."""
 
@@ -369,6 +431,30 @@ def test_an_answer_that_no_kernel_segmented_is_taken_when_it_cannot_have_been_cu
 def test_a_table_that_ends_inside_a_record_is_no_table() -> None:
     with pytest.raises(MalformedMad, match="no table of whole records"):
         canned(opensm_answer(bytes(150), 206)).get_table(NodeRecord)
+
+
+def test_no_record_is_what_opensm_sends_for_it() -> None:
+    """Captured: AttributeOffset 0, and 8 zero bytes in the place of records."""
+    vector = load(DATA / "vectors" / "mads_ibsim.json")["vectors"][150]
+    answer = bytes.fromhex(vector["response"]["hex"])
+    assert (len(answer), SaHeader(answer[:56]).attribute_offset, SaHeader(answer[:56]).attribute_id) == (64, 0, 0x11)
+    assert canned(answer).get_table(NodeRecord) == []
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0\0\0\0\0\1", NodeRecord.new(lid=7).raw, bytes(199) + b"\1"])
+@pytest.mark.parametrize("flags", [0, ACTIVE | FIRST | LAST])
+def test_records_without_a_distance_are_no_empty_table(data: bytes, flags: int) -> None:
+    header = SaHeader(opensm_answer(b"", 56)).replace(
+        attribute_offset=0,
+        rmpp_flags=flags,
+        rmpp_version=1,
+        rmpp_type=1,
+        segment_number=1 if flags else 0,
+        payload_length=20 + len(data) if flags else 0,
+    )
+    words = f"{len(data)} bytes of records and AttributeOffset 0: where each begins is not known"
+    with pytest.raises(MalformedMad, match=words):
+        canned(header.raw + data).get_table(NodeRecord)
 
 
 def test_a_record_that_is_too_short_is_refused() -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import Refused, UsageError
+from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
@@ -31,6 +32,7 @@ from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
+from tests.hostile import Answer, AnsweringPort, EndlessFabric
 
 LEASE = 15
 HOPS = 6  # from a host over leaf, spine, core, spine and leaf to the farthest host
@@ -620,3 +622,23 @@ def test_no_result_holds_a_key() -> None:
     for number in range(len(end_ports(net))):
         assert f"{FIRST_KEY + number:x}" not in text
         assert str(FIRST_KEY + number) not in text
+
+
+# --- a subnet without end ----------------------------------------------------------------------------------------
+
+
+def silent_behind(depth: int) -> Answer:
+    """Switches without end of 30 ports each, of which those *depth* hops away and farther are silent."""
+    endless = EndlessFabric(30)
+    return lambda path, *what: endless(path, *what) if len(path) < depth else None
+
+
+@pytest.mark.parametrize("depth", [3, 60])
+def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
+    with OpenFabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
+        recovery = plan_recovery(writer(fabric), wishes=Wishes(wait=10))
+        assert len(recovery.search.fabric.nodes) + len(recovery.search.closed) <= 40
+        recovery.run(lambda result: None)
+    [note] = recovery.limits_reached()
+    assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")
+    assert recovery.account.failed == len(recovery.search.given_up) <= 40
