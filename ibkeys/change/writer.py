@@ -17,7 +17,7 @@ from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
-from ibkeys.errors import MKeyNeeded
+from ibkeys.errors import MKeyNeeded, Refused
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import OpenFabric, PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -31,7 +31,8 @@ from ibkeys.store.lock import exclusive
 class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
-    With *dry_run* nothing is locked, created or sent but Gets. Raises StoreLocked when another command is changing.
+    With *dry_run* nothing is locked, created or sent but Gets. ``sends_keys``: the change puts an M_Key on a port, so
+    its links are looked at again although no key is known yet. Raises StoreLocked when another command is changing.
     """
 
     def __init__(self, fabric: OpenFabric, command: str, consent: Consent | None = None, dry_run: bool = False) -> None:
@@ -40,6 +41,7 @@ class Writer:
         self.consent = consent or Consent()
         self.dry_run = dry_run
         self.witnesses: list[int] = []
+        self.sends_keys = False
         self._stack = ExitStack()
         self._operation: Operation | None = None
 
@@ -141,6 +143,15 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
+        changed = self.changed_links(plan.ports())
+        if changed:
+            port, why = next(iter(changed.items()))
+            more = f" and {len(changed) - 1} more ports" if len(changed) > 1 else ""
+            raise Refused(
+                f"the way to {port}{more} changed since it was read ({why}): an M_Key could go to another port; "
+                "nothing was changed; run the command again",
+                "stale",
+            )
         with self.journaled(plan.open_operation) as operation:
             try:
                 plan.perform()
@@ -151,6 +162,13 @@ class Writer:
                     f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
                     f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
+
+    def changed_links(self, ports: Iterable[Port]) -> dict[Port, str]:
+        """Look at the links to *ports* once more before an M_Key goes over them: time has passed since they were
+        proven. Return the ports to which one changed, and why. Without keys at hand nothing is looked at."""
+        if not (self.fabric.ring.has_keys or self.sends_keys):
+            return {}
+        return self.fabric.changed_links(ports)
 
     @contextmanager
     def journaled(self, begin: Callable[[Journal], Operation] | None = None) -> Iterator[Operation]:

@@ -32,6 +32,7 @@ class Where:
     keystore_passphrase: str | None
     journal: str | None
     trust_topology: bool
+    ask_unproven: bool
     show_keys: bool
     node_name_map: str | None
     config: str | None
@@ -150,6 +151,12 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     _passphrase,
     option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
     option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
+    option(
+        "--ask-unproven",
+        env=False,
+        is_flag=True,
+        help="Ask once, without a key, where a protected port may be: it counts a violation, its lease may start.",
+    ),
     show_keys,
     option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
     option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),

@@ -63,6 +63,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
         journal=where.journal,
         passphrase=passphrase_of(where.keystore_passphrase),
         trust_topology=where.trust_topology,
+        ask_unproven=where.ask_unproven,
         timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
         retries=where.retries,
         outstanding=where.outstanding_smps,

@@ -393,6 +393,7 @@ class Sweep:
         except IbkeysError as error:
             self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
             return
+        yield from self._prover.read_counter(near)  # before it is said who is there: --settle keeps both
         proof: Proof = yield from self._prover.identify(near)
         is_settled = proof.found is None and self._protected <= self._found | self.ring.settled
         if is_settled or (proof.found is not None and not self.ring.is_protected(proof.found[0])):
@@ -402,7 +403,8 @@ class Sweep:
 
     def _name_left(self) -> None:
         """Put the places that were not asked among what could not be read, each with the reason and the way on."""
-        missing = len(self._protected - self._found - self.ring.settled)
+        self.fabric.missing = frozenset(self._protected - self._found)
+        missing = len(self.fabric.missing - self.ring.settled)
         for near, proof in self._left.items():
             if near.peer is not None:
                 continue

@@ -285,7 +285,8 @@ class Fabric:
     ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
     ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
     behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
-    why, in words. They get no key by that GUID.
+    why, in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as protected and were not
+    found where they are known.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -293,6 +294,7 @@ class Fabric:
     notes: list[str] = field(default_factory=list)
     unasked: list[Unasked] = field(default_factory=list)
     doubtful: dict[Port, str] = field(default_factory=dict)
+    missing: frozenset[int] = frozenset()
 
     def put_in_order(self) -> None:
         """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes

@@ -38,6 +38,7 @@ from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, 
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Limits
+from ibkeys.fabric.look import look_again
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
 from ibkeys.fabric.sa import SaClient
@@ -163,6 +164,20 @@ class OpenFabric:
     def doubt_of(self, port: Port) -> str:
         """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
         return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""
+
+    def changed_links(self, ports: Iterable[Port]) -> dict[Port, str]:
+        """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
+        since the last sweep of this run, with the reason.
+
+        A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
+        """
+        known = self._known
+        if known is None or self.ring.trust_topology:
+            return {}
+        routes = {(node.guid, node.path) for node in known.nodes}
+        return look_again(
+            self.client, self.ring, known, [port for port in ports if (port.node.guid, port.node.path) in routes]
+        )
 
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""

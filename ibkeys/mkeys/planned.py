@@ -116,6 +116,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
 
     run.plan.perform = perform
+    writer.sends_keys = True
     if run.plan.pending:
         writer.apply(run.plan)
     else:

@@ -349,7 +349,7 @@ class Recovery:
     def _store_links(self) -> None:
         """Store links and LIDs where keys were found: a later run sends a key only over a link that it knows."""
         if self.writer.fabric.ring.learned:
-            remember_topology(self.writer.keystore, self.search.fabric)
+            remember_topology(self.writer.fabric, self.writer.keystore, self.search.fabric)
 
     def _change(self, report: Report) -> None:
         """Set what the user wants on the ports that came back: the farthest first, the own port last."""

@@ -95,16 +95,28 @@ class Rollout:
         for stage in stages:
             if self.account.stopped:
                 break
-            self._queue.extend(stage)
+            self._queue.extend(self._still_there(stage))
             self._client.run((), self._between)
             self._look_again()
         self._commit()
         if self._error is not None:
             raise self._error
 
+    def _still_there(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return the jobs whose links are as they were proven; the others fail. Keys go over these links."""
+        changed = self._writer.changed_links(job.port for job in jobs)
+        for job in jobs:
+            if job.port in changed:
+                self._in_change += 1
+                state: PortState = "sent" if job.entries else "waiting"
+                why = f"the way to it changed since it was read ({changed[job.port]}); nothing more was sent to it"
+                self._end(job, "failed", state, why)
+        return [job for job in jobs if job.port not in changed]
+
     def _look_again(self) -> None:
         """Ask those once more who fell silent: what was lost for the others may be over."""
         silent, self._silent = self._silent, []
+        silent = self._still_there(silent)
         unread, self._unread = self._unread, []
         for job, error in unread:
             if self.account.stopped:

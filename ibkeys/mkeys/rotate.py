@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.portinfo_write import wrong_fields
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
-from ibkeys.fabric.discovery import Progress
+from ibkeys.fabric.discovery import Progress, Wanted
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
@@ -24,7 +24,8 @@ from ibkeys.mkeys import beside_sm
 from ibkeys.mkeys.account import PortResult
 from ibkeys.mkeys.job import Job, keep_key
 from ibkeys.mkeys.planned import PlannedRun, describe
-from ibkeys.mkeys.settle import Wanted, shown_key
+from ibkeys.mkeys.settle import Wanted as WantedKey
+from ibkeys.mkeys.settle import shown_key
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import NewRunPort, Run, RunOptions, RunPort, Runs, shared_key_ref
@@ -33,6 +34,8 @@ from ibkeys.store.sqlite import guid_text
 Command = Literal["mkey-deploy", "mkey-rotate"]
 Order = Literal["farthest", "nearest"]
 GoOn = Literal["continue", "resume"]
+LINKS: Final = Wanted(link_downed=True)
+"""What a run reads besides PortInfo: what proves its links to later runs."""
 
 
 def plan_run(
@@ -55,7 +58,7 @@ def plan_run(
         last = Runs(store).last()
         if last is not None and last.state == "open":
             raise _open_run(last)
-    found = writer.fabric.discover(progress=progress)
+    found = writer.fabric.discover(progress=progress, wanted=LINKS)
     run = PlannedRun(Plan(command), options, found)
     shared = (new_key or MKey.generate()) if options.same else None
     jobs: list[Job] = []
@@ -109,7 +112,7 @@ def plan_rest(
                     f"{_name(last)}: its first ports are not all done; --resume settles them, --abort goes back"
                 )
             options = replace(options, first=None)
-        found = writer.fabric.discover(progress=progress)
+        found = writer.fabric.discover(progress=progress, wanted=LINKS)
         run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
         _collect(writer, run, store, last, ports)
     run.begin = lambda: _go_on(writer, last, run)
@@ -127,7 +130,7 @@ def plan_return(
     with _open_store(writer) as store:
         last, ports = _last(store)
         options = replace(_bounds(last.options, at_once, max_failures), first=None)
-        found = writer.fabric.discover(progress=progress)
+        found = writer.fabric.discover(progress=progress, wanted=LINKS)
         run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
         reachable = _reachable(writer, found)
         jobs: list[Job] = []
@@ -160,12 +163,14 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
 def _candidates(writer: Writer, found: Fabric) -> list[tuple[Port, str]]:
     """Return every end port with the reason to leave it alone, "" for none."""
     ports = list(found.end_ports())
-    guids = Counter(port.port_guid for port in ports)
+    guids = Counter(port.port_guid for port in ports if port not in found.doubtful)
     errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
     listed = []
     for port in ports:
         info = port.port_info
-        if info is None:
+        if port in found.doubtful:
+            reason = found.doubtful[port]
+        elif info is None:
             reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID is not its own, and keys are kept by port GUID"
@@ -202,7 +207,7 @@ def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     info = port.port_info
     assert info is not None
     old = _has_now(info)
-    wanted = Wanted(
+    wanted = WantedKey(
         shared or MKey.generate(),
         old.protect if options.protect is None else options.protect,
         old.lease if options.lease is None else options.lease,
@@ -210,8 +215,8 @@ def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     return Job(port, 0, info, old, wanted)
 
 
-def _has_now(info: PortInfo) -> Wanted:
-    return Wanted(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
+def _has_now(info: PortInfo) -> WantedKey:
+    return WantedKey(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
 
 
 def _has(job: Job) -> bool:
@@ -273,7 +278,7 @@ def _known_job(
     store: KeyStore,
     kept: RunPort,
     reachable: dict[int, tuple[Port, str]],
-    meant: Callable[[Wanted], Wanted],
+    meant: Callable[[WantedKey], WantedKey],
 ) -> Job | None:
     """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
     port, reason = reachable.get(kept.port_guid, (None, ""))
@@ -296,27 +301,27 @@ def _known_job(
     return Job(port, kept.sequence, info, old, meant(old))
 
 
-def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[Wanted], Wanted]:
+def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[WantedKey], WantedKey]:
     """Return what a port shall have: what the run does not set stays as it was before the run."""
 
-    def wanted(now: Wanted) -> Wanted:
+    def wanted(now: WantedKey) -> WantedKey:
         before = now
         if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
             before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
         protect = before.protect if options.protect is None else options.protect
         lease = before.lease if options.lease is None else options.lease
-        return Wanted(key, protect, lease)
+        return WantedKey(key, protect, lease)
 
     return wanted
 
 
-def _former(store: KeyStore, kept: RunPort) -> Callable[[Wanted], Wanted]:
+def _former(store: KeyStore, kept: RunPort) -> Callable[[WantedKey], WantedKey]:
     """Return what a port had before the run."""
     key = store.get(kept.old_ref).m_key if kept.old_ref is not None else NO_MKEY
 
-    def wanted(now: Wanted) -> Wanted:
+    def wanted(now: WantedKey) -> WantedKey:
         protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
-        return Wanted(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
+        return WantedKey(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
 
     return wanted
 
@@ -340,7 +345,7 @@ def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRu
     """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too."""
     store = writer.keystore
     ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in jobs]
-    remember_topology(store, run.found)
+    remember_topology(writer.fabric, store, run.found)
     with store.together():
         runs = Runs(store)
         number = runs.begin(command, run.options, ports)
@@ -352,7 +357,7 @@ def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRu
 def _go_on(writer: Writer, last: Run, run: PlannedRun, unused: Sequence[int] = ()) -> int:
     """Take up the last run. *unused*: rows of keys that no port was sent, and none will be."""
     store = writer.keystore
-    remember_topology(store, run.found)
+    remember_topology(writer.fabric, store, run.found)
     with store.together():
         Runs(store).reopen(last.id, run.options)
         for ref in unused:

@@ -23,7 +23,8 @@ from ibkeys.change.portinfo import set_image, without_key
 from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle, wrong_fields
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
-from ibkeys.errors import NoReply, NotStored, UsageError
+from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
+from ibkeys.fabric import discovery
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
@@ -63,6 +64,8 @@ def plan_mkey_set(
         raise UsageError(f"ProtectBits {protect} is not in 0..3")
     if lease is not None and not 0 <= lease <= 0xFFFF:
         raise UsageError(f"lease {lease} s is not in 0..65535")
+    if doubt := port.fabric.doubt_of(port.port):
+        raise Unreachable(f"{port}: {doubt}; its M_Key is not changed")
     shown = port.read_port_info()
     writer.witness(port)
     old_key = writer.key_for_set(port, shown)
@@ -72,6 +75,7 @@ def plan_mkey_set(
         shown.m_key_lease_period if lease is None else lease,
     )
     plan = Plan(writer.command)
+    writer.sends_keys = True
     had = Wanted(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
     plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
@@ -199,7 +203,8 @@ def _remember_links(store: KeyStore, port: PortHandle) -> None:
     guid = port.port.port_guid
     is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
     if guid != port.fabric.local().port_guid and not is_known:
-        remember_topology(store, port.fabric.discover())
+        fabric = port.fabric
+        remember_topology(fabric, store, fabric.discover(wanted=discovery.Wanted(link_downed=True)))
 
 
 def _set_and_prove(

@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.keyring import PortId
 from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric
+from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.performance import Reading
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.mad.performance import PortCounters
 from ibkeys.store.keystore import KeyStore
 
 
-def remember_topology(store: KeyStore, found: Fabric) -> None:
-    """Store the links and LIDs of *found*, each with the time.
+def remember_topology(fabric: OpenFabric, store: KeyStore, found: Fabric) -> None:
+    """Store the links and LIDs of *found*, each with the time, and LinkDownedCounter of both ends of a link.
 
-    A node whose GUID another node has too is left out: its links and LIDs would name the wrong one. Links that were
-    known before stay known unless one of their ends was found elsewhere.
+    What has a node GUID or port GUID that another one has too, or one that is not believed, is left out: its links and
+    LIDs would name the wrong one. Links that were known before stay known unless one of their ends was found elsewhere.
     """
-    guids = [node.guid for node in found.nodes]
-    twins = {guid for guid in guids if guids.count(guid) > 1} if len(set(guids)) < len(guids) else set()
-    ports = [port for port in found.ports() if port.node.guid not in twins]
+    ports = [port for port in found.ports() if port.end_port not in found.doubtful]
+    nodes = Counter(port.node.guid for port in {port.node: port for port in ports}.values())
+    end_ports = Counter(port.guid for port in ports if port.is_end_port)
+    own = [port for port in ports if nodes[port.node.guid] == 1 and end_ports[port.port_guid] == 1]
+    kept = set(own)
+    joined = [port for port in own if port.peer in kept and port.peer is not None]
+    counters = _counters(fabric, joined)
     store.put_links(
-        (*link_end(port), *link_end(port.peer))
-        for port in ports
-        if port.peer is not None and port.peer.node.guid not in twins and link_end(port) <= link_end(port.peer)
+        (
+            (*link_end(port), *link_end(port.peer))
+            for port in joined
+            if port.peer is not None and link_end(port) <= link_end(port.peer)
+        ),
+        link_downed=counters,
     )
     store.put_lids(
         {
             port.guid: (port.lid, port.lid + (1 << info.lmc) - 1)
-            for port in ports
+            for port in own
             if port.is_end_port and port.guid and port.lid and (info := port.port_info) is not None
         }
     )
+    store.unsettle(port.guid for port in own if port.is_end_port)
+
+
+def _counters(fabric: OpenFabric, joined: list[Port]) -> dict[PortId, int]:
+    """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
+
+    The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was
+    proven, and neither end's counter is kept.
+    """
+    near = [port for port in joined if port.link_downed is not None and port.peer is not None]
+    if not near:
+        return {}
+    try:
+        peers = [port.peer for port in near if port.peer is not None]
+        far = {id(port): _value(reading) for port, reading in fabric.read_port_counters(peers)}
+        again = fabric.read_port_counters(near)
+    except IbkeysError:
+        return {}  # no GMPs from this port any more: without a counter a later run asks the SA
+    counters = {}
+    for port, reading in again:
+        peer = port.peer
+        if port.link_downed is None or _value(reading) != port.link_downed or peer is None:
+            continue
+        counters[link_end(port)] = port.link_downed
+        value = far.get(id(peer))
+        if value is not None:
+            counters[link_end(peer)] = value
+    return counters
+
+
+def _value(reading: Reading) -> int | None:
+    return reading.link_downed_counter if isinstance(reading, PortCounters) else None

@@ -80,7 +80,7 @@ def look(writer: Writer, ports: Collection[PortKey]) -> Survey:
             found.setdefault((port.node.guid, port.num), []).append(port)
     reads = []
     for key in ports:
-        same = found.get(key, [])
+        same = [port for port in found.get(key, []) if port.end_port not in fabric.doubtful] or found.get(key, [])
         if len(same) != 1:
             survey.missing[key] = f"{len(same)} nodes have its GUID" if same else "not found on the fabric"
         elif same[0].info is None or same[0].end_port.info is None:

@@ -186,7 +186,7 @@ def test_what_one_sweep_remembers_opens_every_port_in_the_next_run(name: str, tm
     net = subnet(name)
     with tool(net) as fabric, KeyStore(tmp_path / "keys.db") as store:
         found = fabric.discover()
-        remember_topology(store, found)
+        remember_topology(fabric, store, found)
         protect_all(net)
         for node in net.nodes:
             for port in node.end_ports:

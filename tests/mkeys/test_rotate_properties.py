@@ -54,7 +54,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
     net = subnet("two-switch", seed)
     ports = [port for node in net.nodes for port in node.end_ports]
     with tool(net, retries=1) as fabric, writer(fabric, "mkey-under-sm", "lease-0") as w:
-        remember_topology(w.keystore, fabric.discover())
+        remember_topology(fabric, w.keystore, fabric.discover())
         for number, (port, (has_key, bits, is_known)) in enumerate(zip(ports, states, strict=True), 1):
             port.m_key, port.protect_bits, port.lease_period = has_key * number, bits, 600
             if has_key and (is_known or port is ports[0] or port.node.is_switch):  # else nothing is seen behind it
