@@ -43,17 +43,26 @@ _RESULT_TEXT: Final = {
 
 
 @click.command("mkey-list")
-@options.show_keys
+@options.option(
+    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
+)
+@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask.")
 @options.format
-@options.store
-def mkey_list(store: Store, show_keys: bool, format: str) -> int:
+@options.fabric
+def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
     """List the keys of the key store: of which port, in which state, since when.
 
     'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it. 'imported': from
     OpenSM's files. -K prints the keys; of an encrypted store everything else is listed without the passphrase.
+
+    --settle sweeps the fabric: a port that is not where it is known is not asked with its key until that is settled.
     """
-    with open_keystore(store, "mkey-list") as keys:
-        shown = _shown_keys(keys, store) if show_keys else None
+    if settle:
+        from ibkeys.cli.settle import settle as settle_places
+
+        return settle_places(where, yes, format)
+    with open_keystore(where, "mkey-list") as keys:
+        shown = _shown_keys(keys, where) if where.show_keys else None
         rows = [_row(row, shown and shown[0].get(row.ref)) for row in keys.outline()]
         subnet_keys = [
             {"m_key": shown[1][at] if shown else None, "since": since, "note": note}
@@ -77,7 +86,7 @@ def mkey_list(store: Store, show_keys: bool, format: str) -> int:
     return exits.DONE
 
 
-def _shown_keys(keys: KeyStore, store: Store) -> tuple[dict[int, str], list[str]] | None:
+def _shown_keys(keys: KeyStore, store: Where) -> tuple[dict[int, str], list[str]] | None:
     try:
         by_ref = {row.ref: row.m_key.hex() for row in keys.rows()}
         return by_ref, [key.hex() for key in keys.subnet_keys()]

@@ -103,7 +103,7 @@ def journal_of(where: Where) -> Path:
 
 
 @contextmanager
-def open_keystore(options: Store, command: str, changing: bool = False) -> Iterator[KeyStore]:
+def open_keystore(options: Store | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
     """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
 
     Raises UsageError for one that would be in memory: nothing in it would last.

@@ -488,7 +488,8 @@ class Sweep:
         ring = self.ring
         guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
         claimed = {arrival.port_guid, guid}
-        if far is not None and claimed == {far[0]}:
+        known = far or ring.expected_behind(link_end(near))
+        if known is not None and claimed == {known[0]}:
             return ""
         if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
             return ""

@@ -162,6 +162,7 @@ class Rollout:
             ready = []
         for outcome in ended:
             if outcome.has == "wanted":
+                outcome.job.port.m_key = outcome.job.wanted.key
                 self._writer.fabric.ring.learn(outcome.job.port.port_guid, outcome.job.wanted.key)
             self._tell(PortResult(outcome.job.port.identity(), outcome.result, outcome.reason or None))
         for job in ready:

@@ -232,6 +232,7 @@ def _set_and_prove(
     if found.key == wanted.key:
         if ref is not None:
             store.promote(ref)
+        port.port.end_port.m_key = wanted.key
         port.fabric.ring.learn(port.port.port_guid, wanted.key)
     if found.key != wanted.key or wrong:
         _fail(entries)

@@ -1,0 +1,124 @@
+"""``mkey-list --settle``: ports that are not where they are known, and keeping where they are now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli import exits
+from ibkeys.cli.changing import confirm, say
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.render import write_json
+from ibkeys.cli.where import open_fabric
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibkeys.mkeys.places import Places
+
+_COMMAND = "mkey-list"
+
+
+def settle(where: Where, yes: bool, format: str) -> int:
+    """Find the ports that moved, were replaced or vanished, show them, ask, and keep it in the key store.
+
+    Returns 0, also when there is nothing to settle; 3 when places are left that nothing can identify.
+    """
+    from ibkeys.change.writer import Writer
+    from ibkeys.mkeys import places as rooms
+
+    if format == "csv":
+        raise UsageError("--settle: -f table and -f json are the formats")
+    with open_fabric(where, changing=True) as fabric, Writer(fabric, f"{_COMMAND} --settle") as writer:
+        if not fabric.ring.has_keys:
+            raise UsageError("--settle: no M_Key is known here, so no port is missed (--keystore, --security-keys)")
+        places = rooms.survey(writer)
+        for note in places.found.notes:
+            exits.warn(note, "note")
+        document = _document(places)
+        if format == "table":
+            _write(document, write)
+        settled = False
+        if places.pending:
+            exits.flush_stdout()
+            question = "Keep this in the key store?"
+            if places.vanished and places.unidentified:
+                question = (
+                    f"{len(places.unidentified)} places that nothing can identify will be asked without a key from now "
+                    f"on, which a protected port counts as an M_Key violation. {question}"
+                )
+            show = (lambda: None) if format == "table" else lambda: _write(document, say)
+            confirm(Changing(dry_run=False, yes=yes, force=False, override=()), show, question)
+            changed = writer.changed_links(places.nears())
+            for port, why in changed.items():
+                exits.warn(f"{port}: not kept: {why}")
+            places.moved = [each for each in places.moved if each.near not in changed]
+            places.replaced = [each for each in places.replaced if each.near not in changed]
+            rooms.settle(writer, places)
+            settled = True
+        if format == "json":
+            write_json("mkey-list-settle", {**document, "settled": settled})
+        elif settled:
+            write("kept in the key store; no key was deleted")
+    return exits.NOT_COMPLETED if places.unidentified or places.claimed else exits.DONE
+
+
+def _document(places: Places) -> dict[str, Any]:
+    return {
+        "moved": [
+            {
+                "port_guid": _guid(each.end[0]),
+                "port": each.end[1],
+                "was_behind": _end(each.was),
+                "now_behind": each.near.identity(),
+                "source": "named" if each.is_named else "answered",
+            }
+            for each in places.moved
+        ],
+        "replaced": [
+            {"behind": each.near.identity(), "known": _end(each.known), "now": _end(each.now)}
+            for each in places.replaced
+        ],
+        "vanished": [_guid(guid) for guid in places.vanished],
+        "claimed_twice": [_guid(guid) for guid in places.claimed],
+        "unidentified": [{"behind": each.near.identity(), "known": _end(each.known)} for each in places.unidentified],
+    }
+
+
+def _guid(guid: int) -> str:
+    return f"0x{guid:016x}"
+
+
+def _end(end: tuple[int, int] | None) -> dict[str, Any] | None:
+    return None if end is None else {"guid": _guid(end[0]), "port": end[1]}
+
+
+def _write(document: dict[str, Any], put: Callable[[str], None]) -> None:
+    if not any(document.values()):
+        put("every port that is known as protected is where it is known")
+    for each in document["moved"]:
+        was = f", was behind {_end_text(each['was_behind'])}" if each["was_behind"] else ""
+        by = "the SA or a forwarding table names it there" if each["source"] == "named" else "it answered without a key"
+        put(f"moved: port GUID {each['port_guid']} is now behind {_port_text(each['now_behind'])}{was} ({by})")
+    for each in document["replaced"]:
+        put(
+            f"replaced: behind {_port_text(each['behind'])} is now GUID {each['now']['guid']} instead of "
+            f"{each['known']['guid']}"
+        )
+    for guid in document["vanished"]:
+        put(f"vanished: port GUID {guid} was found nowhere; its keys stay, and it is not waited for")
+    for guid in document["claimed_twice"]:
+        put(f"not settled: port GUID {guid} is at two places; one of them has a false GUID")
+    for each in document["unidentified"]:
+        known = f"; known there is {_end_text(each['known'])}" if each["known"] else ""
+        put(f"not settled: nothing says who is behind {_port_text(each['behind'])}{known}")
+
+
+def _end_text(end: dict[str, Any]) -> str:
+    return f"GUID {end['guid']} port {end['port']}"
+
+
+def _port_text(port: dict[str, Any]) -> str:
+    name = f"{port['node_desc']!r} " if port["node_desc"] else ""
+    return f"{name}{port['node_guid']} port {port['port']}"

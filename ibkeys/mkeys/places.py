@@ -1,0 +1,132 @@
+"""Ports that are not where they are known: which moved, which were replaced, which vanished, and keeping that.
+
+A key is sent only to the place where its port is known (`ibkeys.fabric.linkproof`). When a port was moved on purpose,
+somebody has to say so: `survey` finds out what can be known without asking a protected port, `settle` keeps it in the
+key store. No key is deleted by it: a port that vanished keeps its keys, and is not waited for any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ibkeys.change.writer import Writer
+from ibkeys.fabric.discovery import Wanted
+from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.linkproof import link_end
+from ibkeys.fabric.model import Fabric, Port, Unasked
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A protected port at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
+    None where none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
+    says so; else the port itself, which answered without a key."""
+
+    end: PortId
+    was: PortId | None
+    near: Port
+    is_named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A place where another port is than the known one. ``near``: the port before it; ``known``, ``now``: the ends."""
+
+    near: Port
+    known: PortId
+    now: PortId
+
+
+@dataclass(slots=True)
+class Places:
+    """What a survey found. ``vanished``: GUIDs of protected ports that are nowhere; ``claimed``: GUIDs that two places
+    have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
+
+    found: Fabric
+    moved: list[Moved] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+    vanished: list[int] = field(default_factory=list)
+    claimed: list[int] = field(default_factory=list)
+    unidentified: list[Unasked] = field(default_factory=list)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self.moved or self.replaced or self.vanished)
+
+    def nears(self) -> list[Port]:
+        """Return the ports before what moved and what was replaced."""
+        return [each.near for each in self.moved] + [each.near for each in self.replaced]
+
+
+def survey(writer: Writer) -> Places:
+    """Sweep the fabric and sort what is not where it is known. Raises what `OpenFabric.discover` raises.
+
+    A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
+    """
+    ring = writer.fabric.ring
+    found = writer.fabric.discover(wanted=Wanted(link_downed=True))
+    places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
+    candidates = [*_named(found, ring), *_answered(found, ring)]
+    times = Counter(each.end[0] for each in candidates)
+    here = {port.guid for port in found.end_ports() if port not in found.doubtful}
+    places.claimed = sorted(guid for guid, count in times.items() if count > 1 or guid in here - found.missing)
+    places.moved = [each for each in candidates if each.end[0] not in places.claimed]
+    places.replaced = _replaced(found, ring)
+    if not any(_is_switch(ring, each.end[0]) for each in places.moved):
+        settled = {each.end[0] for each in places.moved} | set(places.claimed) | ring.settled
+        places.vanished = sorted(found.missing - settled)
+    return places
+
+
+def settle(writer: Writer, places: Places) -> None:
+    """Keep what `survey` found in the key store: the new places, and which ports are not waited for. Raises StoreError.
+
+    All of it or nothing is on disk when this returns.
+    """
+    store = writer.keystore
+    links = [(*link_end(each.near), *each.end) for each in places.moved]
+    links += [(*link_end(each.near), *each.now) for each in places.replaced]
+    counters = {link_end(near): near.link_downed for near in places.nears() if near.link_downed is not None}
+    with store.together():
+        store.put_links(links, link_downed=counters)
+        store.unsettle(each.end[0] for each in places.moved)
+        store.settle(places.vanished)
+
+
+def _named(found: Fabric, ring: KeyRing) -> list[Moved]:
+    """Return the protected ports that the SA or a forwarding table names at a place where they are not known."""
+    moved = []
+    for place in found.unasked:
+        if place.named is not None:
+            guid, num = place.named
+            end = (guid, num or next((port for owner, port in ring.neighbors if owner == guid), 1))
+            moved.append(Moved(end, ring.place_of(guid), place.near, is_named=True))
+    return moved
+
+
+def _answered(found: Fabric, ring: KeyRing) -> list[Moved]:
+    """Return the ports that answered without their key at a place where they are not known."""
+    return [
+        Moved(link_end(port), ring.place_of(port.guid), port.peer, is_named=False)
+        for port in found.doubtful
+        if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_strangers
+    ]
+
+
+def _replaced(found: Fabric, ring: KeyRing) -> list[Replaced]:
+    """Return the places known for a port with a key where one without a key answered."""
+    replaced = []
+    for port in found.ports():
+        known, peer = ring.expected_behind(link_end(port)), port.peer
+        if known is None or peer is None or peer.end_port in found.doubtful or known[0] not in found.missing:
+            continue
+        now = link_end(peer)
+        if now[0] != known[0] and now[0] not in ring.by_guid:
+            replaced.append(Replaced(port, known, now))
+    return replaced
+
+
+def _is_switch(ring: KeyRing, guid: int) -> bool:
+    return len({port for owner, port in ring.neighbors if owner == guid}) > 1
