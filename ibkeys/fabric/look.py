@@ -7,7 +7,9 @@ nearest first, and what lies behind a link that changed is not asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.client import SmpClient, Task
@@ -16,24 +18,16 @@ from ibkeys.fabric.linkproof import LinkProver, state_name
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.mad.attributes import PortInfo
 
+FRESH: Final = 1.0
+"""Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""
 
-def look_again(client: SmpClient, ring: KeyRing, found: Fabric, ports: Iterable[Port]) -> dict[Port, str]:
-    """Return the ports of *found* to which a link changed since the sweep, with the reason.
 
-    SMPs: a Get(PortInfo) for each link on the way to *ports*, and a Get(PortCounters) where the sweep read
-    LinkDownedCounter. Keys go only to nodes whose own links were looked at before. Raises TransportError.
+class LinkLook:
+    """The links of one sweep, looked at again. ``changed``: those that are not as they were, and how.
+
+    SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
+    Keys go only to nodes whose own links were looked at before.
     """
-    look = _Look(client, ring, found)
-    ways = {port: tuple(look.links_to(port)) for port in ports}
-    deepest = max(map(len, ways.values()), default=0)
-    for depth in range(deepest):
-        due = {way[depth] for way in ways.values() if len(way) > depth and look.changed_on(way[:depth]) is None}
-        client.run([look.at(near) for near in due])
-    return {port: why for port, way in ways.items() if (why := look.changed_on(way)) is not None}
-
-
-class _Look:
-    """One look at many links. ``changed``: the links that are not as they were, and how."""
 
     def __init__(self, client: SmpClient, ring: KeyRing, found: Fabric) -> None:
         self._client = client
@@ -41,13 +35,39 @@ class _Look:
         self._doubtful = found.doubtful
         self._prover = LinkProver(client, ring)
         self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in found.nodes if node.is_switch}
+        self._routes = {(node.guid, node.path) for node in found.nodes}
         self._own = found.nodes[0]
+        self._looked: dict[Port, float] = {}
         self.changed: dict[Port, str] = {}
         own_port = next((port for port in self._own.ports.values() if port.path == () or port.num == 0), None)
         if own_port is not None:
             self._prover.start(own_port)
 
-    def links_to(self, port: Port) -> Iterator[Port]:
+    def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
+        """Look at the links to *ports*, but for those that were looked at within *max_age* seconds; return those of
+        the ports to which a link changed since the sweep, with the reason.
+
+        A port that the sweep did not find is not looked at. Raises TransportError.
+        """
+        ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
+        for depth in range(max(map(len, ways.values()), default=0)):
+            due = {way[depth] for way in ways.values() if len(way) > depth and not self._changed_on(way[:depth])}
+            self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
+        return {port: why for port, way in ways.items() if (why := self._changed_on(way))}
+
+    def at_way(self, port: Port) -> Task:
+        """Task: look at each link to *port* that was not looked at within the last second; return what changed, ""
+        for nothing."""
+        if (port.node.guid, port.node.path) not in self._routes:
+            return ""
+        for near in self._links_to(port):
+            if self._age(near) >= FRESH:
+                yield from self._at(near)
+            if near in self.changed:
+                return self._changed_on([near])
+        return ""
+
+    def _links_to(self, port: Port) -> Iterator[Port]:
         """Yield the near port of each link on the route to *port*, the nearest first."""
         path = port.path if port.path is not None and not port.node.is_switch else port.node.path
         for hop, num in enumerate(path):
@@ -55,15 +75,18 @@ class _Look:
             if node is not None:
                 yield node.port(num)
 
-    def changed_on(self, way: Iterable[Port]) -> str | None:
-        """Return what changed on *way*, None for nothing."""
-        return next((f"{near}: {self.changed[near]}" for near in way if near in self.changed), None)
+    def _age(self, near: Port) -> float:
+        return self._client.port.now() - self._looked.get(near, -math.inf)
 
-    def at(self, near: Port) -> Task:
+    def _changed_on(self, way: Iterable[Port]) -> str:
+        return next((f"{near}: {self.changed[near]}" for near in way if near in self.changed), "")
+
+    def _at(self, near: Port) -> Task:
         """Task: compare one near port with what the sweep saw of it."""
         before, counter = near.info, near.link_downed
         path, own = near.node.path if near.node.is_switch else (), near.end_port
         key = own.m_key if own in self._doubtful else self._ring.learned.get(own.guid, own.m_key)
+        self._looked[near] = self._client.port.now()
         try:
             info: bytes = yield self._client.get_along(path, PortInfo, near.num, near.node, key)
         except IbkeysError as error:
@@ -75,7 +98,7 @@ class _Look:
             return
         if counter is not None:
             now = yield from self._prover.read_counter(near)
+            near.link_downed = counter
             if now != counter:
-                self.changed[near] = (
-                    f"its LinkDownedCounter is {now if now is not None else 'unreadable'}, not {counter}"
-                )
+                is_now = "not readable" if now is None else str(now)
+                self.changed[near] = f"its LinkDownedCounter is {is_now} now and was {counter}"

@@ -38,7 +38,7 @@ from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, 
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.look import look_again
+from ibkeys.fabric.look import LinkLook
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
 from ibkeys.fabric.sa import SaClient
@@ -99,6 +99,7 @@ class OpenFabric:
         self.reload_keys: Callable[[], None] = lambda: None
         self.last_sweep: Account | None = None
         self._known: Fabric | None = None
+        self._look: LinkLook | None = None
         self._own_was_looked_at = False
 
     def local(self) -> LocalPort:
@@ -116,6 +117,7 @@ class OpenFabric:
         fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
         self.last_sweep = account_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
         self._known = fabric
+        self._look = LinkLook(self.client, self.ring, fabric)
         self._own_was_looked_at = True
         return fabric
 
@@ -165,19 +167,21 @@ class OpenFabric:
         """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
         return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""
 
-    def changed_links(self, ports: Iterable[Port]) -> dict[Port, str]:
+    def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
-        since the last sweep of this run, with the reason.
+        since the last sweep of this run, with the reason. A look holds for *max_age* seconds.
 
         A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
         """
-        known = self._known
-        if known is None or self.ring.trust_topology:
-            return {}
-        routes = {(node.guid, node.path) for node in known.nodes}
-        return look_again(
-            self.client, self.ring, known, [port for port in ports if (port.node.guid, port.node.path) in routes]
-        )
+        look = self._look
+        return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
+
+    def look_at_way(self, port: Port) -> Task:
+        """Task: as `changed_links` for one port, but for links that were looked at within the last second; return what
+        changed, "" for nothing."""
+        if self._look is None or self.ring.trust_topology:
+            return ""
+        return (yield from self._look.at_way(port))
 
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""

@@ -95,28 +95,16 @@ class Rollout:
         for stage in stages:
             if self.account.stopped:
                 break
-            self._queue.extend(self._still_there(stage))
+            self._queue.extend(stage)
             self._client.run((), self._between)
             self._look_again()
         self._commit()
         if self._error is not None:
             raise self._error
 
-    def _still_there(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return the jobs whose links are as they were proven; the others fail. Keys go over these links."""
-        changed = self._writer.changed_links(job.port for job in jobs)
-        for job in jobs:
-            if job.port in changed:
-                self._in_change += 1
-                state: PortState = "sent" if job.entries else "waiting"
-                why = f"the way to it changed since it was read ({changed[job.port]}); nothing more was sent to it"
-                self._end(job, "failed", state, why)
-        return [job for job in jobs if job.port not in changed]
-
     def _look_again(self) -> None:
         """Ask those once more who fell silent: what was lost for the others may be over."""
         silent, self._silent = self._silent, []
-        silent = self._still_there(silent)
         unread, self._unread = self._unread, []
         for job, error in unread:
             if self.account.stopped:
@@ -202,6 +190,9 @@ class Rollout:
 
     def _read(self, job: Job) -> Task:
         """Task: read PortInfo right before the Set, and make the Set of it."""
+        if why := (yield from self._link_changed(job)):
+            self._end(job, "failed", "waiting", why)
+            return
         problem = yield from self._read_again(job, job.shown)
         if isinstance(problem, NoReply) and not job.read_twice:
             job.read_twice = True
@@ -221,6 +212,12 @@ class Rollout:
         job.old = Wanted(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
         job.image = set_image(job.now, job.wanted.key, **job.wanted.fields())
         self._ready.append(job)
+
+    def _link_changed(self, job: Job) -> Task:
+        """Task: look at the links to a port again where that is a second ago: keys go over them. Return what changed,
+        in words, "" for nothing."""
+        why = yield from self._writer.fabric.look_at_way(job.port)
+        return f"the way to it changed since it was read ({why}); nothing more was sent to it" if why else ""
 
     def _read_again(self, job: Job, before: PortInfo) -> Task:
         """Task: get PortInfo; return why there must be no Set: an error or words, "" when nothing speaks against it."""
@@ -242,7 +239,7 @@ class Rollout:
         """Task: set once and prove it; set again only where the old key answered, so that the Set never arrived."""
         client = self._client
         if client.port.now() - job.read_at > FRESH:
-            problem = yield from self._read_again(job, job.now)
+            problem = (yield from self._link_changed(job)) or (yield from self._read_again(job, job.now))
             if problem:
                 self._end(job, "failed", "failed", f"no Set was sent to it now: {problem}", has="old")
                 return
@@ -329,6 +326,10 @@ class Rollout:
     def _ask_again(self, job: Job) -> Task:
         """Task: ask a port once more that fell silent after its Set."""
         self._in_change += 1
+        if why := (yield from self._link_changed(job)):
+            self.account.unresolved += 1
+            self._end(job, "failed", "sent", f"it was silent after its Set, then {why}; both keys are in the key store")
+            return
         answer = yield from self._who_answers(job, replied=False)
         lost = NoReply("Set(PortInfo): no reply")
         if self._is_settled(job, lost, answer):

@@ -66,9 +66,9 @@ class Executor:
         """Make the phases; return the one that failed at some port, after which none was begun. None: all are made."""
         for phase in phases:
             done = 0
-            self._leave_out_changed(phase)
             for batch in self._batches(phase):
                 self._check()
+                self._leave_out_changed(batch)
                 self._make([job for step in batch if step.port.key not in self.failed for job in self._jobs(step)])
                 done += len(batch)
                 if self._progress:
@@ -79,10 +79,10 @@ class Executor:
                 return phase
         return None
 
-    def _leave_out_changed(self, phase: Phase) -> None:
-        """Look at the links of a phase's ports once more: time has passed since the sweep, and keys go over them."""
-        targets = {self.targets[step.port.key].port: step.port.key for step in phase.steps}
-        for port, why in self.writer.changed_links(targets).items():
+    def _leave_out_changed(self, batch: Iterable[Step]) -> None:
+        """Look at the links of a batch's ports again where that is a second ago: keys go over them."""
+        targets = {self.targets[step.port.key].port: step.port.key for step in batch}
+        for port, why in self.writer.changed_links(targets, FRESH).items():
             error = Unreachable(f"{port}: the way to it changed since it was read ({why}); nothing was sent to it")
             self.failed.setdefault(targets[port], error)
 

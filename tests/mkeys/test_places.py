@@ -3,75 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ibkeys.change.writer import Writer
-from ibkeys.fabric.discovery import Wanted
 from ibkeys.fabric.model import Fabric
-from ibkeys.fabric.session import OpenFabric
-from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.places import Places, settle, survey
-from ibkeys.mkeys.topology import remember_topology
-from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore import KeyStore
-from tests.fabricsim import subnet, tool
+from tests.keyedsite import Site
 
 LEAF = "MF0;switch-a:IS5023/U1"
 HOST = "node02 mlx4_0"
-
-
-class Site:
-    """A subnet whose ports all have a key of their own at level 2, and a key store that knows them."""
-
-    def __init__(self, folder: Path, name: str = "two-switch", sm: bool = True, level: int = 2) -> None:
-        self.net: Subnet = subnet(name)
-        self.stores: dict[str, Any] = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
-        if sm:
-            self.net.set_sm(self.net.nodes[0])
-        with self.open() as fabric, KeyStore(folder / "keys.db") as store:
-            remember_topology(fabric, store, fabric.discover(wanted=Wanted(link_downed=True)))
-            for number, port in enumerate(self.ports(), 1):
-                key = MKey(0xA0B1_C2D3_0000_0000 + number)
-                store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))
-                port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, 60
-
-    def ports(self) -> list[Port]:
-        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
-
-    def open(self) -> OpenFabric:
-        return tool(self.net, timeout=0.1, **self.stores)
-
-    def discover(self) -> Fabric:
-        with self.open() as fabric:
-            return fabric.discover()
-
-    def settle(self) -> Places:
-        with self.open() as fabric, Writer(fabric, "test") as writer:
-            places = survey(writer)
-            settle(writer, places)
-            return places
-
-    def sm_sweeps(self) -> None:
-        for node in self.net.nodes:
-            node.routes = None
-            for port in node.all_ports:
-                port.first_peer = port.peer
-                if port.is_up:
-                    port.set_states(4, 5)
-
-    def move(self, host: str, switch: str, number: int) -> None:
-        self.net.unplug(host, 1)
-        self.net.plug(host, 1, switch, number)
-        self.sm_sweeps()
-
-    def quiet(self) -> bool:
-        """Whether no port counted an M_Key violation, started a lease or sent trap 256."""
-        return not any(
-            event.kind.startswith(("lease", "m-key")) or event.detail.get("number") == 256 for event in self.net.events
-        )
 
 
 @pytest.fixture
@@ -111,11 +52,11 @@ def test_a_host_that_moved_is_not_asked_until_it_is_settled(site: Site) -> None:
 
 
 def test_a_host_that_vanished_is_not_waited_for_but_new_places_are_still_identified(site: Site) -> None:
-    host = site.net.port(HOST, 1)
+    host, number = site.net.port(HOST, 1), free_port(site.net, LEAF)
     site.net.unplug(HOST, 1)
     assert site.settle().vanished == [host.guid]
     assert not site.discover().troubles
-    site.net.plug(HOST, 1, LEAF, free_port(site.net, LEAF))
+    site.net.plug(HOST, 1, LEAF, number)
     site.sm_sweeps()
     [trouble] = site.discover().troubles
     assert "so it moved" in trouble.error
@@ -156,10 +97,7 @@ def test_a_replaced_adapter_is_asked_once_and_its_place_kept(site: Site) -> None
 
 def test_two_hosts_that_were_swapped_are_settled_together(site: Site) -> None:
     one, other = site.net.port(HOST, 1), site.net.port("node03 mlx4_0", 1)
-    ends = [site.net.unplug(port.node, 1) for port in (one, other)]
-    for port, end in zip((other, one), ends, strict=True):
-        assert end is not None
-        site.net.plug(port.node, 1, end.node.guid, end.number)
+    site.swap(HOST, "node03 mlx4_0")
     site.sm_sweeps()
     assert len(site.discover().troubles) == 2
     assert {each.end[0] for each in site.settle().moved} == {one.guid, other.guid}

@@ -1,0 +1,88 @@
+"""A site for tests: a subnet whose ports all have an M_Key of their own, and the key store that knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ibkeys.change.writer import Writer
+from ibkeys.fabric.discovery import Wanted
+from ibkeys.fabric.model import Fabric
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.places import Places, settle, survey
+from ibkeys.mkeys.topology import remember_topology
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore import KeyStore
+from tests.fabricsim import subnet, tool
+
+
+class Site:
+    """A subnet whose ports all have a key of their own at level 2, and a key store that knows them."""
+
+    def __init__(self, folder: Path, name: str = "two-switch", sm: bool = True, level: int = 2) -> None:
+        self.net: Subnet = subnet(name)
+        self.stores: dict[str, Any] = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        if sm:
+            self.net.set_sm(self.net.nodes[0])
+        with self.open() as fabric, KeyStore(folder / "keys.db") as store:
+            remember_topology(fabric, store, fabric.discover(wanted=Wanted(link_downed=True)))
+            for number, port in enumerate(self.ports(), 1):
+                key = MKey(0xA0B1_C2D3_0000_0000 + number)
+                store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))
+                port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, 60
+
+    def ports(self) -> list[Port]:
+        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
+
+    def open(self) -> OpenFabric:
+        return tool(self.net, timeout=0.1, **self.stores)
+
+    def discover(self) -> Fabric:
+        with self.open() as fabric:
+            return fabric.discover()
+
+    def settle(self) -> Places:
+        with self.open() as fabric, Writer(fabric, "test") as writer:
+            places = survey(writer)
+            settle(writer, places)
+            return places
+
+    def sm_sweeps(self) -> None:
+        for node in self.net.nodes:
+            node.routes = None
+            for port in node.all_ports:
+                port.first_peer = port.peer
+                if port.is_up:
+                    port.set_states(4, 5)
+
+    def move(self, host: str, switch: str, number: int) -> None:
+        self.net.unplug(host, 1)
+        self.net.plug(host, 1, switch, number)
+        self.sm_sweeps()
+
+    def swap(self, one: str, other: str) -> None:
+        """Swap the cables of two hosts at their switches; no SM sweeps."""
+        ends = [self.net.unplug(host, 1) for host in (one, other)]
+        for host, end in zip((other, one), ends, strict=True):
+            assert end is not None
+            self.net.plug(host, 1, end.node.guid, end.number)
+
+    def arrivals(self) -> list[tuple[str, int, bytes]]:
+        """Return a list that gets (node, method, header M_Key) of each SMP that arrives from now on."""
+        seen: list[tuple[str, int, bytes]] = []
+        ask = self.net._ask
+
+        def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
+            seen.append((node.description, mad[3], mad[24:32]))
+            return ask(mad, node, ingress, slid)
+
+        self.net._ask = heard  # type: ignore[method-assign]
+        return seen
+
+    def quiet(self) -> bool:
+        """Whether no port counted an M_Key violation, started a lease or sent trap 256."""
+        return not any(
+            event.kind.startswith(("lease", "m-key")) or event.detail.get("number") == 256 for event in self.net.events
+        )
