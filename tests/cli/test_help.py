@@ -24,6 +24,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--override",
     "--all",
     "--trust-topology",
+    "--ask-unproven",
+    "--settle",
     "--dry-run",
     "--Lid",
     "--Direct",
@@ -128,6 +130,7 @@ def test_man_page_mentions_every_option(name: str) -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
+    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-security.7"}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 
@@ -140,7 +143,7 @@ def test_main_man_page_names_commands_and_interlocks() -> None:
 def test_man_pages_have_no_mistakes() -> None:
     groff = shutil.which("groff")
     assert groff is not None, "groff is not installed: apt-get install groff-base"
-    for page in sorted(MAN.glob("*.1")):
+    for page in sorted(MAN.glob("*.[17]")):
         done = subprocess.run([groff, "-man", "-ww", "-z", "-Tutf8", page], capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stderr) == (0, ""), page.name
 
