@@ -32,6 +32,7 @@ from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
+from ibkeys.fabric.plausible import check_port_numbers
 from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -138,7 +139,8 @@ class OpenFabric:
         route leads to its P_Key table.
 
         Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
-        ports), NoReply, Unreachable (nothing on the fabric has it).
+        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
+        has it).
         """
         address = as_address(where)
         if isinstance(address, GuidAddress | NameAddress):
@@ -165,6 +167,7 @@ class OpenFabric:
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
+        check_port_numbers(node, port)
         port.guid = arrival.port_guid
         port.m_key = self.ring.key_of(arrival.port_guid) if key.is_zero or key == self.ring.fallback else key
         self._describe(node, address, port.m_key)

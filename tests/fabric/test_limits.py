@@ -14,7 +14,7 @@ from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.model import Fabric
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import AttributeID, NodeType
+from ibkeys.mad.const import AttributeID, NodeType, PortState
 from tests.fabricsim import subnet, tool
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, EndlessFabric, node_info
 
@@ -111,7 +111,7 @@ def test_an_honest_fabric_reaches_no_limit_that_is_as_large_as_it_is() -> None:
 def large_table(path: tuple[int, ...], attribute: int, modifier: int) -> bytes | None:
     """The own CA, a switch, and behind its port 2 a CA with 65,535 P_Key entries."""
     if attribute == AttributeID.PORT_INFO:
-        return LINKED if path != (1,) or modifier <= 2 else PortInfo().raw
+        return LINKED if path != (1,) or modifier <= 2 else PortInfo().replace(port_state=PortState.DOWN).raw
     if attribute != AttributeID.NODE_INFO:
         return bytes(64)
     if not path:
