@@ -16,6 +16,7 @@ Problem = tuple[str, str]
 
 LAST_UNICAST_LID: Final = 0xBFFF
 MOST_PORTS: Final = 254
+NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
 _NODE_TYPES: Final = frozenset(map(int, NodeType))
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
@@ -33,7 +34,7 @@ def node_problems(info: bytes) -> list[Problem]:
     if kind == NodeType.SWITCH:
         found += _port_guid_problem(info)
     if not any(info[28:30]):
-        found.append(("PartitionCap", "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"))
+        found.append(("PartitionCap", NO_ENTRIES))
     return found
 
 

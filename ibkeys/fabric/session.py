@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, ImpossibleValue, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
@@ -32,7 +32,7 @@ from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
-from ibkeys.fabric.plausible import check_port_numbers
+from ibkeys.fabric.plausible import NO_ENTRIES, check_port_numbers
 from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -389,9 +389,14 @@ class PortHandle:
         return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
-        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out."""
+        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
+
+        Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
+        """
         self.check_arrival()
         capacity = self.capacity
+        if not capacity and self.port.is_end_port:
+            raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
         blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
         for outcome in blocks:
             if isinstance(outcome, IbkeysError):
