@@ -6,6 +6,7 @@ IbkeysError
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
+ +-- ImpossibleValue                    a node says of itself what no node can be
  +-- MadStatusError                     the agent answered with a status; .status
  +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
@@ -67,6 +68,10 @@ class FileFormatError(IbkeysError, ValueError):
         self.path, self.line, self.column = path, line, column
         where = ":".join(str(part) for part in (path, line, column) if part)
         super().__init__(f"{where}: {message}" if where else message)
+
+
+class ImpossibleValue(IbkeysError):
+    """A node says of itself what no node can be, so that it cannot be told which of its ports was asked."""
 
 
 class MadStatusError(IbkeysError):

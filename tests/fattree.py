@@ -8,12 +8,12 @@ SWITCH_GUID = 0x98039B0300400000
 STEP = 0x10
 
 
-def fat_tree(pods: int, leaves: int, spines: int, cores: int, hosts: int) -> str:
+def fat_tree(pods: int, leaves: int, spines: int, cores: int, hosts: int, radix: int = RADIX) -> str:
     """Return the net file of *pods* pods of *leaves* leaves and *spines* spines each.
 
     Each leaf has *hosts* hosts and is linked to every spine of its pod; spine n of every pod is linked to each of the
     *cores* switches of core group n. With 36 pods and 18 of all others it is the whole tree: 11,664 hosts. The first
-    host is where a program sits by default. LIDs: hosts first, then leaves, spines, cores.
+    host is where a program sits by default. *radix*: ports of a switch. LIDs: hosts first, then leaves, spines, cores.
     """
     hosts_in_all = pods * leaves * hosts
     edges: list[tuple[str, int, str, int]] = []
@@ -40,11 +40,11 @@ def fat_tree(pods: int, leaves: int, spines: int, cores: int, hosts: int) -> str
         for leaf in range(leaves):
             for spine in range(spines):
                 near = leaf_ids[pod * leaves + leaf]
-                edges.append((near, RADIX // 2 + spine + 1, spine_ids[pod * spines + spine], leaf + 1))
+                edges.append((near, radix // 2 + spine + 1, spine_ids[pod * spines + spine], leaf + 1))
         for spine in range(spines):
             for core in range(cores):
                 near = spine_ids[pod * spines + spine]
-                edges.append((near, RADIX // 2 + core + 1, core_ids[spine * cores + core], pod + 1))
+                edges.append((near, radix // 2 + core + 1, core_ids[spine * cores + core], pod + 1))
     ends: dict[str, list[tuple[int, str, int]]] = {node_id: [] for node_id in lids}
     for one, port, other, other_port in edges:
         ends[one].append((port, other, other_port))
@@ -63,7 +63,7 @@ def fat_tree(pods: int, leaves: int, spines: int, cores: int, hosts: int) -> str
             ]
             continue
         lines += ["", f"switchguid=0x{guid:x}"]
-        lines.append(f'Switch\t{RADIX} "{node_id}"\t\t# "{names[node_id]}" base port 0 lid {lid} lmc 0')
+        lines.append(f'Switch\t{radix} "{node_id}"\t\t# "{names[node_id]}" base port 0 lid {lid} lmc 0')
         for port, peer, peer_port in sorted(ends[node_id]):
             own = f"({int(peer[2:], 16) + 1:x})" if peer.startswith("H") else ""
             lines.append(f'[{port}]\t"{peer}"[{peer_port}]{own}\t\t# "{names[peer]}" lid {lids[peer]} 4xNDR')

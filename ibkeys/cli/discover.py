@@ -50,7 +50,7 @@ def _document(node: Node) -> dict[str, Any]:
 
 def _ports(node: Node) -> Iterator[Port]:
     """Every port, port 0 of a switch included; those that no link reaches are there, but not read."""
-    for num in range(0 if node.is_switch else 1, node.num_ports + 1):
+    for num in sorted({*range(0 if node.is_switch else 1, node.num_ports + 1), *node.ports}):
         yield node.port(num)
 
 

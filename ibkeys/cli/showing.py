@@ -70,7 +70,7 @@ def read_sheet(
         if not every_port:
             handle = target.read_from(source)
             read(handle)
-            sheet = Sheet([_row(handle.port, values)])
+            sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
             found = sweep(source, where, p_keys)
             rows = [_row(port, values) for port in found.ports()]
@@ -80,6 +80,14 @@ def read_sheet(
             if "m_key" in row:
                 row["m_key"] = None  # what stands there is a fingerprint
     return sheet
+
+
+def _problems_of(port: Port) -> list[dict[str, Any]]:
+    """Return what a port that was read says of itself and cannot be, as the contract has errors."""
+    from ibkeys.fabric.plausible import node_problems, port_problems
+
+    problems = node_problems(port.node.info) + port_problems(port)
+    return [{**port.identity(), "error": text} for _, text in problems]
 
 
 def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from ibkeys.fabric.keyring import KeyRing, PortId
 from ibkeys.fabric.limits import Bounds, limit_notes
 from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves, link_end
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble, Unasked
+from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
@@ -467,6 +468,7 @@ class Sweep:
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
+        self._name(port, arrival_problems(info, near is not None) + (node_problems(info) if is_new else []))
         if not node.is_switch and port.path is None:
             port.path = path
             port.guid = arrival.port_guid
@@ -514,6 +516,10 @@ class Sweep:
                     return f"which was found at route {route} ({port})"
         place = self.ring.place_of(guid)
         return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
+
+    def _name(self, port: Port, problems: Sequence[Problem]) -> None:
+        """Name as errors what *port* cannot be."""
+        self.fabric.troubles += (Trouble(port, text, field) for field, text in problems)
 
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)
@@ -604,6 +610,7 @@ class Sweep:
         except IbkeysError as error:
             self.fabric.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
+            self._name(port, port_problems(port))
             if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
                 self.client.start(self._probe(port))
         if self.wanted.p_keys:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.fabric.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.plausible import check_port_numbers
 
 
 def find_port(fabric: Fabric, address: Address, portnum: int | None) -> Port:
@@ -37,13 +38,17 @@ def find_ports(fabric: Fabric, address: Address) -> list[Port]:
 
 
 def pick(fabric: Fabric | None, ports: Sequence[Port], portnum: int | None, what: str) -> Port:
-    """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`."""
+    """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`.
+
+    Raises as that, and ImpossibleValue where the node's own port numbers make no sense.
+    """
     if not ports:
         troubles = len(fabric.troubles) if fabric else 0
         hint = f" ({troubles} ports could not be read: see discover)" if troubles else ""
         raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
+    check_port_numbers(node, first)
     num = first.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
     if not 0 <= num <= node.num_ports:
         raise no_such_port(first, num)

@@ -32,7 +32,7 @@ class Limits:
     answer of the SA: ``sa_time``, and ``sa_size`` in millions of bytes.
 
     A subnet has 49,151 unicast LIDs, so ``nodes`` is more than a subnet manager can bring up. A fat tree with that many
-    LIDs has about 240,000 switch ports, and a sweep of it with all P_Key tables sends at most 1.5 million SMPs.
+    LIDs has about 250,000 switch ports, and a sweep of it sends 1.7 million SMPs if each port has 128 P_Keys.
     """
 
     nodes: int = 50_000

@@ -242,8 +242,9 @@ class Port:
 class Trouble:
     """Something that should have been read and was not: at which port, and why.
 
-    ``attribute``: what was asked. ``reading``: ``refused``, ``silent`` or ``not-asked``. NodeInfo is asked of the far
-    end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
+    ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.fabric.plausible`). ``reading``:
+    ``refused``, ``silent`` or ``not-asked``. NodeInfo is asked of the far end of a link, so its trouble is that of the
+    port before it: whoever is behind that port did not answer.
     """
 
     port: Port
@@ -336,9 +337,10 @@ class Fabric:
     def unreached(self) -> int:
         """CA and router ports that no link reaches."""
         return sum(
-            node.num_ports - sum(port.path is not None for port in node.ports.values())
+            num not in node.ports or node.ports[num].path is None
             for node in self.nodes
             if not node.is_switch
+            for num in range(1, node.num_ports + 1)
         )
 
     def find_lid(self, lid: int) -> Port | None:

@@ -15,7 +15,7 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 
-_ALWAYS: Final = frozenset({"NodeInfo", "NodeDescription", "SwitchInfo", "PortInfo"})
+_IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": "sm_info"}
 
 
 class RecordedFabric:
@@ -38,11 +38,9 @@ class RecordedFabric:
         """Return the recorded fabric; of what could not be read only that which such a sweep asks for."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
-        asked = set(_ALWAYS)
-        asked |= {"P_KeyTable"} if wanted.p_keys else set()
-        asked |= {"GUIDInfo"} if wanted.guid_info else set()
-        asked |= {"SMInfo"} if wanted.sm_info else set()
-        return Fabric(fabric.nodes, [each for each in fabric.troubles if each.attribute in asked], list(fabric.notes))
+        not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
+        troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
+        return Fabric(fabric.nodes, troubles, list(fabric.notes))
 
     def port(self, where: Address | str | int | None = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""

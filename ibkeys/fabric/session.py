@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, MKeyNeeded, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, ImpossibleValue, MKeyNeeded, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
@@ -41,6 +41,7 @@ from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.look import LinkLook
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
+from ibkeys.fabric.plausible import NO_ENTRIES, check_port_numbers
 from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
@@ -151,7 +152,8 @@ class OpenFabric:
         route leads to its P_Key table.
 
         Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
-        ports), NoReply, Unreachable (nothing on the fabric has it).
+        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
+        has it).
         """
         address = as_address(where)
         if isinstance(address, GuidAddress | NameAddress):
@@ -202,6 +204,7 @@ class OpenFabric:
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
+        check_port_numbers(node, port)
         port.guid = arrival.port_guid
         port.m_key = key
         self._describe(node, address, port.m_key)
@@ -444,9 +447,14 @@ class PortHandle:
         return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
-        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out."""
+        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
+
+        Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
+        """
         self.check_arrival()
         capacity = self.capacity
+        if not capacity and self.port.is_end_port:
+            raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
         blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
         for outcome in blocks:
             if isinstance(outcome, IbkeysError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -14,8 +16,11 @@ from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.model import Fabric
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import AttributeID, NodeType
+from ibkeys.mad.const import AttributeID, NodeType, PortState
+from ibkeys.sim.subnet import Subnet
+from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
+from tests.fattree import fat_tree
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, EndlessFabric, node_info
 
 
@@ -105,13 +110,62 @@ def test_an_honest_fabric_reaches_no_limit_that_is_as_large_as_it_is() -> None:
         assert struck(fabric.discover())
 
 
+LARGEST = (44, 32, 32, 32, 32)
+"""Of switches of 64 ports: 45,056 hosts and 3,840 switches, 48,896 of the 49,151 unicast LIDs."""
+
+
+def test_the_largest_fat_tree_is_well_inside_the_limits() -> None:
+    pods, leaves, spines, cores, hosts = LARGEST
+    switches = pods * (leaves + spines) + spines * cores
+    nodes, ports = pods * leaves * hosts + switches, switches * 65
+    assert 48_000 < nodes < Limits().nodes
+    assert 1.2 * ports < Limits().ports
+    links = pods * leaves * (hosts + spines) + pods * spines * cores
+    blocks = 4  # 128 P_Keys at every port
+    assert 2 * (links + 2 * nodes + (ports + nodes) * (1 + blocks)) < Limits().smps
+
+
+@pytest.mark.soak
+def test_a_sweep_of_the_largest_fat_tree_reaches_no_limit() -> None:
+    with tool(Subnet.from_text(fat_tree(*LARGEST, radix=64))) as fabric:
+        found = fabric.discover(wanted=EVERYTHING)
+    assert len(found.nodes) > 48_000
+    assert not found.troubles
+    assert not found.notes
+
+
+_HOSTILE = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from ibkeys.fabric.discovery import EVERYTHING
+from ibkeys.fabric.session import OpenFabric
+from tests.hostile import AnsweringPort, EndlessFabric
+partition_cap, delay = int(sys.argv[1]), float(sys.argv[2])
+with OpenFabric(AnsweringPort(EndlessFabric(254, partition_cap=partition_cap), delay)) as fabric:
+    found = fabric.discover(wanted=EVERYTHING)
+    limits = fabric.client.limits
+    assert len(found.nodes) <= limits.nodes and fabric.client.statistics.sent <= limits.smps + 64
+    assert fabric.umad.now() < limits.time + 2
+print(*found.notes, sep="\\n")
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("partition_cap", "delay"), [(32, 1e-5), (65535, 1e-5), (32, 0.95)])
+def test_a_fabric_without_end_ends_in_two_gigabytes(partition_cap: int, delay: float) -> None:
+    command = [sys.executable, "-c", _HOSTILE, str(partition_cap), str(delay)]
+    done = subprocess.run(command, cwd=DATA.parent.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "a limit was reached" in done.stdout
+
+
 # --- a node without haste --------------------------------------------------------------------------------------------
 
 
 def large_table(path: tuple[int, ...], attribute: int, modifier: int) -> bytes | None:
     """The own CA, a switch, and behind its port 2 a CA with 65,535 P_Key entries."""
     if attribute == AttributeID.PORT_INFO:
-        return LINKED if path != (1,) or modifier <= 2 else PortInfo().raw
+        return LINKED if path != (1,) or modifier <= 2 else PortInfo().replace(port_state=PortState.DOWN).raw
     if attribute != AttributeID.NODE_INFO:
         return bytes(64)
     if not path:
