@@ -25,15 +25,8 @@ from ibkeys.fabric.address import (
     parse_route,
 )
 from ibkeys.fabric.client import Outcome, Route, SmpClient, Task, Timing
-from ibkeys.fabric.discovery import (
-    ABOUT_OWN_KEY,
-    Progress,
-    Wanted,
-    about_own_key,
-    discover,
-    own_port_is_closed,
-    p_key_modifier,
-)
+from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed
+from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing

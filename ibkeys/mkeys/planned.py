@@ -56,10 +56,10 @@ class PlannedRun:
 
 def describe(writer: Writer, run: PlannedRun, key_file: str = "") -> None:
     """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: where its key came from."""
-    jobs = run.jobs
+    jobs, plan = run.jobs, run.plan
+    plan.notes += _not_asked(run.found)
     if not jobs:
         return
-    plan = run.plan
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = beside_sm.sm_ports(run.found.end_ports())
     writer.witness_ports([job.port for job in jobs], managers)
@@ -78,6 +78,15 @@ def describe(writer: Writer, run: PlannedRun, key_file: str = "") -> None:
     if not run.goes_back:
         plan.notes += [] if run.options.same else [beside_sm.OVERWRITTEN]
         plan.notes.append(beside_sm.AFTERWARDS)
+
+
+def _not_asked(found: Fabric) -> list[str]:
+    """Return a note where the sweep asked nobody because a protected port may be there: ports may be missing."""
+    places = [trouble for trouble in found.troubles if trouble.reading == "not-asked"]
+    if not places:
+        return []
+    more = f" (and {len(places) - 1} more places)" if len(places) > 1 else ""
+    return [f"{places[0].port}{more}: {places[0].error}"]
 
 
 def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:

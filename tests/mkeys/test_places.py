@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.change.writer import Writer
+from ibkeys.errors import MKeyNeeded, NoReply
 from ibkeys.fabric.model import Fabric
+from ibkeys.mkeys.planned import carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions
+from tests.corpus import DATA
+from tests.fabricsim import subnet, tool
 from tests.keyedsite import Site
 
 LEAF = "MF0;switch-a:IS5023/U1"
@@ -145,3 +152,59 @@ def test_a_guid_at_two_places_is_not_settled(site: Site) -> None:
     found = site.discover()
     assert HOST in names(found)
     assert site.quiet()
+
+
+def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_path: Path) -> None:
+    """The first ports are taken as they are recorded; nothing proves that they are still there, so none is asked."""
+    net = Subnet.from_file(DATA / "fabrics" / "two-switch.net", links="initialize")
+    stores = {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
+    with tool(net, **stores) as fabric, Writer(fabric, "test") as writer:
+        carry_out(writer, plan_run(writer, "mkey-deploy", RunOptions(protect=2, lease=60, first=3)), lambda _: None)
+    protected = [port for node in net.nodes for port in node.end_ports if port.protect_bits == 2]
+    assert len(protected) == 3
+    with tool(net, **stores) as fabric, Writer(fabric, "test") as writer:
+        run = plan_rest(writer, "continue")
+    assert any("--trust-topology" in note for note in run.plan.notes)
+    for _ in range(20):
+        with tool(net, **stores) as fabric:
+            assert [trouble.reading for trouble in fabric.discover().troubles] == ["not-asked"]
+        net.advance(3600)
+    assert {port.protect_bits for port in protected} == {2}
+    assert sum(port.m_key_violations for port in protected) == 0
+    with tool(net, **stores, trust_topology=True) as fabric, Writer(fabric, "test") as writer:
+        run = plan_rest(writer, "continue")
+        carry_out(writer, run, lambda _: None)
+    assert run.account.is_complete
+    assert {port.protect_bits for node in net.nodes for port in node.end_ports} == {2}
+
+
+@pytest.mark.parametrize(
+    ("level", "lease", "violations", "stops"),
+    [(2, 60, 0, True), (3, 0, 0, True), (0, 60, 1, True), (0, 60, 0, False), (0, 0, 3, False), (1, 60, 2, False)],
+)
+def test_without_a_key_the_own_port_is_asked_first_and_may_end_the_sweep(
+    level: int, lease: int, violations: int, stops: bool
+) -> None:
+    net = subnet("two-switch")
+    for port in (port for node in net.nodes for port in node.end_ports):
+        port.m_key, port.protect_bits, port.lease_period = 0xA0B1C2D300000000 + port.lid, level, lease
+        port.m_key_violations = violations
+    own, others = net.nodes[0].end_ports[0], [port for node in net.nodes[1:] for port in node.end_ports]
+    for where in (None, 3, "0,1"):
+        with tool(net) as fabric:
+            if stops:
+                with pytest.raises((MKeyNeeded, NoReply), match=r"--security-keys.*--ask-unproven"):
+                    fabric.discover() if where is None else fabric.port(where)
+            else:
+                assert len(fabric.discover().nodes) == 8
+    assert {port.m_key_violations for port in others} == {violations}
+    assert own.m_key_violations == violations + (3 if level >= 2 else 0), "asked once by each of the three"
+
+
+def test_ask_unproven_asks_once(site: Site) -> None:
+    number = free_port(site.net, LEAF)
+    site.move(HOST, LEAF, number)
+    with tool(site.net, timeout=0.1, **site.stores, ask_unproven=True) as fabric:
+        [trouble] = fabric.discover().troubles
+    assert "asked with 1 SMP without a key" in trouble.error or "1 attempt" in trouble.error
+    assert site.net.port(HOST, 1).m_key_violations == 1

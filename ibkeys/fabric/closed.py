@@ -1,0 +1,69 @@
+"""Ports that are closed to who has no key: how that is told of the own port, and what is said where nobody is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.errors import NoReply, SendRefused
+from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.linkproof import Proof
+from ibkeys.mad.attributes import PortInfo
+
+ABOUT_OWN_KEY: Final = (
+    "so nothing further is asked: other ports would count it as M_Key violations, which start their leases; give the "
+    "keys with --security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven asks each port once without a key"
+)
+
+
+def own_port_is_closed(own: PortInfo) -> str:
+    """Return why the own port, asked without a key, says that this subnet is protected; "" where it does not.
+
+    At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
+    """
+    if not own.m_key:
+        return ""
+    if own.m_key_protect_bits in (2, 3):
+        return f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
+    if own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
+        return (
+            f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
+            f"{own.m_key_violations} violations at level 0: its lease may have run out"
+        )
+    return ""
+
+
+def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
+    """Return *error* of a question to the own port with what to do, by the key that it was asked with."""
+    key = ring.key_of(own_guid)
+    if ring.for_all is not None:
+        return error
+    if key.is_zero:
+        text = f"{error}; the own port may have an M_Key that is not known here, {ABOUT_OWN_KEY}"
+    elif key == ring.by_guid.get(own_guid):
+        text = (
+            f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
+            "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
+            "mkey-import DIR), or ibkeys mkey-recover"
+        )
+    else:
+        return error
+    if isinstance(error, SendRefused):
+        return SendRefused(text, error.errno)
+    return NoReply(text, error.attempts, error.timeout)
+
+
+def why_not_asked(known: PortId | None, proof: Proof, doubt: str, missing: int) -> str:
+    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
+    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled."""
+    expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
+    if proof.found is not None:
+        guid = proof.found[0]
+        moved = "" if known is not None and known[0] == guid else ", so it moved"
+        why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
+    else:
+        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
+    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
+    return (
+        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
+    )
