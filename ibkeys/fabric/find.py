@@ -45,6 +45,9 @@ def pick(fabric: Fabric | None, ports: Sequence[Port], portnum: int | None, what
     if not ports:
         troubles = len(fabric.troubles) if fabric else 0
         hint = f" ({troubles} ports could not be read: see discover)" if troubles else ""
+        if fabric and fabric.unasked:
+            why = next(trouble for trouble in fabric.troubles if trouble.port is fabric.unasked[0].near)
+            hint = f" ({len(fabric.unasked)} places were not asked; {why.port}: {why.error})"
         raise Unreachable(f"{what}: nothing on this subnet has it{hint}")
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)

@@ -10,6 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal, Self
 
 from ibkeys.errors import IbkeysError, NoReply
@@ -345,7 +346,8 @@ class Fabric:
 
     def find_lid(self, lid: int) -> Port | None:
         """Return the end port that has *lid* among its LIDs (base LID and LMC), or None."""
-        for port in self.end_ports():
+        believed = [port for port in self.end_ports() if port not in self.doubtful] if self.doubtful else []
+        for port in chain(believed, self.end_ports()):
             info = port.info
             if info is None:
                 continue
