@@ -313,7 +313,13 @@ class Scheduler:
         node.limit = self._per_node
         node.silent = False
         node.taken -= 1
-        self._account(node, request.sent, now)
+        # `_account`, in place: this is done for every reply
+        sent, until = request.sent, node.until
+        node.asked += 1
+        node.busy += now - (until if until > sent else sent)
+        node.until = now
+        if node.busy > self._node_time or node.asked >= self._node_smps:
+            self._spend(node)
         if node.queue:
             self._serve(node)
         request.reply = mad
@@ -420,8 +426,11 @@ class Scheduler:
         node.busy += now - max(sent, node.until)
         node.until = now
         if node.busy > self._node_time or node.asked >= self._node_smps:
-            node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
-            self._empty_queue(node)
+            self._spend(node)
+
+    def _spend(self, node: _Node) -> None:
+        node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
+        self._empty_queue(node)
 
     def _give_up(self, node: _Node) -> None:
         node.silent = True
