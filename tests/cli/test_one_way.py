@@ -162,3 +162,9 @@ def test_the_simulated_subnet_takes_either_reading(tmp_path: Path) -> None:
         "inbound-check=strict: partition and membership are known"
         in run("pkey-show", "--backend", f"{TWO_SWITCH},inbound-check=strict").error
     )
+
+
+def test_the_report_of_an_audit_says_by_which_reading(after: Path) -> None:
+    strict = run("audit", "--from", after, "--check", "PK001", "--inbound-check", "membership", "-f", "json")
+    assert strict.json["inbound_check"] == "membership"
+    assert run("audit", "--from", after, "--check", "PK001", "-f", "json").json["inbound_check"] == "partition"
