@@ -16,6 +16,23 @@ def subnet(name: str, seed: int = 0) -> Subnet:
     return Subnet.from_file(DATA / "fabrics" / f"{name}.net", seed=seed)
 
 
+def limited_members(*helped_themselves: str) -> Subnet:
+    """Return two switches as OpenSM leaves `ALL=limited, SELF=full` under part_enforce both, with one more partition of
+    limited members only; then the hosts named give themselves its full P_Key."""
+    net = subnet("two-switch")
+    for number in range(1, 7):
+        port = net.port(f"node0{number} mlx4_0", 1)
+        assert port.peer is not None
+        port.p_keys = port.peer.p_keys = [0xFFFF if number == 1 else 0x7FFF, 0x0001]
+        port.peer.inbound_enforcement = port.peer.outbound_enforcement = 1
+        if port.node.description in helped_themselves:
+            port.p_keys = [0x7FFF, 0x8001]
+    for node in net.nodes:
+        if node.is_switch:
+            node.ports[0].p_keys = [0x7FFF]
+    return net
+
+
 def tool(net: Subnet, at: str | None = None, **options: object) -> OpenFabric:
     """Open *net* as a user on node *at* would."""
     return ibkeys.open(subnet=net, at=at, **options)  # type: ignore[arg-type]

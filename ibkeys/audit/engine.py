@@ -35,6 +35,7 @@ def audit(
         results,
         coverage_of(data),
         _partitions(data),
+        data.inbound_check,
     )
 
 

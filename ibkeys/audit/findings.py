@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
+
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Result = Literal["pass", "fail", "unknown", "n/a", "waived"]
 Profile = Literal["lab", "hpc", "cloud", "cloud-secured"]
@@ -126,7 +128,8 @@ class Report:
     """One audit. ``taken``: when the fabric was read, UTC. ``source``: the snapshot file or the local port it was read
     from. ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue
     that was selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name
-    or None, full members, limited members)."""
+    or None, full members, limited members). ``inbound_check``: what switches were taken to check of packets that come
+    in."""
 
     profile: Profile
     taken: str
@@ -135,6 +138,7 @@ class Report:
     results: Sequence[RuleResult]
     coverage: Coverage
     partitions: Sequence[tuple[int, str | None, int, int]] = ()
+    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 
     @property
     def summary(self) -> dict[str, int]:
@@ -156,6 +160,7 @@ class Report:
         return {
             "profile": self.profile,
             "policy": self.policy,
+            "inbound_check": self.inbound_check,
             "taken": self.taken,
             "source": self.source,
             "summary": self.summary,

@@ -1,4 +1,5 @@
-"""Pairs of ports that can talk and may not: tables and switches as they are against a policy. By sets, not by pairs.
+"""Pairs of ports that can talk, or send one way, and may not: tables and switches as they are against a policy. By
+sets, not by pairs.
 
 Ports with the same standing on the wire and the same P_Keys in the policy are one class. What a class can reach and
 what the policy lets it reach are each a set of ports, put together from the members of its partitions. A pair can only
@@ -14,10 +15,12 @@ from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.reach import Profile, places
+from ibkeys.fabric.reach import Profile, Reached, places
+from ibkeys.fabric.standing import keys_of
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 
 _NOTHING: Final[frozenset[int]] = frozenset()
+_NOBODY: Final = Reached(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +43,28 @@ class Partners:
 
 @dataclass(slots=True)
 class Deviating:
-    """A class that can talk to ``partners`` and may not; ``ports`` are its own places, ``bases`` where they meet."""
+    """A class that reaches others and may not: ``found``, its forbidden partners; ``ports`` are its own places."""
 
     profile: Profile
     wanted: frozenset[int]
     ports: list[int] = field(default_factory=list)
-    partners: int = 0
-    bases: tuple[int, ...] = ()
+    found: Reached = _NOBODY
 
     @property
     def deviates(self) -> bool:
         """Whether its ports have a P_Key that the policy does not give them, a limited one aside where it gives the
         full one."""
-        have = (key for _, standing in self.profile for key in standing[0])
+        have = (key for base, standing in self.profile for key in keys_of(base, standing.holds))
         return any(key not in self.wanted and key | FULL_BIT not in self.wanted for key in have)
+
+    @property
+    def partners(self) -> int:
+        """All that it reaches or is reached by, whichever way."""
+        return self.found.both | self.found.to | self.found.by
 
 
 def deviating_classes(data: AuditInput) -> list[Deviating]:
-    """Return the classes that can talk to somebody they may not, the partners of each as a set of places.
+    """Return the classes that reach somebody, or are reached by somebody, and may not.
 
     A pair of which both deviate is found from both sides.
     """
@@ -77,11 +84,12 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
     for each in classes.values():
         if not each.deviates:
             continue
-        each.partners = reach.reachable(each.profile) & ~allowed.reached_by(each.wanted)
+        others = ~allowed.reached_by(each.wanted)
         if len(each.ports) == 1:
-            each.partners &= ~(1 << each.ports[0])
+            others &= ~(1 << each.ports[0])
+        both, to, by = reach.reached(each.profile)
+        each.found = Reached(both & others, to & others, by & others)
         if each.partners:
-            each.bases = tuple(reach.meeting(each.profile, each.partners))
             found.append(each)
     return found
 

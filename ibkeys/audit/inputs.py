@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from ibkeys.fabric.enforcement import leaf_of
 from ibkeys.fabric.model import Fabric, Port, Trouble
-from ibkeys.fabric.reach import Reach, leaf_of
+from ibkeys.fabric.reach import Reach
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.mkey import MKey
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mkeys.hostfacts import HostFacts
@@ -107,7 +108,8 @@ class AuditInput:
     """Everything a rule may look at. ``policy`` is one that OpenSM accepts; ``allow_both``: with allow_both_pkeys.
 
     ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
-    may run a subnet manager. ``host`` is None when the fabric was not read from this host.
+    may run a subnet manager. ``inbound_check``: what switches are taken to check of packets that come in. ``host`` is
+    None when the fabric was not read from this host.
     """
 
     snapshot: Snapshot
@@ -119,6 +121,7 @@ class AuditInput:
     registry: Mapping[int, str] | None = None
     inventory: frozenset[int] | None = None
     sm_guids: frozenset[int] | None = None
+    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
     limits: Limits = field(default_factory=Limits)
 
     # --- the fabric --------------------------------------------------------------------------------------------------
@@ -204,7 +207,7 @@ class AuditInput:
     @cached_property
     def reach(self) -> Reach:
         """Who can talk to whom."""
-        return Reach(self.fabric)
+        return Reach(self.fabric, inbound_check=self.inbound_check)
 
     # --- subnet managers ---------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from typing import Final
 from ibkeys.audit import pk_policy
 from ibkeys.audit.inputs import AuditInput, Table
 from ibkeys.audit.rule import Rule, Verdict, count, p_keys
+from ibkeys.fabric.enforcement import leaf_of
 from ibkeys.fabric.model import Port
+from ibkeys.fabric.standing import LIMITED
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.policy.model import DEFAULT_PARTITION
 
@@ -45,12 +47,31 @@ def full_default(data: AuditInput) -> Verdict:
         if port.node.type_name != "ca" or port in data.sm_ports or port.guid in exempt:
             continue
         if full in table.bases.get(DEFAULT_PARTITION, ()):
-            message = "full member of the default partition: it may talk to every port of the subnet"
+            message = f"full member of the default partition: {_what_default_reaches(data, port)}"
             verdict.fail(port, message, p_keys((table.index_of(full), full)))
         else:
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "no port but those of subnet managers, switches, routers"
     return verdict
+
+
+_DEFAULT_REACHES: Final = {
+    # does it send to limited members, do they send to it
+    (True, True): "it may talk to every port of the subnet",
+    (True, False): "one way, it may send to every port of the subnet; of their answers {leaf} stops {what}",
+    (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
+    (False, False): "its packets do not pass {leaf}, which enforces partitions without this one",
+}
+
+
+def _what_default_reaches(data: AuditInput, port: Port) -> str:
+    """Return what a full member of the default partition reaches, as far as its switch port lets it."""
+    found = data.reach.traffic(port, DEFAULT_PARTITION)
+    if found is None:
+        return "it may talk to every port of the subnet, unless its switch port, of which not all was read, stops it"
+    what = "those of limited members" if found.arrives else "all"
+    text = _DEFAULT_REACHES[bool(found.leaves), bool(found.arrives & LIMITED)]
+    return text.format(leaf=leaf_of(port), what=f"{what} (outbound enforcement)")
 
 
 def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
@@ -231,7 +252,8 @@ RULES: Final = (
         "full member of default",
         "high",
         "0xffff in the P_KeyTable of a CA port that runs no SM",
-        "Full members of the default partition may all talk to each other, whatever other partitions say.",
+        "Full members of the default partition may all talk to each other, whatever other partitions say; one that a "
+        "switch port has as limited can still send.",
         ("NVG", "NICO"),
         "Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
         "Ports of an SM, of UFM, of gateways. What --sm-guids lists and the policy names by GUID is left out.",

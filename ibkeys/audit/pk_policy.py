@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
 
 from ibkeys.audit.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.audit.inputs import AuditInput, Table
 from ibkeys.audit.rule import Rule, Verdict, p_keys
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.reach import places
+from ibkeys.fabric.reach import Way, places
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.policy.model import DEFAULT_PARTITION
 
@@ -19,6 +19,7 @@ LISTED_PAIRS: Final = 1000
 """Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
 _NAMED_PARTNERS: Final = 4
 _NAMED_PARTITIONS: Final = 8
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
 NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
@@ -122,28 +123,35 @@ def forbidden(data: AuditInput) -> Verdict:
     if sum(len(each.ports) * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
         _say_pairs(verdict, found, accused)
     else:
-        for each in found:
-            for at in each.ports:
-                _say(verdict, data.reach.ports[at], Partners(data.reach.ports, each.partners).without(at), each.bases)
+        for each, at, way in _by_port(found):
+            partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
+            _say(verdict, each, data.reach.ports[at], partners, way)
     seen = {data.reach.ports[at] for at in places(concerned)} | {*data.reach.unread}
     verdict.passed = sum(port not in seen for port in data.end_ports)
     return verdict
 
 
-def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
-    """Say each pair by itself, once: one of which both ports are accused by the first of them."""
-    reach = verdict.data.reach
+def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, Way]]:
+    """Yield the places of the accused with each way in which they have partners."""
     for each in found:
         for at in each.ports:
-            for other in places(each.partners & ~(1 << at)):
-                if other > at or not accused >> other & 1:
-                    bases = reach.meeting(each.profile, 1 << other)
-                    _say(verdict, reach.ports[at], Partners(reach.ports, 1 << other), tuple(bases))
+            yield from ((each, at, way) for way in WAYS if getattr(each.found, way) & ~(1 << at))
 
 
-def _say(verdict: Verdict, port: Port, partners: Partners, bases: tuple[int, ...]) -> None:
-    """Say that *port* can talk to *partners*, in the partitions *bases*."""
+def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
+    """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
+    reach = verdict.data.reach
+    for each, at, way in _by_port(found):
+        for other in places(getattr(each.found, way) & ~(1 << at)):
+            by_the_other = accused >> other & 1 and (way == "by" or (way == "both" and other < at))
+            if not by_the_other:
+                _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
+
+
+def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way: Way) -> None:
+    """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
     data = verdict.data
+    bases = data.reach.meeting(each.profile, partners.places, way)
     named = list(itertools.islice(partners, _NAMED_PARTNERS))
     more = len(partners) - len(named)
     listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
@@ -151,13 +159,36 @@ def _say(verdict: Verdict, port: Port, partners: Partners, bases: tuple[int, ...
     where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)
     entries = table.entries.items() if table is not None else ()
-    evidence = p_keys(*((index, key) for index, key in entries if key & PARTITION_MASK in bases))
-    evidence["partners"] = {f"0x{each.port_guid:016x}": str(each) for each in named}
-    message = f"can talk to {listed} in partition {where}; the policy keeps them apart"
+    evidence: dict[str, Mapping[str, Any]] = {
+        **p_keys(*((index, key) for index, key in entries if key & PARTITION_MASK in bases)),
+        "partners": {f"0x{each.port_guid:016x}": str(each) for each in named},
+    }
+    if way == "both":
+        message = f"can talk to {listed} in partition {where}; the policy keeps them apart"
+    else:
+        ends = (port, named[0]) if way == "to" else (named[0], port)
+        stopped = _what_stops_answers(data, *ends, bases)
+        names = (str(port), listed) if way == "to" else (listed, str(port))
+        evidence["one_way"] = {"from": str(ends[0]), "to": str(ends[1]), "answer_stopped_by": stopped}
+        message = (
+            f"one way, {names[0]} to {names[1]}: packets get through in partition {where} and the answers do not "
+            f"({stopped}); the policy keeps them apart"
+        )
     if all(base in data.uncertain_bases for base in bases):
         verdict.unknown(port, message + _UNLESS_SM, evidence)
     else:
         verdict.fail(port, message, evidence, partners=partners)
+
+
+def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: Collection[int]) -> str:
+    """Return which switch ports drop the answers of *receiver*, and by which rule."""
+    found = dict.fromkeys(
+        f"{check.port} drops {check.p_key} by {check.direction} enforcement"
+        for match in data.reach.matches(sender, receiver)
+        for check in match.b_to_a
+        if check.index is None and check.p_key.partition in bases
+    )
+    return ", ".join(found)
 
 
 def tenant_on_default(data: AuditInput) -> Verdict:
@@ -221,8 +252,9 @@ RULES: Final = (
         "PK005",
         "forbidden pair can talk",
         "critical",
-        "pairs of ports with a common partition, one of them full, that no switch stops and the policy keeps apart",
-        "This is what isolation of tenants is for.",
+        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
+        "both directions or in one",
+        "This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
         ("ISV",),
         "Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
         "Services that all tenants share: waive them by pair.",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput, HostView, Limits
     from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.keys.pkey import InboundCheck
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
 NEVER: Final = "never"
@@ -44,6 +45,7 @@ class Compare:
     max_share: int
     lease_limit: int
     sweep_interval: int | None
+    inbound_check: InboundCheck
     probe_sa: bool
     sm_port: int | None
     pkey_idx: int | None
@@ -84,6 +86,7 @@ _compare: Final = options.group(
         help="Longest M_Key lease.  [default: 3600]",
     ),
     options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
+    options.inbound_check,
     options.probe_sa,
     options.sm_port,
     options.pkey_idx,
@@ -226,6 +229,7 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         "registry": read_registry(Path(compare.registry)) if compare.registry is not None else None,
         "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
         "sm_guids": _sm_guids(compare.sm_guids),
+        "inbound_check": compare.inbound_check,
         "limits": limits,
     }
 

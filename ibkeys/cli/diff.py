@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
@@ -18,8 +18,9 @@ from ibkeys.cli.where import load
 
 if TYPE_CHECKING:
     from ibkeys.fabric.compare import Comparison, Difference
-    from ibkeys.fabric.compare_reach import Gain, ReachComparison
+    from ibkeys.fabric.compare_reach import Change, Gain, ReachComparison
     from ibkeys.fabric.model import Node, Port
+    from ibkeys.keys.pkey import InboundCheck
 
 _COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after")
 _LISTED: Final = 8
@@ -29,11 +30,12 @@ _LISTED: Final = 8
 @click.command("diff")
 @click.argument("a")
 @click.argument("b")
-@click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, by groups.")
+@click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
 @click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
+@options.inbound_check
 @options.format
 @options.version
-def diff(a: str, b: str, reach: bool, pairs: bool, format: str) -> int:
+def diff(a: str, b: str, reach: bool, pairs: bool, inbound_check: InboundCheck, format: str) -> int:
     """Show what changed between two snapshots.
 
     A is the earlier, B the later one. Nodes and links that came and went; P_Keys added, removed, moved to another
@@ -45,8 +47,8 @@ def diff(a: str, b: str, reach: bool, pairs: bool, format: str) -> int:
 
     before, after = load(Path(a)), load(Path(b))
     if reach or pairs:
-        gained = compare_reach(before.fabric, after.fabric)
-        _write_reach(a, b, gained, pairs, format)
+        gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
+        _write_reach({"a": a, "b": b, "inbound_check": inbound_check}, gained, pairs, format)
         why = "it, or a P_Key table that decides for it, was not read in both snapshots"
         unread = [f"{port}: {why}" for port in gained.unread]
         return _finish(unread, bool(gained.changes))
@@ -162,24 +164,36 @@ def _name(each: Difference) -> str:
 # --- who gained and lost reach ---------------------------------------------------------------------------------------
 
 
-def _write_reach(a: str, b: str, found: ReachComparison, pairs: bool, format: str) -> None:
-    counts: dict[str, Any] = {"gained": found.count("gained"), "lost": found.count("lost")}
+_IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
+    "gained": ("pair gained reach", "pairs gained reach"),
+    "lost": ("pair lost reach", "pairs lost reach"),
+    "one-way-gained": ("pair is one way now", "pairs are one way now"),
+    "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
+}
+"""What happened to one pair, to several."""
+_ONE_WAY: Final = ("one-way-gained", "one-way-lost")
+
+
+def _write_reach(about: dict[str, Any], found: ReachComparison, pairs: bool, format: str) -> None:
+    counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":
         changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
         unread = [port.identity() for port in found.unread]
-        _write_reach_json({"a": a, "b": b, "unknown": unread, "reach": counts}, changes)
+        totals = {change.replace("-", "_"): count for change, count in counts.items()}
+        _write_reach_json({**about, "unknown": unread, "reach": totals}, changes)
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
     elif not found.changes:
         write("no pair of ports gained or lost reach" + (", as far as was read" if found.unread else ""))
     else:
-        for change in ("gained", "lost"):
-            write(f"{counts[change]} pair{'s' if counts[change] != 1 else ''} {change} reach")
+        for change, count in counts.items():
+            if count or change not in _ONE_WAY:
+                write(f"{count} {_IN_WORDS[change][count != 1]}")
             if pairs:
                 for each, one, other in _pairs(found):
                     if each == change:
-                        write(f"  {_end(one)} - {_end(other)}")
+                        write(f"  {_end(one)} {'->' if change in _ONE_WAY else '-'} {_end(other)}")
             else:
                 for group in found.changes:
                     if group.change == change:
@@ -234,6 +248,8 @@ def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
 def _names(group: Gain) -> str:
     if group.a is group.b:
         return f"{group.pairs} among {_listed(group.a)}"
+    if group.change in _ONE_WAY:
+        return f"{group.pairs} from {_listed(group.a)} to {_listed(group.b)}"
     return f"{group.pairs} between {_listed(group.a)} and {_listed(group.b)}"
 
 

@@ -11,14 +11,24 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, guid_of, short_name, stop_document, sweep
+from ibkeys.cli.showing import (
+    errors_of,
+    finish,
+    guid_of,
+    note_enforcing_between_switches,
+    short_name,
+    stop_document,
+    sweep,
+)
 from ibkeys.cli.where import open_source
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.matrix import Partition
     from ibkeys.fabric.model import Fabric, Port
-    from ibkeys.fabric.reach import Match, Membership, Reach
+    from ibkeys.fabric.proof import Match
+    from ibkeys.fabric.reach import Membership, Reach
+    from ibkeys.keys.pkey import InboundCheck
 
 _LISTED: Final = 6
 """Members of a partition that a table names."""
@@ -26,8 +36,9 @@ _LISTED: Final = 6
 
 @click.command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
-@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, and by which P_Keys.")
+@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
 @options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.inbound_check
 @options.option(
     "-f",
     "--format",
@@ -37,7 +48,14 @@ _LISTED: Final = 6
     help="Form of the output; svg, html and dot are pictures.  [default: table]",
 )
 @options.reading
-def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str | None, format: str) -> int:
+def matrix(
+    where: Where,
+    partitions: tuple[str, ...],
+    pairs: bool,
+    policy: str | None,
+    inbound_check: InboundCheck,
+    format: str,
+) -> int:
     """Show the members of every partition, and who can talk to whom.
 
     From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
@@ -51,7 +69,7 @@ def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str |
     chosen = {_partition(text) for text in partitions}
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
-    reach = Reach(found)
+    reach = Reach(found, inbound_check=inbound_check)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
     if format in _PICTURES:
         write(_PICTURES[format](found, memberships, names).rstrip("\n"))
@@ -68,8 +86,7 @@ def matrix(where: Where, partitions: tuple[str, ...], pairs: bool, policy: str |
         exits.warn(
             f"no port is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""), "note"
         )
-    for port in reach.enforcing_between_switches():
-        exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
+    note_enforcing_between_switches(reach.enforcing_between_switches())
     return finish(errors_of(found), format)
 
 
@@ -95,6 +112,7 @@ def _names_of(policy: str | None) -> Mapping[int, str]:
 def _document(
     found: Fabric, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]
 ) -> dict[str, Any]:
+    pairs, one_way = reach.count()
     return {
         "partitions": [
             {
@@ -106,7 +124,10 @@ def _document(
             }
             for each in memberships
         ],
-        "pairs": reach.pairs(),
+        "pairs": pairs,
+        "one_way": one_way,
+        "inbound_check": reach.inbound_check,
+        "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
         **_missing(found, reach),
     }
 
@@ -140,8 +161,14 @@ def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
         rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts, _who(each)])
     write_table(titles, rows)
-    count = reach.pairs()
+    count, one_way = reach.count()
     write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, over all partitions (each: --pairs)")
+    if one_way:
+        is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
+        write(f"{one_way} {is_one_way}: packets get from one to the other, and no answer comes back (each: --pairs)")
+    if depending := len(reach.depending_on_inbound_check()):
+        ports = f"port{'s' if depending != 1 else ''}"
+        write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
     if reach.unread:
         write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
 
@@ -154,49 +181,68 @@ def _who(each: Membership) -> str:
 
 # --- pairs -----------------------------------------------------------------------------------------------------------
 
+Pair = tuple["Port", "Port", list["Match"]]
+
 
 def _write_pairs(found: Fabric, reach: Reach, chosen: set[int], format: str) -> None:
-    """Write one line for each pair, as it is found: there may be very many."""
+    """Write one line for each pair, as it is found: there may be very many. One way is from the first to the second."""
+    talking, one_way = _talking(reach, chosen), _one_way(reach, chosen)
     if format == "json":
         import json
 
         write('{"schema": "ibkeys.matrix/1", "pairs": [')
-        separator = ""
-        for a, b, matches in _pairs(reach, chosen):
-            write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
-            separator = ","
-        write("], " + json.dumps(_missing(found, reach))[1:])
+        _write_json_pairs(talking)
+        write('], "one_way": [')
+        _write_json_pairs(one_way)
+        write(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
-        columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey")
+        columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way")
         write(",".join(columns))
-        for a, b, matches in _pairs(reach, chosen):
-            for match in matches:
-                _write_csv_pair(a, b, match)
+        for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
+            for a, b, matches in pairs:
+                for match in matches:
+                    _write_csv_pair(a, b, match, way)
     else:
-        for a, b, matches in _pairs(reach, chosen):
-            keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
-            write(exits.clean(f"{short_name(a)} - {short_name(b)}: {keys}"))
+        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
+            for a, b, matches in pairs:
+                keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
+                write(exits.clean(f"{short_name(a)} {arrow} {short_name(b)}: {keys}"))
 
 
-def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
+def _write_json_pairs(pairs: Iterator[Pair]) -> None:
+    import json
+
+    separator = ""
+    for a, b, matches in pairs:
+        write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+        separator = ","
+
+
+def _write_csv_pair(a: Port, b: Port, match: Match, way: str) -> None:
     import csv
     import io
 
     text = io.StringIO()
-    row = (guid_of(a), a.node.description, guid_of(b), b.node.description, match.a_pkey, match.b_pkey)
+    row = (guid_of(a), a.node.description, guid_of(b), b.node.description, match.a_pkey, match.b_pkey, way)
     csv.writer(text, lineterminator="").writerow(row)
     write(text.getvalue())
 
 
-def _pairs(reach: Reach, chosen: set[int]) -> Iterator[tuple[Port, Port, list[Match]]]:
-    for a, b in reach.talking_pairs():
-        matches = [
-            match
-            for match in reach.why(a, b).matches
-            if not match.stops and (not chosen or match.a_pkey.partition in chosen)
-        ]
-        if matches:
-            yield a, b, matches
+def _talking(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
+    """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
+    for a, b in reach.talking_pairs(chosen):
+        yield a, b, [match for match in _matches(reach, chosen, a, b) if not match.stops]
+
+
+def _one_way(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
+    """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
+    for a, b in reach.one_way_pairs(chosen):
+        matches = _matches(reach, chosen, a, b)
+        yield a, b, [match for match in matches if all(check.index is not None for check in match.a_to_b)]
+
+
+def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
+    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
 
 
 def _by(matches: Sequence[Match]) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from ibkeys.cli.types import Number
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -232,6 +233,14 @@ format: Final = option(
     default="table",
     help="Form of the output.  [default: table]",
 )
+
+inbound_check: Final = option(
+    "--inbound-check",
+    type=click.Choice(INBOUND_CHECKS),
+    default=DEFAULT_INBOUND_CHECK,
+    help="What switches are taken to check of packets that come in.  [default: partition]",
+)
+"""Of commands that say who reaches whom: see `ibkeys.keys.pkey.InboundCheck`."""
 
 changing: Final = group(
     "consent",

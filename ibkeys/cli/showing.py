@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from ibkeys.cli.where import open_source, target_of
 if TYPE_CHECKING:
     from ibkeys.fabric.discovery import Progress
     from ibkeys.fabric.model import Fabric, Port
-    from ibkeys.fabric.reach import Stop
+    from ibkeys.fabric.proof import Check
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.session import OpenFabric, PortHandle
 
@@ -168,9 +168,15 @@ def guid_of(port: Port) -> str | None:
     return f"0x{guid:016x}" if guid else None
 
 
-def stop_document(stop: Stop) -> dict[str, Any]:
+def stop_document(stop: Check) -> dict[str, Any]:
     """Return a switch port that stops packets, as the contract has it."""
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
+
+
+def note_enforcing_between_switches(ports: Iterable[Port]) -> None:
+    """Say which ports enforce on links between switches: who reaches whom is reckoned without them."""
+    for port in ports:
+        exits.warn(f"{port} enforces partitions towards another switch: what it stops depends on the route", "note")
 
 
 def write_unreached(unreached: int) -> None:

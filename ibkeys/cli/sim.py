@@ -20,6 +20,7 @@ from ibkeys.errors import IbkeysError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server import Seen, Server
     from ibkeys.sim.steering import Script
 
@@ -63,6 +64,7 @@ def sim() -> None:
     default="initialize",
     help="As after power-up, or as a subnet manager left them.  [default: initialize]",
 )
+@options.inbound_check
 @click.option("--at", envvar="IBKEYS_AT", metavar="NODE", help="Where programs attach that do not set SIM_HOST.")
 @click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep what changes in this file.")
 @click.option("--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="Events: lines as of 'sim ctl', with times.")
@@ -86,6 +88,7 @@ def serve(
     port_guids: str,
     seed: int,
     links: str,
+    inbound_check: InboundCheck,
     at: str | None,
     state: str | None,
     script: str | None,
@@ -109,6 +112,7 @@ def serve(
         port_guids="ibsim" if port_guids == "ibsim" else "file",
         seed=seed,
         links="active" if links == "active" else "initialize",
+        inbound_check=inbound_check,
     ).load()
     where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]

@@ -1,7 +1,8 @@
-"""The proof for two ports: why they can talk, by which P_Key, or who stops them."""
+"""The proof for two ports: why they can talk, or only one way, by which P_Key, or who stops them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,27 +11,30 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
-from ibkeys.cli.showing import short_name, stop_document, sweep
+from ibkeys.cli.showing import note_enforcing_between_switches, short_name, stop_document, sweep
 from ibkeys.cli.where import open_source, parse_address, parse_portnum
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
-    from ibkeys.fabric.model import Port
-    from ibkeys.fabric.reach import Verdict
+    from ibkeys.fabric.model import Node, Port
+    from ibkeys.fabric.proof import Check, Match, Verdict, Ways
+    from ibkeys.keys.pkey import InboundCheck
 
 
 @click.command("why")
 @options.kind
 @click.argument("a")
 @click.argument("b")
+@options.inbound_check
 @options.format
 @options.reading
-def why(where: Where, kind: Kind, a: str, b: str, format: str) -> int:
+def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
     """Say why two ports can talk, by which P_Key, or who stops them.
 
     A and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N says what both are. A port of a
-    node with several follows a slash, as in 'node07 mlx5_0/2'. Exit status 1 when they cannot talk.
+    node with several follows a slash, as in 'node07 mlx5_0/2'. Exit status 1 when they cannot talk, also where packets
+    get through one way.
     """
     from ibkeys.fabric.find import find_port
     from ibkeys.fabric.reach import Reach
@@ -44,18 +48,26 @@ def why(where: Where, kind: Kind, a: str, b: str, format: str) -> int:
             raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
     if one is other:
         raise UsageError(f"A and B are the same port: {one}")
-    verdict = Reach(found).why(one, other)
+    reach = Reach(found, inbound_check=inbound_check)
+    verdict = reach.why(one, other)
     if format == "json":
         write_json("why", _why_document(one, other, verdict))
     elif format == "csv":
-        write_csv(("a_pkey", "b_pkey", "stopped"), _why_document(one, other, verdict)["by"])
+        write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(one, other, verdict)["by"])
     else:
         _write_proof(one, other, verdict)
+    if _switch_of(one) is not _switch_of(other):
+        note_enforcing_between_switches(reach.enforcing_between_switches())
     for port in verdict.unread:
         exits.warn(f"{port}: its P_Key table, or whether it enforces, could not be read", "not read")
-    if verdict.can_talk is None:
+    if None in verdict.ways:
         return exits.NOT_COMPLETED
     return exits.DONE if verdict.can_talk else exits.SAYS_NO
+
+
+def _switch_of(port: Port) -> Node:
+    """Return the switch that an end port is on, or its own node where it is on none."""
+    return port.node if port.node.is_switch or port.peer is None else port.peer.node
 
 
 def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
@@ -73,26 +85,48 @@ def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
 
 
 def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
-    stops = dict.fromkeys(stop for match in verdict.matches for stop in match.stops)
+    stops = {
+        check: way
+        for match in verdict.matches
+        for way, checks in (("a_to_b", match.a_to_b), ("b_to_a", match.b_to_a))
+        for check in checks
+        if check.index is None
+    }
     return {
         "a": one.identity(),
         "b": other.identity(),
-        "can_talk": verdict.can_talk,
-        "by": [
-            {"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey), "stopped": bool(match.stops)}
-            for match in verdict.matches
-        ],
-        "stopped_by": [stop_document(stop) for stop in stops],
+        **verdict.ways._asdict(),
+        "by": [_by(match, verdict) for match in verdict.matches],
+        "stopped_by": [{**stop_document(stop), "way": way} for stop, way in stops.items()],
         "unread": [port.identity() for port in verdict.unread],
+        "inbound_check": verdict.inbound_check,
+        "depends_on_inbound_check": verdict.depends_on_inbound_check,
+        "otherwise": verdict.otherwise._asdict(),
     }
+
+
+def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
+    def passes(checks: Sequence[Check], is_open: bool | None) -> bool | None:
+        return False if any(check.index is None for check in checks) else is_open
+
+    return {
+        "a_pkey": str(match.a_pkey),
+        "b_pkey": str(match.b_pkey),
+        "stopped": bool(match.stops),
+        "a_to_b": passes(match.a_to_b, verdict.a_to_b),
+        "b_to_a": passes(match.b_to_a, verdict.b_to_a),
+    }
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
 
 
 def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
     from ibkeys.keys.pkey import explain_match
 
-    word = {True: "can talk", False: "cannot talk", None: "may or may not talk: not everything could be read"}
+    names = _names(one, other)
     write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
-    write(f"  {word[verdict.can_talk]}")
+    write(exits.clean(f"  {_in_words(verdict.ways, *names)}"))
     if not verdict.matches:
         for port in (one, other):
             keys = ", ".join(str(key) for _, key in port.occupied or ()) or "no P_Key"
@@ -103,17 +137,52 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
             write("  no P_Key of one matches one of the other")
     for match in verdict.matches:
         write(f"  {match.a_pkey} with {match.b_pkey}: {explain_match(match.a_pkey, match.b_pkey)}")
-        for stop in match.stops:
-            whence = "that come from" if stop.direction == "inbound" else "on their way to"
-            misses = "is of that partition" if stop.direction == "inbound" else "matches"
-            peer = short_name(stop.port.peer) if stop.port.peer is not None else "its link"
-            write(
-                exits.clean(
-                    f"    stopped: {stop.port} drops packets with {stop.p_key} {whence} "
-                    f"{peer} ({stop.direction} enforcement: no entry of its "
-                    f"P_Key table {misses})"
-                )
+        for ends, checks in ((names, match.a_to_b), (names[::-1], match.b_to_a)):
+            for check in checks:
+                write(exits.clean(f"    {_check_in_words(check, verdict.inbound_check, *ends)}"))
+    if verdict.depends_on_inbound_check:
+        (by_other,) = (each for each in ("partition", "membership") if each != verdict.inbound_check)
+        write(
+            exits.clean(
+                f"  this depends on what inbound enforcement checks, here the {verdict.inbound_check}: with "
+                f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names)}"
             )
+        )
+
+
+def _names(one: Port, other: Port) -> tuple[str, str]:
+    names = short_name(one), short_name(other)
+    return names if names[0] != names[1] else (str(one), str(other))
+
+
+def _in_words(ways: Ways, one: str, other: str) -> str:
+    match ways:
+        case True, _, _:
+            return "can talk"
+        case None, _, _:
+            return "may or may not talk: not everything could be read"
+        case _, True, False:
+            return f"one way, {one} to {other}: packets get there, and no answer comes back"
+        case _, False, True:
+            return f"one way, {other} to {one}: packets get there, and no answer comes back"
+        case _, True, True:
+            return "cannot talk, but packets get there both ways: in each direction in another partition"
+        case _, False, False:
+            return "cannot talk"
+    return "cannot talk; whether packets get there one way is not known: not everything could be read"
+
+
+def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:
+    fits = "is of that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
+    if check.index is not None:
+        how = f"entry {check.index} of its P_Key table, {check.entry}, {fits}"
+        return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"
+    whence = "that come from" if check.direction == "inbound" else "on their way to"
+    peer = short_name(check.port.peer) if check.port.peer is not None else "its link"
+    return (
+        f"stopped: {check.port} drops packets with {check.p_key} {whence} "
+        f"{peer} ({check.direction} enforcement: no entry of its P_Key table {fits})"
+    )
 
 
 def _limited_pairs(one: Port, other: Port) -> list[tuple[Any, Any]]:

@@ -9,15 +9,18 @@ from typing import Literal
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.fabric.reach import Profile, Reach, places
 from ibkeys.fabric.unseen import PortKey, port_key, unseen_end_ports
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 
-Change = Literal["gained", "lost"]
+Change = Literal["gained", "lost", "one-way-gained", "one-way-lost"]
+"""A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost
+the one and gained the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """All ports of ``a`` with all of ``b`` (each with each other where the two are the same list) gained or lost reach.
+    """All ports of ``a`` with all of ``b`` (each with each other where the two are the same list) changed their reach.
 
-    ``pairs``: how many pairs that is. The ports are those of the later fabric.
+    ``pairs``: how many pairs that is. One way is from ``a`` to ``b``. The ports are those of the later fabric.
     """
 
     change: Change
@@ -38,19 +41,22 @@ class ReachComparison:
     unread: list[Port]
 
     def count(self, change: Change) -> int:
-        """Return how many pairs gained, or lost, reach."""
+        """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
         return sum(each.pairs for each in self.changes if each.change == change)
 
 
-def compare_reach(before: Fabric, after: Fabric) -> ReachComparison:
-    """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round."""
+def compare_reach(
+    before: Fabric, after: Fabric, *, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
+) -> ReachComparison:
+    """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round; and which
+    are one way in one of the two only."""
     ports = list(after.end_ports())
     number = {port_key(port): at for at, port in enumerate(ports)}
 
     def place(port: Port) -> int | None:
         return number.get(port_key(port))
 
-    old, new = Reach(before, place), Reach(after, place)
+    old, new = (Reach(each, place, inbound_check=inbound_check) for each in (before, after))
     old_ports = {port_key(port): port for port in before.end_ports()}
     groups: dict[tuple[Profile, Profile], list[Port]] = {}
     unread, comparable = [], 0
@@ -65,16 +71,23 @@ def compare_reach(before: Fabric, after: Fabric) -> ReachComparison:
     changes: list[Gain] = []
     left = comparable
     for (was, now), members in groups.items():
-        could, can = old.reachable(was) & left, new.reachable(now) & left
+        could, can = old.reached(was), new.reached(now)
         own = sum(1 << number[port_key(port)] for port in members)
         left &= ~own  # each pair is found once, by the group that comes first
-        for change, found in (("gained", can & ~could), ("lost", could & ~can)):
-            changes += _gains(change, members, own, found, ports)  # type: ignore[arg-type]
+        found: tuple[tuple[Change, int], ...] = (
+            ("gained", can.both & ~could.both & (left | own)),
+            ("lost", could.both & ~can.both & (left | own)),
+            # each order of a pair is found once, by the group of the sender; in one group both orders are alike
+            ("one-way-gained", can.to & ~could.to & comparable),
+            ("one-way-lost", could.to & ~can.to & comparable),
+        )
+        for change, others in found:
+            changes += _gains(change, members, own, others, ports)
     return ReachComparison(changes, unread)
 
 
 def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
-    """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with later ones."""
+    """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with others."""
     if found & own and len(members) > 1:
         yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
     others = [ports[at] for at in places(found & ~own)]

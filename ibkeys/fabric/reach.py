@@ -1,56 +1,43 @@
 """Who can talk to whom: from the P_Key tables that were read, and from what the switches enforce (IBA 10.9).
 
 A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
-them, a switch port with PartitionEnforcementInbound checks what its cable brings (`taken_in`), one with
+them, a switch port with PartitionEnforcementInbound checks what its cable brings (`match_inbound`), one with
 PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
 two end ports count; a port between switches that enforces is on some routes and not on others, so it is named, not
 reckoned with.
 
-Two ports can talk when some P_Key of one and some P_Key of the other match and packets with either get through in both
-directions. Nothing here looks at pairs of ports one by one: ports that no partition tells apart form one `Group`, and
-what a group can reach is put together from the sets of ports that its partitions are made of.
+Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
+either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.fabric.
+proof` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
+form one `Group`, and what a group can reach is put together from the sets of ports that its partitions are made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from ibkeys.fabric.enforcement import INBOUND, OUTBOUND, enforced, enforces_towards_switch, leaf_of, unread_for
 from ibkeys.fabric.model import Fabric, Port
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey, match_in_table, may_talk, taken_in
+from ibkeys.fabric.proof import Check, Match, Verdict, find_matches, prove
+from ibkeys.fabric.standing import Standing, Traffic, form, keys_of, traffic
+from ibkeys.keys.pkey import (
+    DEFAULT_INBOUND_CHECK,
+    INBOUND_CHECKS,
+    PARTITION_MASK,
+    InboundCheck,
+    PKey,
+    match_in_table,
+    match_inbound,
+)
 
-Direction = Literal["inbound", "outbound"]
-_INBOUND: Final = 0x08
-_OUTBOUND: Final = 0x04
-_ENFORCEMENT_BYTE: Final = 43  # of PortInfo: PartitionEnforcementInbound, PartitionEnforcementOutbound
+Way = Literal["both", "to", "by"]
+"""The fields of `Reached`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A switch port that drops packets with ``p_key``: inbound those that come from the link, outbound those to it."""
-
-    port: Port
-    direction: Direction
-    p_key: PKey
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Two P_Keys of two ports that match, and what stops packets with them; ``stops`` is empty when nothing does."""
-
-    a_pkey: PKey
-    b_pkey: PKey
-    stops: tuple[Stop, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether two end ports can talk, and why. ``can_talk`` None: what was not read decides; ``unread`` names it."""
-
-    can_talk: bool | None
-    matches: tuple[Match, ...]
-    unread: tuple[Port, ...] = ()
+Profile = frozenset[tuple[int, Standing]]
+"""A port's standing in each of its partitions."""
+_NOTHING: Final[Profile] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +54,13 @@ class Membership:
         return tuple(dict.fromkeys((*self.full, *self.limited)))
 
 
-Standing = tuple[frozenset[int], frozenset[int] | None, frozenset[int] | None]
-"""What decides for one port in one partition: its P_Keys there, and those that its switch port takes from it and sends
-to it there; None where that does not enforce."""
-Profile = frozenset[tuple[int, Standing]]
-"""A port's standing in each of its partitions."""
-_NOTHING: Final[Profile] = frozenset()
+class Reached(NamedTuple):
+    """Sets of ports: ``both``, those that a port can talk to; ``to``, those that it can only send to, one way; ``by``,
+    those that can only send to it. One that is in the last two gets packets in one partition and sends in another."""
+
+    both: int
+    to: int
+    by: int
 
 
 @dataclass(slots=True)
@@ -83,42 +71,77 @@ class Group:
     ports: list[Port] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Partition:
+    """The ports of one partition as sets, by what gets out of them and in. What each kind reaches is kept."""
+
+    members: dict[Traffic, int] = field(default_factory=dict)
+    reached: dict[Traffic, Reached] = field(default_factory=dict)
+
+    def reached_by(self, mine: Traffic) -> Reached:
+        found = self.reached.get(mine)
+        if found is None:
+            both = to = by = 0
+            for other, ports in self.members.items():
+                match mine.sends_to(other), other.sends_to(mine):
+                    case True, True:
+                        both |= ports
+                    case True, False:
+                        to |= ports
+                    case False, True:
+                        by |= ports
+            found = self.reached[mine] = Reached(both, to, by)
+        return found
+
+
 class Reach:
     """Who can talk to whom in *fabric*, whose P_Key tables were read.
 
     ``ports``: the end ports of which that can be said, in the order of the fabric; a set of ports is a number with the
     bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
     ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
-    read, or whether it enforces.
+    read, or whether it enforces. ``inbound_check``: what is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
     """
 
-    def __init__(self, fabric: Fabric, place: Callable[[Port], int | None] | None = None) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        place: Callable[[Port], int | None] | None = None,
+        *,
+        inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK,
+    ) -> None:
         self._fabric = fabric
+        self.inbound_check: InboundCheck = inbound_check
         self.ports: list[Port] = []
         self.unread: list[Port] = []
         self._profiles: dict[Port, Profile] = {}
         groups: dict[Profile, Group] = {}
         for port in fabric.end_ports():
-            profile = _profile(port)
-            if profile is None:
+            if unread_for(port):
                 self.unread.append(port)
                 continue
+            profile = _profile(port)
             group = groups.get(profile)
             if group is None:
                 group = groups[profile] = Group(profile)
             group.ports.append(port)
             self._profiles[port] = group.profile
             self.ports.append(port)
-        self._standings = {profile: dict(profile) for profile in groups}
         self.groups = list(groups.values())
         """In the order in which the fabric shows their first ports."""
         if place is None:
             place = {port: number for number, port in enumerate(self.ports)}.get
-        self._members = _members(self.groups, place)
+        self._partitions = self._by_partition(place)
 
     def profile(self, port: Port) -> Profile | None:
         """Return what decides for an end port; None when it could not be read."""
         return self._profiles.get(port)
+
+    def traffic(self, port: Port, partition: int) -> Traffic | None:
+        """Return what leaves an end port and arrives there in a partition; None when that could not be read, or it is
+        not in the partition."""
+        standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
+        return None if standing is None else traffic(standing, self.inbound_check)
 
     def memberships(self) -> list[Membership]:
         """Return every partition that some end port is in, by number."""
@@ -132,93 +155,127 @@ class Reach:
             for partition in sorted(full.keys() | limited.keys())
         ]
 
-    def reachable(self, profile: Profile) -> int:
-        """Return the set of ports that a port of *profile* can talk to, itself among them where two of its kind can.
+    def reached(self, profile: Profile, within: Collection[int] = ()) -> Reached:
+        """Return what ports a port of *profile* can reach and is reached by, itself among them where two of its kind
+        can talk; *within*: by these partitions only.
 
         One look at each partition of the profile: what decides in a partition takes few forms.
         """
-        found = 0
+        both = to = by = 0
         for partition, standing in profile:
-            for other, members in self._members.get(partition, {}).items():
-                if _standings_talk(standing, other):
-                    found |= members
-        return found
+            if within and partition not in within:
+                continue
+            found = self._partitions[partition].reached_by(traffic(standing, self.inbound_check))
+            both |= found.both
+            if found.to or found.by:  # rare, and large
+                to |= found.to
+                by |= found.by
+        return Reached(both, to & ~both, by & ~both)
 
-    def meeting(self, profile: Profile, ports: int) -> list[int]:
-        """Return the partitions in which a port of *profile* can talk to some of the set *ports*, by number."""
+    def meeting(self, profile: Profile, ports: int, way: Way = "both") -> list[int]:
+        """Return the partitions in which a port of *profile* has some of the set *ports* in that field of `Reached`, by
+        number."""
         return sorted(
             partition
             for partition, standing in profile
-            if any(
-                members & ports and _standings_talk(standing, other)
-                for other, members in self._members.get(partition, {}).items()
-            )
+            if getattr(self._partitions[partition].reached_by(traffic(standing, self.inbound_check)), way) & ports
         )
 
-    def pairs(self) -> int:
-        """Return how many pairs of different end ports can talk."""
-        count = 0
+    def count(self) -> tuple[int, int]:
+        """Return how many pairs of different end ports can talk, and how many ordered pairs are one way."""
+        pairs = one_way = 0
         for group in self.groups:
-            reachable = self.reachable(group.profile)
-            talks_to_itself = profiles_can_talk(group.profile, group.profile)
-            count += len(group.ports) * (reachable.bit_count() - talks_to_itself)
-        return count // 2
+            both, to, _ = self.reached(group.profile)
+            # in its own kind, a port finds itself too
+            own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for _, standing in group.profile))
+            pairs += len(group.ports) * (both.bit_count() - own)
+            one_way += len(group.ports) * to.bit_count()  # none of its own kind: those reach each other both ways
+        return pairs // 2, one_way
 
-    def talking_pairs(self) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of different end ports that can talk, each once. There may be very many."""
+    def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of different end ports that can talk (*within*: in these partitions), each once. There may
+        be very many."""
         for number, port in enumerate(self.ports):
-            later = self.reachable(self._profiles[port]) >> (number + 1)
+            later = self.reached(self._profiles[port], within).both >> (number + 1)
             for other in places(later):
                 yield port, self.ports[number + 1 + other]
 
-    def stops_in(self, membership: Membership) -> Iterator[Stop]:
+    def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
+        """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
+        these partitions)."""
+        for port in self.ports:
+            for other in places(self.reached(self._profiles[port], within).to):
+                yield port, self.ports[other]
+
+    def depending_on_inbound_check(self) -> list[Port]:
+        """Return the ports of which some packets pass their switch port by one reading of the inbound check only."""
+        return [
+            port
+            for group in self.groups
+            if any(len({traffic(standing, check) for check in INBOUND_CHECKS}) > 1 for _, standing in group.profile)
+            for port in group.ports
+        ]
+
+    def stops_in(self, membership: Membership) -> Iterator[Check]:
         """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
         member itself sends, outbound those that other members send and its own table would take. Members of which
         nothing can be said are left out."""
-        standings = [
-            (port, standing)
-            for port in membership.members
-            if (standing := self._standings.get(self._profiles.get(port, _NOTHING), {}).get(membership.partition))
-        ]
-        sent = sorted({key for _, (keys, _, _) in standings for key in keys})
-        for port, (keys, takes, sends) in standings:
+        partition = membership.partition
+        standings = []
+        sent = 0
+        for port in membership.members:
+            standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
+            if standing is not None:
+                standings.append((port, standing))
+                sent |= standing.holds
+        for port, (holds, inbound, outbound) in standings:
             leaf = leaf_of(port)
             if leaf is None:
                 continue
-            if takes is not None:
-                yield from (Stop(leaf, "inbound", PKey(key)) for key in sorted(keys) if not taken_in(key, takes))
-            if sends is not None:
-                for key in sent:
-                    if match_in_table(key, keys) is not None and match_in_table(key, sends) is None:
-                        yield Stop(leaf, "outbound", PKey(key))
+            for key in keys_of(partition, holds) if inbound is not None else ():
+                if match_inbound(key, keys_of(partition, inbound or 0), self.inbound_check) is None:
+                    yield Check(leaf, "inbound", PKey(key), None)
+            for key in keys_of(partition, sent) if outbound is not None else ():
+                taken = match_in_table(key, keys_of(partition, holds)) is not None
+                if taken and match_in_table(key, keys_of(partition, outbound or 0)) is None:
+                    yield Check(leaf, "outbound", PKey(key), None)
 
     def enforcing_between_switches(self) -> list[Port]:
         """Return the switch ports that enforce towards another switch: what they stop depends on the route."""
-        return [
-            port
-            for port in self._fabric.ports()
-            if port.is_external and port.peer is not None and port.peer.node.is_switch and _enforcement(port)
-        ]
+        return [port for port in self._fabric.ports() if enforces_towards_switch(port)]
 
     def why(self, a: Port, b: Port) -> Verdict:
-        """Return whether two different end ports can talk, by which P_Keys, and who stops them."""
-        unread = tuple(missing for port in (a, b) for missing in _unread_for(port))
-        matches = tuple(
-            Match(one, other, _stops(a, b, one, other))
-            for one in _keys(a)
-            for other in _keys(b)
-            if may_talk(one, other)
-        )
-        if unread:
-            tables_known = a.p_keys is not None and b.p_keys is not None
-            return Verdict(False if tables_known and not matches else None, matches, unread)
-        return Verdict(any(not match.stops for match in matches), matches)
+        """Return what two different end ports can do, by which P_Keys, and who stops them."""
+        return prove(a, b, self.inbound_check)
+
+    def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
+        """Return the P_Keys of two different end ports that match, with what checks packets with them."""
+        return find_matches(a, b, self.inbound_check)
+
+    def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, _Partition]:
+        found: dict[int, _Partition] = {}
+        for group in self.groups:
+            ports = 0
+            for port in group.ports:
+                at = place(port)
+                if at is not None:
+                    ports |= 1 << at
+            for partition, standing in group.profile:
+                members = found.setdefault(partition, _Partition()).members
+                mine = traffic(standing, self.inbound_check)
+                members[mine] = members.get(mine, 0) | ports
+        return found
 
 
-def profiles_can_talk(a: Profile, b: Profile) -> bool:
+def profiles_can_talk(a: Profile, b: Profile, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> bool:
     """Return whether ports of these profiles can talk: in one partition, in both directions."""
     others = dict(b)
-    return any(partition in others and _standings_talk(mine, others[partition]) for partition, mine in a)
+    for partition, standing in a:
+        if partition in others:
+            mine, theirs = traffic(standing, inbound_check), traffic(others[partition], inbound_check)
+            if mine.sends_to(theirs) and theirs.sends_to(mine):
+                return True
+    return False
 
 
 def places(ports: int) -> Iterator[int]:
@@ -229,107 +286,36 @@ def places(ports: int) -> Iterator[int]:
         ports ^= lowest
 
 
-def _standings_talk(a: Standing, b: Standing) -> bool:
-    """Return whether two ports can talk in the partition in which these are their standings."""
-    (keys, takes, sends), (other_keys, other_takes, other_sends) = a, b
-    return any(
-        may_talk(one, two) and _lets(one, takes, other_sends) and _lets(two, other_takes, sends)
-        for one in keys
-        for two in other_keys
-    )
-
-
-def _lets(key: int, takes: frozenset[int] | None, sends: frozenset[int] | None) -> bool:
-    """Return whether packets with *key* pass the switch port behind the sender and the one before the receiver."""
-    return (takes is None or taken_in(key, takes)) and (sends is None or match_in_table(key, sends) is not None)
-
-
-def _members(groups: list[Group], place: Callable[[Port], int | None]) -> dict[int, dict[Standing, int]]:
-    """Return, for each partition and standing in it, the set of its ports."""
-    members: dict[int, dict[Standing, int]] = {}
-    for group in groups:
-        ports = 0
-        for port in group.ports:
-            at = place(port)
-            if at is not None:
-                ports |= 1 << at
-        for partition, standing in group.profile:
-            by_standing = members.setdefault(partition, {})
-            by_standing[standing] = by_standing.get(standing, 0) | ports
-    return members
-
-
-def leaf_of(port: Port) -> Port | None:
-    """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""
-    peer = port.peer
-    return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
-
-
-def _profile(port: Port) -> Profile | None:
-    if _unread_for(port):
-        return None
-    takes, sends = _leaf_tables(port)
-    mine: dict[int, set[int]] = {}
-    for key in _keys(port):
-        mine.setdefault(key.partition, set()).add(int(key))
+def _profile(port: Port) -> Profile:
+    inbound, outbound = _leaf_tables(port)
     return frozenset(
-        (partition, (frozenset(keys), _within(takes, partition), _within(sends, partition)))
-        for partition, keys in mine.items()
+        (
+            partition,
+            Standing(
+                holds,
+                None if inbound is None else inbound.get(partition, 0),
+                None if outbound is None else outbound.get(partition, 0),
+            ),
+        )
+        for partition, holds in _forms(port).items()
     )
 
 
-def _within(table: frozenset[int] | None, partition: int) -> frozenset[int] | None:
-    if table is None:
-        return None
-    return table & {partition, partition | FULL_BIT}
-
-
-def _leaf_tables(port: Port) -> tuple[frozenset[int] | None, frozenset[int] | None]:
-    """Return the keys that the switch port facing *port* takes from it and sends to it; None: it does not check."""
+def _leaf_tables(port: Port) -> tuple[dict[int, int] | None, dict[int, int] | None]:
+    """Return what the table of the switch port facing *port* holds, for what comes from *port* and for what goes to it;
+    None where it does not check."""
     leaf = leaf_of(port)
-    bits = _enforcement(leaf) if leaf is not None else 0
+    bits = enforced(leaf) if leaf is not None else 0
     if leaf is None or not bits:
         return None, None
-    table = frozenset(int(key) for key in leaf.p_keys or () if key & PARTITION_MASK)
-    return table if bits & _INBOUND else None, table if bits & _OUTBOUND else None
+    table = _forms(leaf)
+    return table if bits & INBOUND else None, table if bits & OUTBOUND else None
 
 
-def _enforcement(port: Port) -> int:
-    """Return the enforcement bits of a switch port that its switch can live up to.
-
-    OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
-    or has no tables, they stop nothing, and nobody must think so.
-    """
-    if port.info is None:
-        return 0
-    bits = port.info[_ENFORCEMENT_BYTE] & (_INBOUND | _OUTBOUND)
-    switch = port.node.switch_info if bits else None
-    if switch is None:
-        return bits
-    if not switch.partition_enforcement_cap:
-        return 0
-    return bits & (_INBOUND * switch.inbound_enforcement_cap | _OUTBOUND * switch.outbound_enforcement_cap)
-
-
-def _unread_for(port: Port) -> tuple[Port, ...]:
-    """Return the ports whose values would decide for *port* and were not read."""
-    found = [port] if port.p_keys is None else []
-    leaf = leaf_of(port)
-    if leaf is not None and (leaf.info is None or (_enforcement(leaf) and leaf.p_keys is None)):
-        found.append(leaf)
-    return tuple(found)
-
-
-def _keys(port: Port) -> list[PKey]:
-    return list(dict.fromkeys(key for _, key in port.occupied or ()))
-
-
-def _stops(a: Port, b: Port, a_pkey: PKey, b_pkey: PKey) -> tuple[Stop, ...]:
-    found = []
-    for source, destination, key in ((a, b, a_pkey), (b, a, b_pkey)):
-        behind, before = leaf_of(source), leaf_of(destination)
-        if behind is not None and _enforcement(behind) & _INBOUND and not taken_in(key, behind.p_keys or ()):
-            found.append(Stop(behind, "inbound", key))
-        if before is not None and _enforcement(before) & _OUTBOUND and match_in_table(key, before.p_keys or ()) is None:
-            found.append(Stop(before, "outbound", key))
-    return tuple(dict.fromkeys(found))
+def _forms(port: Port) -> dict[int, int]:
+    """Return the partitions that a table holds P_Keys of, with the forms of these."""
+    forms: dict[int, int] = {}
+    for _, key in port.occupied or ():
+        partition = key & PARTITION_MASK
+        forms[partition] = forms.get(partition, 0) | form(key)
+    return forms

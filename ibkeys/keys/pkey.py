@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, get_args
 
 from ibkeys.errors import EncodeError
 from ibkeys.keys.number import parse_number
@@ -12,6 +12,19 @@ FULL_BIT: Final = 0x8000
 PARTITION_MASK: Final = 0x7FFF
 
 Membership = Literal["full", "limited"]
+
+InboundCheck = Literal["partition", "membership"]
+"""What a switch port with PartitionEnforcementInbound checks of a packet that its link brings, against its own table:
+``partition``: an entry of the packet's partition, whatever the memberships; ``membership``: an entry that matches
+(`may_talk`), so that a limited P_Key does not pass a limited entry.
+
+The text of IBA was not at hand, so this is an assumption, and a setting (``--inbound-check``). The two readings differ
+for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
+"""
+INBOUND_CHECKS: Final[tuple[InboundCheck, ...]] = get_args(InboundCheck)
+DEFAULT_INBOUND_CHECK: Final[InboundCheck] = "partition"
+"""OpenSM makes a leaf port's table a copy of the member's. By the other reading every limited member would be cut off
+from the SA under part_enforce both, which sites run. It also hides nothing: what passes by the other passes by it."""
 
 
 class PKey(int):
@@ -109,15 +122,18 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
     return next((index for index, entry in enumerate(table) if may_talk(key, entry)), None)
 
 
-def taken_in(key: int, table: Iterable[int]) -> bool:
-    """Return whether a switch port with inbound enforcement takes a packet with *key* from its link: some entry of its
-    *table* is of the same partition, whatever the memberships.
+def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
+    """Return the index of the entry of its *table* by which a switch port with inbound enforcement takes a packet with
+    *key* from its link; None where it drops it. *check*: which reading holds, see `InboundCheck`.
 
-    The sender is a member as its own table has it, and OpenSM gives the switch port a copy of that table: a limited
-    member sends its limited P_Key past a limited entry. That two limited members do not talk is for the switch port
-    before the receiver, and the receiver, to see (`match_in_table`).
+    By ``partition``, the default, a limited member sends its limited P_Key past a limited entry. That two limited
+    members do not talk is then for the switch port before the receiver, and the receiver, to see (`match_in_table`).
     """
-    return key & PARTITION_MASK != 0 and any((entry ^ key) & PARTITION_MASK == 0 for entry in table)
+    if check == "membership":
+        return match_in_table(key, table)
+    if not key & PARTITION_MASK:
+        return None
+    return next((index for index, entry in enumerate(table) if (entry ^ key) & PARTITION_MASK == 0), None)
 
 
 def explain(key: PKey) -> str:

@@ -42,7 +42,7 @@ def plan_apply(
     PortInfo are read again at the end; what each Set costs stands in `ibkeys.policy.execute`. Raises MKeyNeeded, and
     Refused for removals and breaks that are not permitted.
     """
-    survey = look(writer, ports_of(plan))
+    survey = look(writer, ports_of(plan), by_port_guid=True)
     goal = goal_of(plan, survey)
     work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     work.breaks = _all_breaks(plan, goal.tables)
@@ -136,7 +136,7 @@ def plan_resume(
     if plan is not None and (plan.policy, plan.fabric) != (kept.policy, kept.fabric):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, memory, permissions or Permissions())
-    survey = look(writer, ports_of(kept))
+    survey = look(writer, ports_of(kept), by_port_guid=True)
     goal = goal_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)

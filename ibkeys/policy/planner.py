@@ -14,6 +14,7 @@ from typing import Final, cast
 from ibkeys.change.consent import Objection
 from ibkeys.errors import UsageError
 from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.places import others_that_show_it, shared_port_guids
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
 from ibkeys.policy.breaks import find_breaks
 from ibkeys.policy.manager import Manager, find_manager
@@ -84,6 +85,7 @@ class _Planner:
     placed: dict[tuple[object, ...], Placed] = field(default_factory=dict)
     incapable: dict[Node, list[int]] = field(default_factory=dict)
     twins: frozenset[PortKey] = frozenset()
+    left_out: set[int] = field(default_factory=set)
 
     def plan(self, full: bool) -> PlanFile:
         ends = self.end_ports()
@@ -127,10 +129,21 @@ class _Planner:
         found = list(self.fabric.end_ports())
         places = Counter((port.node.guid, port.num) for port in found)
         self.twins = frozenset(place for place, count in places.items() if count > 1)
+        shared = shared_port_guids(found)
         ends = []
         for port in found:
             if (port.node.guid, port.num) in self.twins:
+                self.left_out.add(port.guid)
                 self.report(port, "duplicate-guid", "several nodes have this NodeGUID; none of them is planned")
+            elif port.guid in shared:
+                self.left_out.add(port.guid)
+                self.report(
+                    port,
+                    "duplicate-guid",
+                    f"its port GUID 0x{port.guid:016x} is shown by {others_that_show_it(port, shared) or 'others'} "
+                    "too; who of them lies is not known, so their tables and those of their leaf ports stay as they "
+                    "are",
+                )
             elif port.node.type_name not in _KINDS:
                 self.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")
             elif not port.guid:
@@ -150,7 +163,10 @@ class _Planner:
             else None
         )
         if depends is not None and guid not in {port.guid for port in ends}:
-            what = "it is not known" if guid is None else f"no end port of this fabric has its GUID 0x{guid:016x}"
+            what = "it is not known"
+            if guid is not None:
+                who = "several nodes show" if guid in self.left_out else "no end port of this fabric has"
+                what = f"{who} its GUID 0x{guid:016x}"
             raise UsageError(f"{self.policy.path}: {depends}, and {what}; name it with --sm-guid")
         lights = [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ends]
         return resolve(self.policy, lights, guid, self.options.allow_both_pkeys)
@@ -300,6 +316,8 @@ class _Planner:
     def report_unmatched(self, resolution: Resolution) -> None:
         nodes: dict[int, Node] = {node.guid: node for node in self.fabric.nodes}
         for rule in resolution.unmatched:
+            if rule.guid in self.left_out:
+                continue  # reported where it is
             where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
             node = nodes.get(rule.guid)
             if node is None:

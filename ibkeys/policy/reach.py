@@ -13,8 +13,9 @@ Keys = frozenset[PKey]
 def count_reach(changes: Sequence[tuple[Keys, Keys]]) -> Reach:
     """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
 
-    Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3). Each port is one
-    bit; ports with the same P_Keys are counted together.
+    Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3): both ways, for
+    what switches stop is left out, as a plan makes each leaf port's table a copy. What they stop now, and one way only,
+    `ibkeys.fabric.reach` reckons. Each port is one bit; ports with the same P_Keys are counted together.
     """
     groups: dict[tuple[Keys, Keys], int] = {}
     for at, change in enumerate(changes):

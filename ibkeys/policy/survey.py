@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
@@ -11,6 +11,7 @@ from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.fabric.client import Task
 from ibkeys.fabric.discovery import read_p_key_table
 from ibkeys.fabric.model import Port
+from ibkeys.fabric.places import others_that_show_it, shared_port_guids
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -65,16 +66,19 @@ class Survey:
     notes: list[str] = field(default_factory=list)
 
 
-def look(writer: Writer, ports: Collection[PortKey]) -> Survey:
+def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """Sweep the fabric and read the P_Key tables of *ports*.
 
     SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be told
-    from another, or does not answer is in ``missing``. Raises what `OpenFabric.discover` raises.
+    from another, or does not answer is in ``missing``; with *by_port_guid*, which is for what ports get by their port
+    GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
+    `OpenFabric.discover` raises.
     """
     fabric = writer.fabric.discover()
     survey = Survey(notes=list(fabric.notes))
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
+    shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}
     for port in fabric.ports():
         if (port.node.guid, port.num) in wanted:
             found.setdefault((port.node.guid, port.num), []).append(port)
@@ -85,6 +89,8 @@ def look(writer: Writer, ports: Collection[PortKey]) -> Survey:
             survey.missing[key] = f"{len(same)} nodes have its GUID" if same else "not found on the fabric"
         elif same[0].info is None or same[0].end_port.info is None:
             survey.missing[key] = "its PortInfo cannot be read"
+        elif (others := _others_like(same[0], shared)) is not None:
+            survey.missing[key] = others
         else:
             target = Target(same[0], writer.fabric.handle(same[0]))
             survey.targets[key] = target
@@ -92,6 +98,16 @@ def look(writer: Writer, ports: Collection[PortKey]) -> Survey:
             reads.append(_read(writer, target, survey))
     writer.fabric.client.run(reads)
     return survey
+
+
+def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
+    """Return why what *port* gets by a port GUID may belong to another: its own one, or that of the port behind it."""
+    if not port.is_external:
+        others = others_that_show_it(port, shared)
+        return None if others is None else f"its port GUID 0x{port.guid:016x} is shown by {others} too"
+    end = port.peer
+    others = others_that_show_it(end, shared) if end is not None and end.is_end_port else None
+    return None if end is None or others is None else f"the port GUID of {end} is shown by {others} too"
 
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:

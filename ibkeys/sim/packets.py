@@ -1,16 +1,17 @@
 """What becomes of a data packet: the switches' partition enforcement on its way, the receiver's P_Key and Q_Key rules.
 
 IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
-with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table (inbound a limited entry
-takes a limited packet: see `ibkeys.keys.pkey.taken_in`); the receiver checks against the table of its end port, then
-the Q_Key. A drop is counted where it happens, and that port (or its switch) sends a trap.
+with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table, as far as SwitchInfo says
+that the switch can. What the inbound check makes of memberships is `Subnet.inbound_check`, one of two readings (see
+`ibkeys.keys.pkey.InboundCheck`). The receiver checks against the table of its end port, then the Q_Key. A drop is
+counted where it happens, and that port (or its switch) sends a trap.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.keys.pkey import match_in_table, taken_in
+from ibkeys.keys.pkey import match_in_table, match_inbound
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim import pma, routing, traps
 from ibkeys.sim.nodes import Port
@@ -22,6 +23,8 @@ WORDS: Final = 72
 """The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""
 _INBOUND: Final = 0x08
 _OUTBOUND: Final = 0x04
+_CAPABILITY_SHIFT: Final = 4
+"""From a bit of PortInfo's enforcement to that of SwitchInfo (byte 16) which says that the switch can do it."""
 
 
 def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = None) -> str:
@@ -33,12 +36,12 @@ def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = Non
     passed, end = routing.hops(source, destination.lid)
     what = f"packet from {source} to {destination} with P_Key 0x{packet.p_key:04x}"
     for egress, ingress in passed:
-        if egress.node.is_switch and egress.info[43] & _OUTBOUND and not allows(egress, packet.p_key):
+        if enforces(egress, _OUTBOUND) and not allows(egress, packet.p_key):
             _constraint(subnet, egress, packet, "port_xmit_constraint_errors")
             return f"{what}: dropped by outbound enforcement at {egress}"
         _count_sent(egress)
         _count_received(ingress)
-        if ingress.node.is_switch and ingress.info[43] & _INBOUND and not taken_in(packet.p_key, ingress.p_keys):
+        if enforces(ingress, _INBOUND) and match_inbound(packet.p_key, ingress.p_keys, subnet.inbound_check) is None:
             _constraint(subnet, ingress, packet, "port_rcv_constraint_errors")
             return f"{what}: dropped by inbound enforcement at {ingress}"
     if end is not destination:
@@ -62,6 +65,15 @@ def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = Non
 def allows(port: Port, p_key: int) -> bool:
     """Whether an entry of the port's P_Key table matches: equal bases, not 0, and one of the two full (IBA 10.9.3)."""
     return match_in_table(p_key, port.p_keys) is not None
+
+
+def enforces(port: Port, bit: int) -> bool:
+    """Whether an external port of a switch checks packets in the direction of *bit*: it is told to, and its switch has
+    tables for its ports and can."""
+    node = port.node
+    if node.switch_info is None or not port.info[43] & bit:
+        return False
+    return node.enforcement_capacity > 0 and bool(node.switch_info[16] & bit << _CAPABILITY_SHIFT)
 
 
 def _constraint(subnet: Subnet, port: Port, packet: traps.Packet, counter: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from ibkeys.errors import AddressError, UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, PortState, SMState
 from ibkeys.mad.notice import Notice
 from ibkeys.sim import links, packets, pma, power, routing, sma, state, traps
@@ -61,7 +62,8 @@ class Subnet:
 
     ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
     `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
-    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources.
+    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources;
+    ``inbound_check`` what its switches check of memberships where they enforce inbound.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -80,6 +82,7 @@ class Subnet:
         self._receivers: dict[Port, list[Receiver]] = {}
         self.unplugged: dict[Port, Port] = {}
         self.sa_data_limit: int | None = None
+        self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
         self._sas: dict[Node, SubnetAdministration] = {}
         self._trap_number = 0
         self._repeats = traps.Repeats()

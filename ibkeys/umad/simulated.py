@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, get_args
 
 from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.sim.build import Links, PortGuids
@@ -35,8 +36,12 @@ HEADER_SIZE: Final = 24
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the own port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
 
-_OPTIONS: Final = ("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "drop", "duplicate", "delay")
 _PERCENTAGES: Final = ("drop", "duplicate", "delay")
+_OPTIONS: Final = (
+    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust"),
+    *_PERCENTAGES,
+    "inbound-check",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,12 @@ class SimSpec:
     drop: float = 0.0
     duplicate: float = 0.0
     delay: float = 0.0
+    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 
     def load(self) -> Subnet:
         """Build the subnet, without its saved state. Raises FileFormatError, AddressError."""
         subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
+        subnet.inbound_check = self.inbound_check
         if self.sm:
             subnet.set_sm(self.sm)
             sa = subnet.sa_of(self.sm)
@@ -71,7 +78,8 @@ class SimSpec:
 
 def parse_spec(text: str) -> SimSpec:
     """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
-    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced, drop=PCT, duplicate=PCT, delay=PCT.
+    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced, drop=PCT, duplicate=PCT, delay=PCT,
+    inbound-check=partition|membership.
 
     ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
     Raises UsageError; EncodeError for an sa-key that is no number.
@@ -100,6 +108,9 @@ def parse_spec(text: str) -> SimSpec:
         raise UsageError(f"sa-trust={trust}: plain and enhanced are known")
     if "sm" not in values and values.keys() & {"sa-key", "sa-trust"}:
         raise UsageError("sa-key= and sa-trust= are for the SA of the subnet manager that sm= names")
+    check = values.get("inbound-check", DEFAULT_INBOUND_CHECK)
+    if check not in INBOUND_CHECKS:
+        raise UsageError(f"inbound-check={check}: {' and '.join(INBOUND_CHECKS)} are known")
     shares = {name: _percentage(name, values[name]) for name in _PERCENTAGES if name in values}
     return SimSpec(
         path=path,
@@ -110,6 +121,7 @@ def parse_spec(text: str) -> SimSpec:
         sm=values.get("sm", ""),
         sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
         enhanced_trust=trust == "enhanced",
+        inbound_check="membership" if check == "membership" else "partition",
         **shares,
     )
 

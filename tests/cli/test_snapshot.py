@@ -352,7 +352,8 @@ def test_why_names_the_switch_port_that_stops_them(cli: Cli) -> None:
     assert "(outbound enforcement: no entry of its P_Key table matches)" in result.out
     document = cli("why", 3, 4, "-f", "json").json
     assert document["can_talk"] is False
-    assert document["by"] == [{"a_pkey": "0x8009", "b_pkey": "0x8009", "stopped": True}]
+    stopped = {"stopped": True, "a_to_b": False, "b_to_a": False}
+    assert document["by"] == [{"a_pkey": "0x8009", "b_pkey": "0x8009", **stopped}]
     assert [(stop["node_guid"], stop["port"], stop["direction"]) for stop in document["stopped_by"]] == [
         (link["node_guid"], link["port"], "inbound"),
         (link["node_guid"], link["port"], "outbound"),

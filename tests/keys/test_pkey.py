@@ -15,8 +15,8 @@ from ibkeys.keys.pkey import (
     explain,
     explain_match,
     match_in_table,
+    match_inbound,
     may_talk,
-    taken_in,
 )
 
 values = st.integers(0, 0xFFFF)
@@ -178,16 +178,27 @@ def test_any_text_is_a_key_or_an_encode_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "table", "expected"),
+    ("key", "table", "by_partition", "by_membership"),
     [
-        (0x7FFF, [0x7FFF], True),  # a limited member sends its own key
-        (0xFFFF, [0x7FFF], True),
-        (0x7FFF, [0xFFFF], True),
-        (0x8001, [0xFFFF], False),
-        (0x8001, [], False),
-        (0x0000, [0x0000], False),
-        (0x8000, [0x0000, 0x8000], False),
+        (0x7FFF, [0x7FFF], 0, None),  # a limited member sends its own key: the one case in which the readings differ
+        (0x7FFF, [0, 0x7FFF, 0xFFFF], 1, 2),
+        (0xFFFF, [0x7FFF], 0, 0),
+        (0x7FFF, [0x8001, 0xFFFF], 1, 1),
+        (0x8001, [0xFFFF], None, None),
+        (0x8001, [], None, None),
+        (0x0000, [0x0000], None, None),
+        (0x8000, [0x0000, 0x8000], None, None),
     ],
 )
-def test_what_inbound_enforcement_takes(key: int, table: list[int], expected: bool) -> None:
-    assert taken_in(key, table) is expected
+def test_by_which_entry_inbound_enforcement_takes_a_packet(
+    key: int, table: list[int], by_partition: int | None, by_membership: int | None
+) -> None:
+    assert match_inbound(key, table) == match_inbound(key, table, "partition") == by_partition
+    assert match_inbound(key, table, "membership") == by_membership
+
+
+@given(key=st.integers(0, 0xFFFF), table=st.lists(st.sampled_from([0, 0x8000, 0x7FFF, 0xFFFF, 1, 0x8001]), max_size=4))
+def test_what_passes_by_membership_passes_by_partition(key: int, table: list[int]) -> None:
+    for each in (key, *table):
+        if match_inbound(each, table, "membership") is not None:
+            assert match_inbound(each, table, "partition") is not None

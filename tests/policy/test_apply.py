@@ -664,3 +664,43 @@ def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: A
             assert {key: value for key, value in lab.image().items() if value != former[key]} == {
                 key: value for key, value in goal.image().items() if value != former[key]
             }
+
+
+def test_a_port_guid_that_another_node_shows_by_now_is_not_written(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan(MORE, {1: "io", 2: "io", 3: "io"})
+    lab.host(5).guid = lab.host(2).guid
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused, match="its port GUID 0x0002c903000a1021 is shown by 'node05 mlx4_0'") as refused:
+            apply(fabric, plan)
+        assert refused.value.interlock == "stale"
+        assert lab.image() == before
+        work = apply(fabric, plan, "stale")
+        left_out = [text for _, text in work.failed if "is shown by 'node05 mlx4_0'" in text]
+        assert len(left_out) == 3  # two tables, and the bits of the leaf port
+    now = lab.image()
+    left = {str(lab.host(2)), str(lab.leaf(2)), str(lab.host(5)), str(lab.leaf(5))}
+    assert {name for name, image in now.items() if image == before[name]} >= left
+    assert now[str(lab.host(1))] != before[str(lab.host(1))]
+
+
+def test_a_plan_that_gives_two_nodes_p_keys_by_one_guid_is_not_applied_to_either(lab: Lab, stores: StorePaths) -> None:
+    """As plans were made before a GUID at two places was a problem."""
+    lab.host(5).guid = lab.host(2).guid
+    plan = lab.plan({2: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001)}, {2: "io", 5: "io"})
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with pytest.raises(Refused, match="and 3 more"):
+            apply(fabric, plan)
+        assert len(apply(fabric, plan, "stale").failed) == 6  # the tables of four ports, the bits of two
+    assert lab.image() == before
+
+
+def test_what_was_written_before_a_guid_was_stolen_can_be_undone(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan(MORE))
+    lab.host(5).guid = lab.host(2).guid
+    with opened(lab, stores) as fabric:
+        undo(fabric)
+    assert lab.image() == before

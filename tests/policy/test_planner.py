@@ -367,6 +367,57 @@ def test_nodes_with_the_same_guid_are_reported_and_left_alone() -> None:
     assert (port.node.guid, 1) not in {table.port.key for table in plan.tables}
 
 
+def stolen(net: Subnet, *places: str) -> None:
+    """Let ports show the port GUID of node02, each with its own NodeGUID."""
+    for name in places:
+        net.port(name, 1).guid = NODE02
+
+
+@pytest.mark.parametrize("liars", [["node05 mlx4_0"], ["node05 mlx4_0", "node06 mlx4_0"]])
+def test_a_port_guid_at_two_places_is_a_problem_and_neither_gets_anything(liars: list[str]) -> None:
+    net = Subnet.from_file(TWO_SWITCH)
+    stolen(net, *liars)
+    places = [net.port(name, 1) for name in ("node02 mlx4_0", *liars)]
+    plan = make_plan(
+        parse_policy(f"Default : ALL=limited, SELF=full ; X=5 : 0x{NODE02:x}=full, 0x{NODE03:x}=full ;"),
+        sweep(net),
+        Options(),
+        Manager(SM),
+    )
+    assert problems(plan) == [("duplicate-guid", NODE02)] * len(places)
+    for place, problem in zip(places, plan.problems, strict=True):
+        assert problem.port is not None
+        assert problem.port.node_guid == place.node.guid
+        others = [other for other in places if other is not place]
+        assert all(f"0x{other.node.guid:016x} port 1" in problem.message for other in others)
+    touched = {table.port.key for table in plan.tables} | {change.port.key for change in plan.enforcement}
+    for place in places:
+        assert place.peer is not None
+        assert not touched & {(place.node.guid, 1), (place.peer.node.guid, place.peer.number)}
+    assert end_tables(plan)[NODE03] == {0: 0x7FFF, 1: 0x8005}  # the others are planned
+
+
+def test_planes_of_one_ca_show_one_port_guid_and_are_planned() -> None:
+    net = Subnet.from_file(DATA / "fabrics" / "dual-home.net")
+    first, second = (net.port("db02 mlx5_0", number) for number in (1, 2))
+    second.guid = first.guid
+    policy = parse_policy(f"Default : ALL=full ; X=5 : 0x{first.guid:x}=full ;")
+    plan = make_plan(policy, sweep(net), Options(), Manager(None, "none"))
+    assert not [kind for kind, _ in problems(plan) if kind == "duplicate-guid"]
+    tables = {table.port.port: table.after for table in plan.tables if table.port.node_guid == first.node.guid}
+    assert tables == {1: {0: 0xFFFF, 1: 0x8005}, 2: {0: 0xFFFF, 1: 0x8005}}
+    net.port("db01 mlx5_0", 1).guid = first.guid  # a third place, on another node
+    plan = make_plan(policy, sweep(net), Options(), Manager(None, "none"))
+    assert [kind for kind, _ in problems(plan)] == ["duplicate-guid"] * 3
+
+
+def test_a_stolen_guid_of_the_subnet_manager_is_named_as_such() -> None:
+    net = Subnet.from_file(TWO_SWITCH)
+    net.port("node05 mlx4_0", 1).guid = SM
+    with pytest.raises(UsageError, match=f"several nodes show its GUID 0x{SM:016x}"):
+        make_plan(parse_policy("Default : ALL=limited, SELF=full ;"), sweep(net), Options(), Manager(SM))
+
+
 def test_the_digest_is_bound_to_what_the_plan_touches_and_to_nothing_else() -> None:
     net = Subnet.from_file(TWO_SWITCH, "ibsim")
     text = f"Default : ALL=full ; X=5 : 0x{NODE02:x}=full ;"

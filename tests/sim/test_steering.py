@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import AddressError, FileFormatError, IbkeysError, UsageError
+from ibkeys.keys.pkey import InboundCheck
 from ibkeys.mad.const import AttributeID, CapabilityMask, Method, PortState, TrapNumber
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, CapabilityChangeDetails, Notice
 from ibkeys.mad.smp import build_smp
@@ -356,3 +357,32 @@ def test_the_grammar_names_every_command_and_help_prints_it(subnet: Subnet) -> N
     for verb in str(caught.value).partition("there are ")[2].split(", "):
         assert f"\n{verb} " in f"\n{GRAMMAR}"
     assert execute(subnet, "help") == GRAMMAR.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("inbound", "outbound", "capacity", "drops"),
+    [(True, True, 64, "dropped by inbound"), (False, True, 64, "received"), (True, True, 0, "received")],
+)
+def test_a_switch_that_cannot_enforce_lets_packets_pass(
+    subnet: Subnet, inbound: bool, outbound: bool, capacity: int, drops: str
+) -> None:
+    leaf = subnet.port(A, 1).peer
+    assert leaf is not None
+    leaf.p_keys = [0x8001]
+    leaf.inbound_enforcement = 1
+    leaf.node.set_enforcement_caps(inbound, outbound)
+    leaf.node.set_p_key_capacity(enforcement_cap=capacity)
+    assert drops in packet(subnet, "pkey=0xffff")
+
+
+@pytest.mark.parametrize(("check", "becomes"), [("partition", "received"), ("membership", "dropped by inbound")])
+def test_what_inbound_enforcement_makes_of_a_limited_p_key_is_a_setting(
+    subnet: Subnet, check: InboundCheck, becomes: str
+) -> None:
+    leaf = subnet.port(A, 1).peer
+    assert leaf is not None
+    leaf.p_keys = [0x7FFF]
+    leaf.inbound_enforcement = 1
+    subnet.inbound_check = check
+    assert becomes in packet(subnet, "pkey=0x7fff")
+    assert "received" in packet(subnet, "pkey=0xffff")

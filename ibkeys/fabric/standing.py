@@ -1,0 +1,66 @@
+"""What decides for one port in one partition: which forms of the P_Key leave it, and which arrive and are taken.
+
+A partition has two forms of P_Key, the limited and the full one, so what a table holds of it is a set of two bits. By
+IBA 10.9.3 a limited entry takes packets with the full form only, a full entry takes both. Whoever lets the limited form
+pass therefore lets the full one pass too. So when packets get both ways between two ports in one partition, the P_Keys
+of some pair that matches do: to talk in a partition is to send and to be sent to in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+from ibkeys.keys.pkey import FULL_BIT, InboundCheck
+
+LIMITED: Final = 1
+FULL: Final = 2
+_BOTH: Final = LIMITED | FULL
+
+_PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
+    # what the table holds of the partition: nothing, the limited form, the full one, both
+    "membership": (0, FULL, _BOTH, _BOTH),
+    "partition": (0, _BOTH, _BOTH, _BOTH),
+}
+"""The forms that pass a check."""
+
+
+class Standing(NamedTuple):
+    """What the tables hold of a partition: that of the end port, and that of the switch port that faces it where it
+    checks what comes in from the end port and what goes out to it; None where it does not check."""
+
+    holds: int
+    inbound: int | None
+    outbound: int | None
+
+
+class Traffic(NamedTuple):
+    """The forms of the P_Key whose packets get out of the port and past its switch port (``leaves``), and those that
+    reach it and are taken (``arrives``)."""
+
+    leaves: int
+    arrives: int
+
+    def sends_to(self, other: Traffic) -> bool:
+        """Return whether some packet of the one with this traffic is taken by the *other*, in the partition of both."""
+        return self.leaves & other.arrives != 0
+
+
+@cache
+def traffic(standing: Standing, check: InboundCheck) -> Traffic:
+    """Return what a standing comes to, by one reading of the inbound check."""
+    holds, inbound, outbound = standing
+    leaves = holds if inbound is None else holds & _PASSING[check][inbound]
+    arrives = _PASSING["membership"][holds]
+    return Traffic(leaves, arrives if outbound is None else arrives & _PASSING["membership"][outbound])
+
+
+def form(key: int) -> int:
+    """Return the form of a P_Key: `FULL` or `LIMITED`."""
+    return FULL if key & FULL_BIT else LIMITED
+
+
+def keys_of(partition: int, forms: int) -> list[int]:
+    """Return the P_Keys that *forms* of a partition are, the limited one first."""
+    return [key for key in (partition, partition | FULL_BIT) if form(key) & forms]
