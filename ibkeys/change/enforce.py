@@ -7,6 +7,7 @@ from functools import partial
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo_write import write_port_info
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
@@ -43,9 +44,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     plan.notes = _missing_capabilities(switch, changes)
     if any(changes.values()):
         plan.objections = _objections(port, shown, switch)
-    plan.objections += writer.objection_to_active_sm(
-        "OpenSM sets enforcement as its own configuration says at its next heavy sweep"
-    )
+    plan.objections += writer.objection_to_active_sm(BESIDE_SM)
     info = port.port.end_port.port_info
     assert info is not None
     writer.key_for_set(port, info)

@@ -7,6 +7,7 @@ from functools import partial
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
 from ibkeys.fabric.discovery import p_key_modifier
@@ -109,9 +110,7 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
     key = writer.key_for_set(port, info)
     plan.objections = [
         *_objections(writer, model, before, after),
-        *writer.objection_to_active_sm(
-            "OpenSM rewrites P_Key tables at its next heavy sweep, so this change will not last"
-        ),
+        *writer.objection_to_active_sm(BESIDE_SM),
     ]
     plan.perform = partial(_perform, writer, port, before, after, key)
     return plan

@@ -120,7 +120,8 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     """Add P_Keys to a port's table, each at the first free index.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so a LID is written in decimal, or
-    after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other entry changes its index.
+    after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
+    entry changes its index.
     """
     target, keys = _target_and_keys(words, kind)
     with open_fabric(where, changing=True) as fabric:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.policy.order import Entries, moves
@@ -42,8 +43,7 @@ def objections(
         *_default_pkey(writer, ends, targets, disconnecting),
         *_enforce_blind(tables, enforcement, targets),
     ]
-    what = "OpenSM rewrites P_Key tables and enforcement at its next heavy sweep, so this change will not last"
-    return found + writer.objection_to_active_sm(what)
+    return found + writer.objection_to_active_sm(BESIDE_SM)
 
 
 def _about(interlock: str, ports: Sequence[PortId | str], says: str) -> list[Objection]:

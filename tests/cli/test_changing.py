@@ -100,7 +100,11 @@ def test_interlock_refuses_and_override_goes_on(cli: Cli) -> None:
 
 def test_force_covers_an_active_sm_only(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},sm=node04 mlx4_0")
-    assert "active-sm" in cli("pkey-set", 2, "3=0x8010", "--yes").error
+    for args in (["pkey-set", 2, "3=0x8010"], ["enforce-set", 7, 2, "--inbound", "on"]):
+        error = cli(*args, "--yes").error
+        assert "active-sm" in error
+        assert "lasts until OpenSM next writes that block, then it vanishes, one port or switch at a time" in error
+        assert "--via" not in error
     assert cli("pkey-set", 2, "3=0x8010", "--yes", "--force").code == 0
     assert "index-0" in cli("pkey-set", 2, "0=", "--yes", "--force").error
 
