@@ -34,9 +34,14 @@ class Consent:
         if unknown:
             raise UsageError(f"{', '.join(unknown)}: no such interlock; there are {', '.join(INTERLOCKS)}")
 
+    @property
+    def overridden(self) -> frozenset[str]:
+        """The interlocks that the user has overridden, by name."""
+        return self.overrides | ({"active-sm"} if self.force else set())
+
     def covers(self, interlock: str) -> bool:
         """Return whether the user has overridden *interlock*."""
-        return interlock in self.overrides or (interlock == "active-sm" and self.force)
+        return interlock in self.overridden
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.statefile import StateFile
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
 from tests.cli.conftest import Result, run
 from tests.corpus import DATA
 from tests.store.make_stores import PASSPHRASE, put_on_wire, wire_of
@@ -112,13 +114,40 @@ FORMER = [(1, "pkey-set", "undone"), (2, "pkey-add", "done"), (3, "enforce-set",
 # --- the journal -----------------------------------------------------------------------------------------------------
 
 
-def test_a_journal_that_nobody_may_write_is_read(version: Path, tmp_path: Path) -> None:
+def test_a_journal_is_read_and_stays_as_it_is(version: Path, tmp_path: Path) -> None:
     scene = Scene(version / "apply-cut-off", tmp_path)
     journal = tmp_path / "fabric.journal"
     before = journal.read_bytes()
     assert scene.journal() == [*FORMER, (4, "apply", "open")]
     assert "pkey[3]: - -> 0x8010" in scene.done("journal", 1).out
+    told = scene.done("journal", "-f", "json").json["operations"][1]
+    assert [told[name] for name in ("user", "host", "overrides", "options", "undoes", "starts")] == [None] * 5 + [[]]
+    assert scene("apply", "--resume", "--dry-run").code == 1
+    assert scene("undo", "--dry-run").code == 1
     assert journal.read_bytes() == before
+
+
+def test_a_journal_that_may_not_be_written_is_read(version: Path) -> None:
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / "journal.db"
+        shutil.copyfile(version / "apply-cut-off" / "journal.db", journal)
+        journal.chmod(0o400)
+        if os.geteuid() == 0:
+            for path in (journal, journal.parent):
+                os.chown(path, nobody, nobody)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                if os.geteuid() == 0:
+                    os.setuid(nobody)
+                assert not os.access(journal, os.W_OK)
+                with Journal.read(journal) as read:
+                    code = 0 if [line.id for line in read.list_operations()] == [1, 2, 3, 4] else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_apply_that_was_killed_is_finished(version: Path, tmp_path: Path) -> None:
@@ -135,11 +164,11 @@ def test_an_apply_that_was_killed_is_undone_and_all_before_it(version: Path, tmp
     scene.done("undo", "--yes")
     assert scene.tables() == {host(3): {"0": "0xffff", "1": "0x8020"}}
     assert scene.enforcing() == {leaf(2): [1, 0]}
-    assert scene.journal()[:4] == [*FORMER, (4, "apply", "undone")]
+    assert scene.journal() == [*FORMER, (4, "apply", "undone"), (5, "undo", "done")]
     scene.done("undo", 3, "--yes")
     scene.done("undo", 2, "--yes")
     assert (scene.tables(), scene.enforcing()) == ({}, {})
-    assert [state for _, _, state in scene.journal()[:4]] == ["undone"] * 4
+    assert [state for _, _, state in scene.journal()] == ["undone"] * 4 + ["done"] * 3
 
 
 def test_an_apply_that_stopped_after_its_first_switches(version: Path, tmp_path: Path) -> None:
