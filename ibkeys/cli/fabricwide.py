@@ -99,6 +99,8 @@ def _say_refusals(writer: Writer, work: Work) -> None:
 
 def _write_phases(work: Work, put: Callable[[str], None]) -> None:
     document = work.to_json()
+    if work.digest is not None:
+        put(f"digest of the plan: {work.digest}")
     put("to be done, in this order:" if document["phases"] else "nothing to change")
     for phase in document["phases"]:
         ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"

@@ -16,6 +16,7 @@ from ibkeys.policy.objections import counted, named
 from ibkeys.policy.order import removals
 from ibkeys.policy.planfile import Break, PlanFile, TableChange, dumps
 from ibkeys.policy.planread import loads
+from ibkeys.policy.state import plan_digest
 from ibkeys.policy.survey import Survey, look
 from ibkeys.policy.work import Conduct, Work, keep_first, perform, work_of
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
@@ -45,6 +46,7 @@ def plan_apply(
     survey = look(writer, ports_of(plan))
     goal = goal_of(plan, survey)
     work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    work.digest = plan_digest(plan)
     work.breaks = _all_breaks(plan, goal.tables)
     permissions = permissions or Permissions()
     _permit(writer, work, survey, permissions)
@@ -52,7 +54,9 @@ def plan_apply(
     if work.phases:
         found = {table.port.key: table for table in goal.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
-        memory = json.dumps({**asdict(permissions), "overrides": sorted(writer.consent.overrides)})
+        memory = json.dumps(
+            {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
+        )
         work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
         work.perform = partial(perform, writer, work, survey, conduct or Conduct())
     return work
@@ -132,14 +136,17 @@ def plan_resume(
         memory = journal.plan_of(operation)
         assert memory is not None
         former = former_in(journal, found[-1])
-    kept = loads(memory.document, f"operation {operation} of the journal")
-    if plan is not None and (plan.policy, plan.fabric) != (kept.policy, kept.fabric):
+    kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
+    # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
+    digest = json.loads(memory.options).get("digest", plan_digest(kept))
+    if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, memory, permissions or Permissions())
     survey = look(writer, ports_of(kept))
     goal = goal_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)
+    work.digest = digest
     work.breaks = _all_breaks(kept, goal.tables)
     work.operation_id = operation
     _permit(writer, work, survey, permissions)

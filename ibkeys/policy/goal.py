@@ -99,7 +99,8 @@ def _add_table(goal: Goal, table: TableChange, survey: Survey, former: Former | 
     if surprises:
         goal.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
-    goal.tables.append(replace(table, before=now, after=after, capacity=capacity))
+    # What the port is, is what was found: a document may be wrong about it.
+    goal.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
     values = dict(enumerate(target.values))
     if former is not None:
         values |= former.values.get(table.port.key, {})
@@ -116,7 +117,7 @@ def _add_enforcement(goal: Goal, change: EnforcementChange, survey: Survey, resu
     now = target.enforcement
     if now != change.before and not resuming:
         goal.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
-    goal.enforcement.append(replace(change, before=now))
+    goal.enforcement.append(replace(change, port=target.id, before=now))
 
 
 def _put(table: dict[int, PKey], index: int, key: PKey) -> None:

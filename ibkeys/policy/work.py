@@ -28,7 +28,7 @@ class Work(Plan):
     """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
 
     ``operation_id`` is known once it began. ``undoes``: the operation that it gives back, None where it goes forward.
-    ``gone_back``: it was undone because nobody confirmed it.
+    ``gone_back``: it was undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
     """
 
     goal: Goal = field(default_factory=Goal)
@@ -38,6 +38,7 @@ class Work(Plan):
     removed: int = 0
     operation_id: int | None = None
     undoes: int | None = None
+    digest: str | None = None
     gone_back: bool = False
     refusals: list[Refused] = field(default_factory=list)
     failed: list[tuple[PortId | None, str]] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Work(Plan):
         """Return what is done in which phase, and the names of the interlocks set off."""
         return {
             "operation": self.operation_id,
+            "digest": self.digest,
             "phases": [
                 {
                     "phase": phase.name,

@@ -46,7 +46,7 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
     return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
-SHOWN = """\
+STEPS = """\
 to be done, in this order:
   additions, leaf ports: 2 ports, 2 Sets
   additions, end ports: 2 ports, 2 Sets
@@ -57,17 +57,22 @@ P_Keys that go, full to limited included: 2
 """
 
 
+def shown(plan: Path) -> str:
+    """What `apply` says that it will do: first which plan it is."""
+    return f"digest of the plan: {json.loads(plan.read_text())['digest']}\n{STEPS}"
+
+
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", "--yes")
     assert (result.code, result.err) == (0, "")
-    assert result.out == SHOWN + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
+    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
 
 def test_a_dry_run_names_what_would_be_refused_and_exits_1(cli: Cli, plan: Path, tmp_path: Path) -> None:
     result = cli("apply", plan, "--dry-run")
-    assert (result.code, result.out) == (1, SHOWN + "dry run: nothing was changed\n")
+    assert (result.code, result.out) == (1, shown(plan) + "dry run: nothing was changed\n")
     assert result.err.startswith("ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts) from 2")
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
@@ -82,14 +87,15 @@ def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
 
 def test_without_yes_and_terminal_nothing_is_changed(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", stdin="y\n")
-    assert (result.code, result.out) == (4, SHOWN)
+    assert (result.code, result.out) == (4, shown(plan))
     assert "--yes" in result.error
 
 
 def test_a_plan_that_is_true_already_exits_0(cli: Cli, plan: Path) -> None:
     cli("apply", plan, "--allow-removals", "--yes")
     result = cli("apply", plan, "--yes", "--override", "stale")
-    assert (result.code, result.out) == (0, "nothing to change\n")
+    assert result.code == 0
+    assert result.out.endswith("\nnothing to change\n")
 
 
 def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
@@ -101,6 +107,7 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         "complete": True,
         "gone_back": False,
         "operation": 1,
+        "digest": json.loads(plan.read_text())["digest"],
         "phases": [
             {"phase": "leaf-add", "ports": 2, "sets": 2},
             {"phase": "end-add", "ports": 2, "sets": 2},
@@ -138,6 +145,29 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
     result = cli("apply", path, "--yes")
     assert result.code == 2
     assert result.error.startswith(f"{path}:1:12: is no JSON")
+
+
+def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
+    plan.write_text(plan.read_text().replace("0x8001", "0x8002"))
+    for args in ([], ["--dry-run"], ["--resume"]):
+        result = cli("apply", plan, "--allow-removals", "--yes", *args)
+        assert result.code == 2
+        assert f"{plan}: was edited after it was made" in result.error
+    assert pkeys(cli, 2) == {0: "0xffff"}
+
+
+def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path) -> None:
+    policy, plan = tmp_path / "p.conf", tmp_path / "plan.json"
+    policy.write_text("Default=0x7fff : ALL=full ;\nBlue=0x10 : ALL_CAS=full ;\n")
+    told = cli("plan", "--policy", policy, "--out", plan).out
+    line = next(line for line in told.splitlines() if line.startswith("digest of the plan: "))
+    assert line == f"digest of the plan: {json.loads(plan.read_text())['digest']}"
+    assert line in cli("apply", plan, "--dry-run").out
+    assert line in cli("apply", plan, "--first", 1, "--yes").out
+    assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out
+    other = written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001)}))
+    assert "follows another plan" in cli("apply", other, "--resume", "--yes").error
+    assert cli("apply", "--resume", "--yes", "-f", "json").json["digest"] in line
 
 
 def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:

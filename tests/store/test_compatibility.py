@@ -194,6 +194,17 @@ def test_an_undo_that_was_killed(
     assert scene.journal()[0] == (1, "apply", state)
 
 
+@pytest.mark.parametrize("file", ["apply-cut-off/plan.json", "undo-cut-off/next.json"])
+def test_a_plan_without_a_digest_is_to_be_made_again(version: Path, tmp_path: Path, file: str) -> None:
+    scene = Scene((version / file).parent, tmp_path)
+    wire = scene.wire()
+    for resume in ([], ["--resume"]):
+        result = scene("apply", version / file, *resume, "--allow-removals", "--yes")
+        assert result.code == 2
+        assert result.error.endswith("plan again")
+    assert scene.wire() == wire
+
+
 # --- the key store ---------------------------------------------------------------------------------------------------
 
 
