@@ -11,10 +11,12 @@ from ibkeys.errors import Refused, UsageError
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
     "mkey-under-sm": "changing an M_Key while a subnet manager is or may be master",
-    "default-pkey": "taking the last full default P_Key from the SM's port, or the last default one from any end port",
+    "default-pkey": "taking the last full default P_Key from the SM's port or an enforcing switch port before it, or "
+    "the last default one from any end port",
     "index-0": "emptying or replacing the P_Key at index 0",
     "index-move": "moving a P_Key to another index",
-    "enforce-blind": "enforcement on a port without the default partition in its table, or between switches",
+    "enforce-blind": "enforcement on a port without the default partition in its table, or before the SM without "
+    "0xffff, or between switches",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "stale": "writing over what changed since it was shown",
 }
@@ -34,9 +36,14 @@ class Consent:
         if unknown:
             raise UsageError(f"{', '.join(unknown)}: no such interlock; there are {', '.join(INTERLOCKS)}")
 
+    @property
+    def overridden(self) -> frozenset[str]:
+        """The interlocks that the user has overridden, by name."""
+        return self.overrides | ({"active-sm"} if self.force else set())
+
     def covers(self, interlock: str) -> bool:
         """Return whether the user has overridden *interlock*."""
-        return interlock in self.overrides or (interlock == "active-sm" and self.force)
+        return interlock in self.overridden
 
 
 @dataclass(frozen=True, slots=True)

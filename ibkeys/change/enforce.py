@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep, port_in_sweep
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo_write import write_port_info
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.session import PortHandle
+from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
+
+_BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
 
 
 def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
@@ -42,10 +49,8 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
         return plan
     plan.notes = _missing_capabilities(switch, changes)
     if any(changes.values()):
-        plan.objections = _objections(port, shown, switch)
-    plan.objections += writer.objection_to_active_sm(
-        "OpenSM sets enforcement as its own configuration says at its next heavy sweep"
-    )
+        plan.objections = _objections(writer, port, shown, switch, changes)
+    plan.objections += writer.objection_to_active_sm(BESIDE_SM)
     info = port.port.end_port.port_info
     assert info is not None
     writer.key_for_set(port, info)
@@ -69,7 +74,9 @@ def _missing_capabilities(switch: SwitchInfo, changes: dict[str, int]) -> list[s
     ]
 
 
-def _objections(port: PortHandle, shown: PortInfo, switch: SwitchInfo) -> list[Objection]:
+def _objections(
+    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo, changes: dict[str, int]
+) -> list[Objection]:
     found = []
     table = port.read_p_keys() if switch.partition_enforcement_cap else ()
     if not any(key.is_valid for key in table):
@@ -88,15 +95,29 @@ def _objections(port: PortHandle, shown: PortInfo, switch: SwitchInfo) -> list[O
             )
         )
     if shown.port_physical_state == PortPhysicalState.LINK_UP:
-        found += _peer_objection(port)
+        peer = _peer_objection(writer, port)
+        found += peer or _limited_before_the_sm(writer, port, shown, changes, table)
     return found
 
 
-def _peer_objection(port: PortHandle) -> list[Objection]:
+def _limited_before_the_sm(
+    writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int], table: Sequence[PKey]
+) -> list[Objection]:
+    (was_in, now_in), (was_out, now_out) = (
+        (bool(getattr(shown, name)), bool(changes.get(name, getattr(shown, name)))) for name in _BITS
+    )
+    before, after = Passing.of(was_in, was_out, table), Passing.of(now_in, now_out, table)
+    found = cuts(before, after, lambda: far_end_by_sweep(writer, port.port))
+    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found if cut != "SA"]
+
+
+def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
     """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
-        peer = _peer_by_discovery(port)  # a sweep proves the link, so that the far end is asked with its own key
+        peer = _peer_by_discovery(
+            writer, port
+        )  # a sweep proves the link, so that the far end is asked with its own key
     else:
         try:
             peer = NodeInfo(
@@ -123,8 +144,7 @@ def _peer_objection(port: PortHandle) -> list[Objection]:
     return []
 
 
-def _peer_by_discovery(port: PortHandle) -> int | None:
+def _peer_by_discovery(writer: Writer, port: PortHandle) -> int | None:
     """Return the node type at the far end; None when it does not answer, or the switch's GUID is not its own."""
-    same = [node for node in port.fabric.discover().nodes if node.guid == port.port.node.guid]
-    far = same[0].ports[port.port.num].peer if len(same) == 1 and port.port.num in same[0].ports else None
-    return far.node.type if far is not None else None
+    found = port_in_sweep(writer, port.port)
+    return found.peer.node.type if found is not None and found.peer is not None else None

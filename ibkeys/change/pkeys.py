@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep
 from ibkeys.change.plan import Change, Plan
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
 from ibkeys.fabric.discovery import p_key_modifier
@@ -109,9 +111,7 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
     key = writer.key_for_set(port, info)
     plan.objections = [
         *_objections(writer, model, before, after),
-        *writer.objection_to_active_sm(
-            "OpenSM rewrites P_Key tables at its next heavy sweep, so this change will not last"
-        ),
+        *writer.objection_to_active_sm(BESIDE_SM),
     ]
     plan.perform = partial(_perform, writer, port, before, after, key)
     return plan
@@ -140,7 +140,7 @@ def _objections(writer: Writer, port: Port, before: Table, after: Table) -> list
     if port.is_end_port:
         found += _default_pkey(writer, port, before, after)
     else:
-        found += _enforced_default(port, before, after)
+        found += _enforced_default(writer, port, before, after)
     return found
 
 
@@ -174,17 +174,13 @@ def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> li
     return []
 
 
-def _enforced_default(port: Port, before: Table, after: Table) -> list[Objection]:
+def _enforced_default(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
     info = port.port_info
-    enforces = info is not None and (info.partition_enforcement_inbound or info.partition_enforcement_outbound)
-    if enforces and any(key.is_default for key in before) and not any(key.is_default for key in after):
-        return [
-            Objection(
-                "enforce-blind",
-                f"{port} enforces partitions and loses the default P_Key: its node can no longer reach the SA",
-            )
-        ]
-    return []
+    if info is None:
+        return []
+    bits = bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound)
+    found = cuts(Passing.of(*bits, before), Passing.of(*bits, after), lambda: far_end_by_sweep(writer, port))
+    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
 
 
 # --- making the change -------------------------------------------------------------------------------------------

@@ -16,6 +16,12 @@ from ibkeys.mad.const import MAX_UNICAST_LID, SM_STATE_NAMES, CapabilityMask, SM
 
 OPENSM_CONFIG: Final = Path("/etc/opensm/opensm.conf")
 
+BESIDE_SM: Final = (
+    "what is written beside OpenSM lasts until OpenSM next writes that block, then it vanishes, one port or switch at "
+    "a time; what shall last belongs into the policy file that OpenSM reads"
+)
+"""Why a P_Key table or enforcement is not simply written while an SM is master. Source: opensm, observed: a sweep after
+SIGHUP writes only blocks that its policy changes, and tables of ports that are new or come back."""
 
 OPENSM_SWEEP_INTERVAL: Final = 10
 """Seconds; OpenSM's own value where its configuration file does not say."""

@@ -26,20 +26,30 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Entry, Image, Journal, Operation
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.lock import exclusive
+from ibkeys.store.origin import Origin, this_process
 
 
 class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
     With *dry_run* nothing is locked, created or sent but Gets. ``sends_keys``: the change puts an M_Key on a port, so
-    its links are looked at again although no key is known yet. Raises StoreLocked when another command is changing.
+    its links are looked at again although no key is known yet. *options*: what the journal says was asked for; no key.
+    Raises StoreLocked when another command is changing.
     """
 
-    def __init__(self, fabric: OpenFabric, command: str, consent: Consent | None = None, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        fabric: OpenFabric,
+        command: str,
+        consent: Consent | None = None,
+        dry_run: bool = False,
+        options: Sequence[str] = (),
+    ) -> None:
         self.fabric = fabric
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
+        self.options = tuple(options)
         self.witnesses: list[int] = []
         self.sends_keys = False
         self._stack = ExitStack()
@@ -56,6 +66,11 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    @property
+    def origin(self) -> Origin:
+        """Who makes this change, and what is overridden, for the journal."""
+        return this_process(self.consent.overridden, self.options)
 
     @cached_property
     def subnet_manager(self) -> SubnetManager:
@@ -177,13 +192,22 @@ class Writer:
 
         Without a record a new one leaves no trace.
         """
-        begin = begin or (lambda journal: journal.operation(self.command))
-        with Journal(self.fabric.stores.journal) as journal, begin(journal) as operation:
-            self._operation = operation
-            try:
-                yield operation
-            finally:
-                self._operation = None
+        begin = begin or (lambda journal: journal.operation(self.command, self.origin))
+        with (
+            Journal(self.fabric.stores.journal) as journal,
+            begin(journal) as operation,
+            self.recording(operation),
+        ):
+            yield operation
+
+    @contextmanager
+    def recording(self, operation: Operation) -> Iterator[None]:
+        """Let `record` write to *operation*, in place of the one that is open."""
+        outer, self._operation = self._operation, operation
+        try:
+            yield
+        finally:
+            self._operation = outer
 
     @property
     def operation(self) -> Operation:
@@ -245,6 +269,8 @@ def image_of(
 
 def way_on(operation: Operation) -> str:
     """Return what the user can do about an operation that was left open."""
+    if operation.undoes is not None:
+        return f"`ibkeys undo {operation.undoes}` finishes it, `ibkeys undo {operation.id}` takes it back"
     back = f"`ibkeys undo {operation.id}` goes back"
     is_planned = operation.id is not None and operation.journal.plan_of(operation.id) is not None
     return f"`ibkeys apply --resume` finishes it, {back}" if is_planned else back

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.changing import writer_of
 from ibkeys.cli.fabricwide import Bar, carry_out, wait_for_enter
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
@@ -107,13 +108,10 @@ def _apply(
     resume: bool,
     confirm_within: int | None,
 ) -> int:
-    from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.change.writer import Writer
     from ibkeys.policy.apply import plan_apply, plan_resume
     from ibkeys.policy.work import Conduct
 
-    agreed = Consent(consent.force, frozenset(consent.override))
     waits = confirm_within is not None and not consent.dry_run
     guardian = _guardian(where, confirm_within) if confirm_within is not None and waits else None
     try:
@@ -124,7 +122,7 @@ def _apply(
             run = Conduct(interrupts.check, bar)
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, bar, guardian)
-            with Writer(fabric, "apply", agreed, dry_run=consent.dry_run) as writer:
+            with writer_of(fabric, "apply", consent) as writer:
                 if resume:
                     work = plan_resume(writer, permissions, run, plan)
                 else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write
+from ibkeys.cli.given import given_options
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
 from ibkeys.errors import Refused
@@ -39,11 +40,7 @@ def change(
 
     Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
     """
-    from ibkeys.change.consent import Consent
-    from ibkeys.change.writer import Writer
-
-    agreed = Consent(consent.force, frozenset(consent.override))
-    with Writer(fabric, command, agreed, dry_run=consent.dry_run) as writer:
+    with writer_of(fabric, command, consent) as writer:
         plan = make_plan(writer)
         document = plan.to_json()
         warn_of(plan)
@@ -63,6 +60,18 @@ def change(
         document |= {"errors": missing.errors, "unreached": missing.unreached}
     _report(command, document, consent.dry_run, applied, format)
     return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
+
+
+def writer_of(fabric: OpenFabric, command: str, consent: Changing) -> Writer:
+    """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
+
+    Raises UsageError for an interlock that there is not.
+    """
+    from ibkeys.change.consent import Consent
+    from ibkeys.change.writer import Writer
+
+    agreed = Consent(consent.force, frozenset(consent.override))
+    return Writer(fabric, command, agreed, consent.dry_run, given_options())
 
 
 def warn_of(plan: Plan) -> None:

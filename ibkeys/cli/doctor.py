@@ -194,7 +194,7 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
 
 @contextmanager
 def _opened(kind: Any, path: Path) -> Iterator[Any]:
-    with kind(path, create=False) as store:
+    with kind(path, create=False, upgrade=False) as store:
         yield store
 
 

@@ -99,6 +99,8 @@ def _say_refusals(writer: Writer, work: Work) -> None:
 
 def _write_phases(work: Work, put: Callable[[str], None]) -> None:
     document = work.to_json()
+    if work.digest is not None:
+        put(f"digest of the plan: {work.digest}")
     put("to be done, in this order:" if document["phases"] else "nothing to change")
     for phase in document["phases"]:
         ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"
@@ -115,17 +117,18 @@ def _report(command: str, work: Work, dry_run: bool, applied: bool, format: str)
     if format == "json":
         complete = applied and not (work.rest or work.failed or work.gone_back)
         document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
+        document |= {"undoes": work.undoes} if command == "undo" else {}
         write_json(command, {**document, "gone_back": work.gone_back, **work.to_json()})
     elif format == "csv":
         write_csv(["phase", "ports", "sets"], work.to_json()["phases"])
     elif work.gone_back:
         write("gone back: the tables are as they were" if not work.failed else "gone back, but for what is named above")
     elif applied and (work.rest or work.failed):
-        on = f"ibkeys undo {work.operation_id}" if command == "undo" else "ibkeys apply --resume"
+        on = f"ibkeys undo {work.undoes}" if work.undoes is not None else "ibkeys apply --resume"
         write(f"done in part: operation {work.operation_id} is open, `{on}` goes on")
     elif applied:
-        back = "" if command == "undo" else f"; `ibkeys undo {work.operation_id}` goes back"
-        write(f"done, verified by a fresh read{back}")
+        back = "goes back" if work.undoes is None else "brings it back"
+        write(f"done, verified by a fresh read; `ibkeys undo {work.operation_id}` {back}")
     elif dry_run and work.phases:
         write("dry run: nothing was changed")
 

@@ -129,11 +129,12 @@ def _is_unconfirmed(journal: Path, operation: int) -> bool:
     from ibkeys.store.journal import Journal
 
     try:
-        with Journal(journal, create=False) as stored:
+        with Journal.read(journal) as stored:
             record = stored.find(operation)
     except IbkeysError:
         return True  # what cannot be read was not confirmed
-    return record.awaits_confirmation or (record.state == "open" and record.stage in ("running", "going-back"))
+    is_cut_off = record.state == "open" and record.stage == "running"
+    return record.awaits_confirmation or record.is_going_back or is_cut_off
 
 
 def _undo(command: list[str], operation: int, key: str, wanted: Callable[[], bool]) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import clean, write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.types import Number
 from ibkeys.cli.where import journal_of
 
 if TYPE_CHECKING:
-    from ibkeys.store.journal import Entry, OperationRecord
+    from ibkeys.store.journal import Entry, OperationRecord, Start
+
+_COLUMNS: Final = (
+    *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
+    *("user", "host", "overrides", "options", "undoes", "undone_by"),
+)
 
 
 @click.command("journal")
@@ -24,12 +29,13 @@ if TYPE_CHECKING:
 def journal(where: Where, format: str, operation: int | None) -> int:
     """Show what changing commands did.
 
-    One line for each operation; with ID what it overwrote, port by port. An operation that is open was interrupted, or
-    could not be proven: `ibkeys undo ID` goes back, and an apply is finished by `ibkeys apply --resume`.
+    One line for each operation: when, by whom, on which host, with which interlocks overridden; with ID also what it
+    overwrote, port by port. An operation that is open was interrupted, or could not be proven: `ibkeys undo ID` goes
+    back, and an apply is finished by `ibkeys apply --resume`.
     """
     from ibkeys.store.journal import Journal
 
-    with Journal(journal_of(where), create=False) as stored:
+    with Journal.read(journal_of(where)) as stored:
         records = stored.list_operations() if operation is None else [stored.find(operation)]
         entries = [] if operation is None else stored.entries(operation)
     operations = [_operation(record) for record in records]
@@ -37,17 +43,21 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     if format == "json":
         write_json("journal", {"operations": operations, **({} if operation is None else {"changes": rows})})
     elif format == "csv" and operation is None:
-        write_csv(["id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"], operations)
+        write_csv(_COLUMNS, ({**each, **_joined(each)} for each in operations))
     elif format == "csv":
         write_csv([*IDENTITY, "status", "kind", "index", "before", "after"], rows)
     else:
-        _write(operations, rows)
+        _write(operations, rows, with_starts=operation is not None)
     return exits.DONE
 
 
 def _operation(record: OperationRecord) -> dict[str, Any]:
-    """The contract knows three states: what failed, or waits for a confirmation, is open."""
-    is_open = record.state == "failed" or record.awaits_confirmation
+    """The contract knows three states: what failed, waits for a confirmation, or is undone in part, is open.
+
+    Who did it, and how, is null where an earlier version did not write it down.
+    """
+    is_open = record.state == "failed" or record.awaits_confirmation or record.is_unfinished
+    starts = [_start(start) for start in record.starts]
     return {
         "id": record.id,
         "command": record.command,
@@ -57,7 +67,36 @@ def _operation(record: OperationRecord) -> dict[str, Any]:
         "ports": record.ports,
         "unproven": record.unproven,
         "unconfirmed": record.awaits_confirmation,
+        "user": starts[0]["user"] if starts else None,
+        "host": starts[0]["host"] if starts else None,
+        "overrides": _all(starts, "overrides"),
+        "options": _all(starts, "options"),
+        "undoes": record.undoes,
+        "undone_by": record.undone_by if record.state == "undone" else None,
+        "starts": starts,
     }
+
+
+def _start(start: Start) -> dict[str, Any]:
+    """A command that began the operation, or went on with it."""
+    origin = start.origin
+    return {
+        "started": start.started,
+        "user": origin.user,
+        "host": origin.host,
+        "overrides": list(origin.overrides),
+        "options": list(origin.options),
+    }
+
+
+def _all(starts: list[dict[str, Any]], name: str) -> list[str] | None:
+    """What any of the starts has, each once; None where nothing is known."""
+    return list(dict.fromkeys(each for start in starts for each in start[name])) if starts else None
+
+
+def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
+    """The lists as one text each, for a table."""
+    return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
 def _rows(entry: Entry) -> list[dict[str, Any]]:
@@ -79,15 +118,18 @@ def _rows(entry: Entry) -> list[dict[str, Any]]:
     ]
 
 
-def _write(operations: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+def _write(operations: list[dict[str, Any]], rows: list[dict[str, Any]], with_starts: bool) -> None:
     if not operations:
         write("the journal is empty")
         return
-    titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets"]
-    write_table(titles, ([*map(_cell, list(each.values())[:7])] for each in operations))
+    titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides"]
+    names = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
+    write_table(titles, ([_cell(_in_words(each)[name]) for name in names] for each in operations))
     for each in operations:
         if each["unconfirmed"]:
             write(f"operation {each['id']} goes back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
+    for start in operations[0]["starts"] if with_starts else ():
+        write(_told(start))
     heading = ""
     for row in rows:
         if heading_of(row) != heading:
@@ -98,5 +140,17 @@ def _write(operations: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None
         write(f"  {row['kind']}{index}: {_cell(row['before'])} -> {_cell(row['after'])}{proven}")
 
 
+def _in_words(operation: dict[str, Any]) -> dict[str, Any]:
+    undoes = operation["undoes"]
+    command = operation["command"] if undoes is None else f"{operation['command']} of {undoes}"
+    return {**operation, **_joined(operation), "command": command}
+
+
+def _told(start: dict[str, Any]) -> str:
+    overrides = f"; overridden: {', '.join(start['overrides'])}" if start["overrides"] else ""
+    options = f"; with {' '.join(start['options'])}" if start["options"] else ""
+    return clean(f"started {start['started']} by {start['user']} on {start['host']}{overrides}{options}")
+
+
 def _cell(value: object) -> object:
-    return NOTHING if value is None else value
+    return NOTHING if value is None or value == "" else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PER_LINE: Final = 8
 """P_Keys on one line of a sweep's table."""
+_LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
 @click.command("pkey-show")
@@ -118,7 +120,8 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     """Add P_Keys to a port's table, each at the first free index.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so a LID is written in decimal, or
-    after -L. No other entry changes its index.
+    after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
+    entry changes its index.
     """
     target, keys = _target_and_keys(words, kind)
     with open_fabric(where, changing=True) as fabric:
@@ -134,7 +137,8 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     """Remove P_Keys from a port's table; the others keep their indexes.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited, and is removed as written: full and limited are two P_Keys. A word that
-    begins with 0x is a P_Key, so a LID is written in decimal, or after -L.
+    begins with 0x is a P_Key, so a LID is written in decimal, or after -L; several such words without an ADDR in
+    decimal need -L, -D, -G or -N (-D 0 is the local port).
     """
     target, keys = _target_and_keys(words, kind)
     with open_fabric(where, changing=True) as fabric:
@@ -145,7 +149,30 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
 
 def _target_and_keys(words: Sequence[str], kind: Kind) -> tuple[Target, list[PKey]]:
     target, rest = split_words(words, kind, _begins_like_a_p_key)
-    return target, [parse_p_key(word) for word in rest]
+    keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
+    _refuse_ambiguous(target, rest)
+    return target, keys
+
+
+def _refuse_ambiguous(target: Target, keys: Sequence[str]) -> None:
+    """Refuse a first P_Key that a showing command would take for ADDR or PORTNUM: it may be meant as that.
+
+    One word alone can only be a P_Key. Raises UsageError.
+    """
+    if len(keys) < 2:
+        return
+    first, *others = keys
+    rest = " ".join(others)
+    if target.address is None:
+        raise UsageError(
+            f"{first} may be a LID or a P_Key: for LID {first} write -L {first} {rest}, for P_Keys of the local port "
+            f"-D 0 {first} {rest}"
+        )
+    if target.portnum is None and _LIKE_A_PORT.fullmatch(first):
+        number = int(first, 16)
+        raise UsageError(
+            f"{first} may be PORTNUM or a P_Key: for port {number} write {number}, for the P_Key {first}:limited"
+        )
 
 
 def _begins_like_a_p_key(word: str) -> bool:

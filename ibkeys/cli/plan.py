@@ -141,6 +141,8 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _write_words(made: PlanFile, policy: Policy) -> None:
+    from ibkeys.policy.state import plan_digest
+
     names = {partition.base: partition.name for partition in policy.partitions}
     _write_problems(made.problems)
     _write_tables(made)
@@ -156,6 +158,7 @@ def _write_words(made: PlanFile, policy: Policy) -> None:
             )
             write(clean(f"partitions {title}: {listed}"))
     write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
+    write(f"digest of the plan: {plan_digest(made)}")
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
     changed = sum(table.differs for table in made.tables)
     write(

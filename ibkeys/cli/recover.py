@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm
+from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
@@ -62,16 +62,13 @@ def mkey_recover(
     the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its key: it goes
     into the key store. Nothing is set on a port unless --set-new, --new-m-key, --protect or --lease ask for it.
     """
-    from ibkeys.change.consent import Consent
-    from ibkeys.change.writer import Writer
     from ibkeys.mkeys.recover import Wishes, plan_recovery
 
     if set_new and new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
     given = tuple(key for file in try_keys for key in read_m_keys(Path(file), "--try-keys"))
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
-    agreed = Consent(consent.force, frozenset(consent.override))
-    with open_fabric(where, changing=True) as fabric, Writer(fabric, _COMMAND, agreed, consent.dry_run) as writer:
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         links, names = _topology(fabric, topology)
         wishes = Wishes(set_new, key, protect, lease, given, tries, wait, names)
         recovery = plan_recovery(writer, links, wishes)

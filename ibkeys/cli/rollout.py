@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, warn_of, warn_of_refusals
+from ibkeys.cli.changing import confirm, say, warn_of, warn_of_refusals, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.rollout_output import RunOutput
@@ -125,8 +125,6 @@ def mkey_rotate(where: Where, asked: Asked, consent: Changing, format: str) -> i
 def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, format: str) -> int:
     _check(asked)
     key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
-    from ibkeys.change.consent import Consent
-    from ibkeys.change.writer import Writer
     from ibkeys.mkeys.planned import carry_out
     from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
     from ibkeys.store.runs import RunOptions
@@ -149,11 +147,7 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
         file = asked.new_m_key[1:] if asked.new_m_key is not None and asked.new_m_key.startswith("@") else ""
         return plan_run(writer, command, bounds, key, order, file, progress)
 
-    agreed = Consent(consent.force, frozenset(consent.override))
-    with (
-        open_fabric(where, changing=True) as fabric,
-        Writer(fabric, command, agreed, dry_run=consent.dry_run) as writer,
-    ):
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, consent) as writer:
         with progress_bar(where) as progress:
             run = plan(writer, progress)
         say_notes(run.found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.changing import writer_of
 from ibkeys.cli.fabricwide import Bar, carry_out
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.types import Number
@@ -20,20 +21,14 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     """Give back what an operation overwrote.
 
     P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
-    that of `ibkeys journal`; without it the last operation that was not undone. Counters that were cleared cannot be
-    given back; M_Keys have commands of their own.
+    that of `ibkeys journal`; without it the last operation that was not undone. The undo is an operation of its own:
+    to undo it is to redo. Counters that were cleared cannot be given back; M_Keys have commands of their own.
     """
-    from ibkeys.change.consent import Consent
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.change.writer import Writer
     from ibkeys.policy.undo import plan_undo
     from ibkeys.policy.work import Conduct
 
-    agreed = Consent(consent.force, frozenset(consent.override))
-    with (
-        open_fabric(where, changing=True) as fabric,
-        Writer(fabric, "undo", agreed, dry_run=consent.dry_run) as writer,
-    ):
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
         work = plan_undo(writer, operation, Conduct(interrupts.check, bar))
         return carry_out("undo", writer, work, consent, format, interrupts, bar)

@@ -11,11 +11,12 @@ from typing import Final
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.policy.breaks import find_breaks
-from ibkeys.policy.goal import former_of, goal_of, ports_of
+from ibkeys.policy.goal import former_in, goal_of, ports_of
 from ibkeys.policy.objections import counted, named
 from ibkeys.policy.order import removals
 from ibkeys.policy.planfile import Break, PlanFile, TableChange, dumps
 from ibkeys.policy.planread import loads
+from ibkeys.policy.state import plan_digest
 from ibkeys.policy.survey import Survey, look
 from ibkeys.policy.work import Conduct, Work, keep_first, perform, work_of
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
@@ -45,6 +46,7 @@ def plan_apply(
     survey = look(writer, ports_of(plan), by_port_guid=True)
     goal = goal_of(plan, survey)
     work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    work.digest = plan_digest(plan)
     work.breaks = _all_breaks(plan, goal.tables)
     permissions = permissions or Permissions()
     _permit(writer, work, survey, permissions)
@@ -52,9 +54,11 @@ def plan_apply(
     if work.phases:
         found = {table.port.key: table for table in goal.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
-        memory = json.dumps({**asdict(permissions), "overrides": sorted(writer.consent.overrides)})
-        work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory)
-        work.perform = partial(perform, writer, work, survey, conduct or Conduct(), "done")
+        memory = json.dumps(
+            {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
+        )
+        work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
+        work.perform = partial(perform, writer, work, survey, conduct or Conduct())
     return work
 
 
@@ -98,7 +102,7 @@ def _problem_notes(plan: PlanFile) -> list[str]:
 
 
 def _unfinished_notes(writer: Writer) -> list[str]:
-    with Journal(writer.fabric.stores.journal, create=False) as journal:
+    with Journal.read(writer.fabric.stores.journal) as journal:
         return [
             f"operation {record.id} of the journal ({record.command}) was never finished: `ibkeys apply --resume` "
             f"or `ibkeys undo {record.id}`"
@@ -107,9 +111,9 @@ def _unfinished_notes(writer: Writer) -> list[str]:
 
 
 def unfinished(journal: Journal) -> list[OperationRecord]:
-    """Return the operations that follow a plan and are open."""
+    """Return the operations that follow a plan and are there in part: cut off, or their undo was."""
     operations = journal.list_operations()
-    return [record for record in operations if record.state == "open" and journal.plan_of(record.id) is not None]
+    return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
 
 
 def plan_resume(
@@ -124,27 +128,30 @@ def plan_resume(
     it for; another plan than the operation's is a UsageError. Raises StoreError when there is nothing to resume, else
     as `plan_apply`.
     """
-    with Journal(writer.fabric.stores.journal, create=False) as journal:
+    with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
         if not found:
             raise StoreError("there is nothing to resume: no apply in the journal is open; see `ibkeys journal`")
         operation = found[-1].id
         memory = journal.plan_of(operation)
         assert memory is not None
-        former = former_of(found[-1].command, journal.entries(operation))
-    kept = loads(memory.document, f"operation {operation} of the journal")
-    if plan is not None and (plan.policy, plan.fabric) != (kept.policy, kept.fabric):
+        former = former_in(journal, found[-1])
+    kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
+    # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
+    digest = json.loads(memory.options).get("digest", plan_digest(kept))
+    if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, memory, permissions or Permissions())
     survey = look(writer, ports_of(kept), by_port_guid=True)
     goal = goal_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)
+    work.digest = digest
     work.breaks = _all_breaks(kept, goal.tables)
     work.operation_id = operation
     _permit(writer, work, survey, permissions)
-    work.open_operation = lambda journal: journal.reopen(operation)
-    work.perform = partial(perform, writer, work, survey, conduct or Conduct(), "done")
+    work.open_operation = lambda journal: journal.reopen(operation, writer.origin)
+    work.perform = partial(perform, writer, work, survey, conduct or Conduct())
     return work
 
 

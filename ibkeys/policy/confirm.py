@@ -61,11 +61,13 @@ def confirm_or_go_back(
     if isinstance(run.error, KeyboardInterrupt):
         say(f"{run.error}: going back")
         operation.journal.set_stage(operation.id, "going-back")
+        operation.has_ended = True
         go_back(run)
         return
     with operation.journal.together():  # between the two it would look confirmed
         operation.journal.set_stage(operation.id, "unconfirmed")
         operation.journal.set_state(operation.id, operation.outcome or "open")
+    operation.has_ended = True
     if run.error is not None:
         say(str(run.error))
     say(

@@ -20,7 +20,7 @@ from ibkeys.policy.objections import counted, named
 from ibkeys.policy.order import grow
 from ibkeys.policy.planfile import Enforcement, EnforcementChange, PlanFile, PortKey, TableChange
 from ibkeys.policy.survey import Survey, Target
-from ibkeys.store.journal import Entry, Image
+from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
@@ -99,7 +99,8 @@ def _add_table(goal: Goal, table: TableChange, survey: Survey, former: Former | 
     if surprises:
         goal.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
-    goal.tables.append(replace(table, before=now, after=after, capacity=capacity))
+    # What the port is, is what was found: a document may be wrong about it.
+    goal.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
     values = dict(enumerate(target.values))
     if former is not None:
         values |= former.values.get(table.port.key, {})
@@ -116,7 +117,7 @@ def _add_enforcement(goal: Goal, change: EnforcementChange, survey: Survey, resu
     now = target.enforcement
     if now != change.before and not resuming:
         goal.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
-    goal.enforcement.append(replace(change, before=now))
+    goal.enforcement.append(replace(change, port=target.id, before=now))
 
 
 def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
@@ -145,12 +146,23 @@ class Former:
         return list(dict.fromkeys([*self.values, *self.bits]))
 
 
-def former_of(command: str, entries: Iterable[Entry]) -> Former:
-    """Read from the journal's entries what was there before the first Set, and what any Set may have left.
+def former_in(journal: Journal, record: OperationRecord) -> Former:
+    """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
+    own, and of the operations that undid it, or that it undid.
 
     Counters that were cleared cannot be given back, and are only counted. Raises UsageError for an operation that
-    changed M_Keys: they belong to the key store and its own commands.
+    changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
+    former = former_of(record.command, journal.entries(record.id))
+    for relative in journal.relatives(record.id):
+        for entry in journal.entries(relative):
+            if entry.image.attribute == "P_KeyTable":
+                _remember_written(former, (entry.image.node_guid, entry.image.port), entry.image)
+    return former
+
+
+def former_of(command: str, entries: Iterable[Entry]) -> Former:
+    """As `former_in`, of the entries of one operation alone."""
     former = Former()
     for entry in entries:
         image = entry.image
@@ -166,9 +178,15 @@ def former_of(command: str, entries: Iterable[Entry]) -> Former:
 def _remember_block(former: Former, key: PortKey, image: Image) -> None:
     start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
     values = former.values.setdefault(key, {})
+    for index, before in enumerate(_BLOCK.unpack(image.before), start):
+        values.setdefault(index, before)
+    _remember_written(former, key, image)
+
+
+def _remember_written(former: Former, key: PortKey, image: Image) -> None:
+    start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
     pairs = zip(_BLOCK.unpack(image.before), _BLOCK.unpack(image.after), strict=True)
     for index, (before, after) in enumerate(pairs, start):
-        values.setdefault(index, before)
         known = former.written.get((key, index), frozenset())
         former.written[key, index] = known | {_value(before), _value(after)}
 

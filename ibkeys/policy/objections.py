@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.passing import INTERLOCK_OF, MEANING, Cut, Passing, cuts, far_end
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.policy.order import Entries, moves
@@ -40,10 +43,9 @@ def objections(
         *_index_0(ends),
         *_index_moves(ends),
         *_default_pkey(writer, ends, targets, disconnecting),
-        *_enforce_blind(tables, enforcement, targets),
+        *_enforcing(writer, tables, enforcement, targets),
     ]
-    what = "OpenSM rewrites P_Key tables and enforcement at its next heavy sweep, so this change will not last"
-    return found + writer.objection_to_active_sm(what)
+    return found + writer.objection_to_active_sm(BESIDE_SM)
 
 
 def _about(interlock: str, ports: Sequence[PortId | str], says: str) -> list[Objection]:
@@ -94,27 +96,30 @@ def _has_default(table: Entries) -> bool:
     return any(key.is_default for key in table.values())
 
 
-def _enforce_blind(
-    tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange], targets: Mapping[PortKey, Target]
+def _enforcing(
+    writer: Writer,
+    tables: Sequence[TableChange],
+    enforcement: Sequence[EnforcementChange],
+    targets: Mapping[PortKey, Target],
 ) -> list[Objection]:
+    """What enforcing switch ports no longer let through to the SA, and enforcement between switches."""
     planned = {table.port.key: table for table in tables}
     changing = {change.port.key: change for change in enforcement}
-    blind, between = [], []
+    found: dict[Cut, list[PortId | str]] = {cut: [] for cut in MEANING}
+    between: list[PortId | str] = []
     for key, target in targets.items():
         if not target.port.is_external:
             continue
         table, change = planned.get(key), changing.get(key)
-        bits = change.after if change is not None else target.enforcement
-        enables = change is not None and _enables(change)
-        after = table.after if table is not None else target.table
-        loses = table is not None and _has_default(table.before) and not _has_default(after)
-        if (bits.inbound or bits.outbound) and not _has_default(after) and (enables or loses):
-            blind.append(target.id)
-        peer = target.port.peer
-        if enables and peer is not None and peer.node.is_switch and peer.is_external:
+        now, bits = target.enforcement, change.after if change is not None else target.enforcement
+        before = Passing.of(now.inbound, now.outbound, (table.before if table is not None else target.table).values())
+        after = Passing.of(bits.inbound, bits.outbound, (table.after if table is not None else target.table).values())
+        for cut in cuts(before, after, partial(far_end, writer, target.port)):
+            found[cut].append(target.id)
+        if change is not None and _enables(change) and far_end(writer, target.port) == "switch":
             between.append(target.id)
     return [
-        *_about("enforce-blind", blind, "enforcement without the default P_Key cuts what is attached off from the SA"),
+        *(each for cut, ports in found.items() for each in _about(INTERLOCK_OF[cut], ports, f"{MEANING[cut]},")),
         *_about("enforce-blind", between, "enforcement on a link between switches"),
     ]
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Port
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.policy.state import plan_digest
 
 SCHEMA: Final = "ibkeys.plan/1"
 MAX_CAPACITY: Final = 0xFFFF
@@ -255,6 +256,7 @@ def to_json(plan: PlanFile) -> dict[str, Any]:
             "sm_evidence": plan.fabric.sm_evidence,
         },
         "policy": {"file": plan.policy.file, "digest": plan.policy.digest},
+        "digest": plan_digest(plan),
         "options": {
             "enforce": plan.options.enforce,
             "allow_both_pkeys": plan.options.allow_both_pkeys,

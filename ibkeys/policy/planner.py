@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.errors import UsageError
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.places import others_that_show_it, shared_port_guids
@@ -66,8 +67,8 @@ def make_plan(
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
         raise Objection(
             "active-sm",
-            f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM would give the disconnected ports "
-            "their default P_Key back at its next heavy sweep; stop it first",
+            f"{manager.evidence or 'a subnet manager may be master'}, and OpenSM gives each disconnected port its "
+            "default P_Key back when it next writes that block; stop it first",
         ).refusal()
     return _Planner(policy, fabric, options, manager).plan(full)
 
@@ -350,8 +351,8 @@ class _Planner:
             self.report(
                 port,
                 "active-sm",
-                f"{self.manager.evidence or 'a subnet manager is master'}; at its next heavy sweep OpenSM writes what "
-                f"its own policy file says, so give it this policy too{undo}",
+                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}, so give it this policy "
+                f"too{undo}",
             )
 
 

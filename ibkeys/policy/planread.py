@@ -1,6 +1,7 @@
 """Reading the plan document ``ibkeys.plan/1``.
 
-Strict, because what it returns will be written to a live fabric: a field that is missing or of another type, a port
+Strict, because what it returns will be written to a live fabric: a document whose digest is missing or is not that of
+its content, a field that is missing or of another type, a port
 named twice, a P_Key or index that no table can have are errors of one line that name the place. Fields that it does not
 know are passed over, so that later versions may add some.
 """
@@ -36,21 +37,25 @@ from ibkeys.policy.planfile import (
     Reach,
     TableChange,
 )
+from ibkeys.policy.state import plan_digest
 
 _MOST_PORTS: Final = 255
 T = TypeVar("T")
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read a plan file. Raises FileFormatError; OSError when it cannot be read."""
+    """Read a plan file. Raises FileFormatError, also for one that was edited or has no digest; OSError."""
     try:
         return loads(path.read_bytes().decode("utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is no UTF-8 text (byte {error.start})", str(path)) from None
 
 
-def loads(text: str, name: str = "") -> PlanFile:
-    """Read a plan document from *text*; *name* is the file's, for messages. Raises FileFormatError."""
+def loads(text: str, name: str = "", bound: bool = True) -> PlanFile:
+    """Read a plan document from *text*; *name* is the file's, for messages. Raises FileFormatError.
+
+    *bound* False: the document comes from our own journal, so its digest does not matter; earlier versions wrote none.
+    """
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -60,9 +65,24 @@ def loads(text: str, name: str = "") -> PlanFile:
     except ValueError as error:  # a name that stands twice; a number of thousands of digits
         raise FileFormatError(str(error).partition(";")[0], name) from None
     try:
-        return _plan(_Value(document, ""))
+        plan = _plan(_Value(document, ""))
+        if bound:
+            _check_digest(plan, _Value(document, ""))
     except FileFormatError as error:
         raise FileFormatError(str(error), name) from None
+    return plan
+
+
+def _check_digest(plan: PlanFile, document: _Value) -> None:
+    if "digest" not in document.value:
+        raise FileFormatError(
+            "has no digest of what it leads to: an earlier version of ibkeys made it, or it was edited; plan again"
+        )
+    said, found = document.get("digest").text(), plan_digest(plan)
+    if said != found:
+        raise FileFormatError(
+            f"was edited after it was made: its digest says {said[:64]}, and its content has {found}; plan again"
+        )
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

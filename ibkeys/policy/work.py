@@ -20,14 +20,15 @@ from ibkeys.policy.objections import counted, objections
 from ibkeys.policy.order import ADDING, EnforcementStep, Phase, Step, order_of
 from ibkeys.policy.planfile import IDENTITY, Break, PortId, PortKey
 from ibkeys.policy.survey import Survey, find_keys
-from ibkeys.store.journal import Operation, OperationState
+from ibkeys.store.journal import Operation
 
 
 @dataclass(slots=True)
 class Work(Plan):
     """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
 
-    ``operation_id`` is known once it began. ``gone_back``: it was undone because nobody confirmed it.
+    ``operation_id`` is known once it began. ``undoes``: the operation that it gives back, None where it goes forward.
+    ``gone_back``: it was undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
     """
 
     goal: Goal = field(default_factory=Goal)
@@ -36,6 +37,8 @@ class Work(Plan):
     breaks: tuple[Break, ...] = ()
     removed: int = 0
     operation_id: int | None = None
+    undoes: int | None = None
+    digest: str | None = None
     gone_back: bool = False
     refusals: list[Refused] = field(default_factory=list)
     failed: list[tuple[PortId | None, str]] = field(default_factory=list)
@@ -43,12 +46,13 @@ class Work(Plan):
     @property
     def pending(self) -> bool:
         """Whether there is anything to write, or an earlier operation to be closed."""
-        return bool(self.phases) or self.operation_id is not None
+        return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return what is done in which phase, and the names of the interlocks set off."""
         return {
             "operation": self.operation_id,
+            "digest": self.digest,
             "phases": [
                 {
                     "phase": phase.name,
@@ -147,8 +151,8 @@ def _stage(phase: Phase) -> int:
     return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
 
 
-def perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct, outcome: OperationState) -> None:
-    """Make the phases and prove them, inside `Writer.apply`; *outcome* is what the operation becomes when all is done.
+def perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct) -> None:
+    """Make the phases and prove them, inside `Writer.apply`. The operation is done when all is done, else open.
 
     Raises Incomplete when a port could not be written, and what *conduct* raises to stop; the operation is open then.
     """
@@ -162,27 +166,24 @@ def perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct, outcom
         wrong = {**executor.failed, **executor.prove()}
         work.failed += [(survey.targets[key].id, str(each)) for key, each in wrong.items()]
         if wrong:
-            raise _incomplete(operation, wrong, stopped, outcome == "undone")
+            raise _incomplete(operation, wrong, stopped)
     except (IbkeysError, KeyboardInterrupt) as problem:
         error = problem
-    operation.outcome = "open" if error is not None or work.rest or work.goal.absent else outcome
+    operation.outcome = "open" if error is not None or work.rest or work.goal.absent else "done"
     if conduct.ended is not None:
         conduct.ended(Run(writer, work, operation, error))
-    elif error is None and operation.id is not None and outcome != "undone":
+    elif error is None and operation.id is not None:
         operation.journal.set_stage(operation.id, "confirmed")
     if error is not None and not work.gone_back:
         raise error
 
 
-def _incomplete(
-    operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None, going_back: bool
-) -> Incomplete:
+def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
     first = next(iter(wrong.values()))
     after = f"no step after {stopped.name} was begun; " if stopped is not None else ""
     return Incomplete(
         f"{counted(len(wrong), 'port')} could not be written: {first}{_more(len(wrong))}; {after}operation "
-        f"{operation.id} of the journal is open: "
-        + (f"`ibkeys undo {operation.id}` tries again" if going_back else way_on(operation))
+        f"{operation.id} of the journal is open: {way_on(operation)}"
     )
 
 

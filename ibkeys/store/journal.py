@@ -6,100 +6,32 @@ store instead.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, Self, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, cast
 
-from ibkeys.errors import EncodeError, StoreError
-from ibkeys.store.sqlite import Schema, Store, guid_number, guid_text, timestamp
+from ibkeys.errors import StoreError
+from ibkeys.store.journal_records import EntryStatus as EntryStatus
+from ibkeys.store.journal_records import Image as Image
+from ibkeys.store.journal_records import OperationRecord as OperationRecord
+from ibkeys.store.journal_records import OperationState as OperationState
+from ibkeys.store.journal_records import PlanRecord as PlanRecord
+from ibkeys.store.journal_records import Stage as Stage
+from ibkeys.store.journal_records import Start as Start
+from ibkeys.store.journal_schema import JOURNAL_SCHEMA
+from ibkeys.store.origin import Origin, this_process
+from ibkeys.store.sqlite import Store, guid_number, guid_text, timestamp
 
-OperationState = Literal["open", "done", "undone", "failed"]
-EntryStatus = Literal["pending", "done", "failed"]
-Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
-"""How far an operation with a plan is: ``unconfirmed`` waits for somebody to say that all is well."""
+if TYPE_CHECKING:
+    import sqlite3
 
-ATTRIBUTE_SIZE: Final = 64
-ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
-"""What commands write today. A new one needs a look at whether it can hold a key."""
-
-_SCHEMA: Final = Schema(
-    what="journal",
-    application_id=0x49424B4A,  # "IBKJ"
-    steps=(
-        (
-            """CREATE TABLE operations (
-                id INTEGER PRIMARY KEY AUTOINCREMENT,
-                command TEXT NOT NULL,
-                state TEXT NOT NULL CHECK (state IN ('open', 'done', 'undone', 'failed')),
-                started TEXT NOT NULL,
-                finished TEXT
-            )""",
-            """CREATE TABLE entries (
-                operation INTEGER NOT NULL REFERENCES operations (id),
-                sequence INTEGER NOT NULL,
-                node_guid TEXT NOT NULL,
-                port_guid TEXT NOT NULL,
-                node_desc TEXT NOT NULL,
-                node_type TEXT NOT NULL,
-                port INTEGER NOT NULL,
-                lid INTEGER NOT NULL,
-                attribute TEXT NOT NULL,
-                attribute_modifier INTEGER NOT NULL,
-                before BLOB NOT NULL CHECK (length(before) = 64),
-                after BLOB NOT NULL CHECK (length(after) = 64),
-                key_ref INTEGER,
-                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
-                PRIMARY KEY (operation, sequence)
-            ) WITHOUT ROWID""",
-        ),
-        (
-            """CREATE TABLE plans (
-                operation INTEGER PRIMARY KEY REFERENCES operations (id),
-                document TEXT NOT NULL,
-                options TEXT NOT NULL,
-                stage TEXT NOT NULL CHECK (stage IN ('running', 'unconfirmed', 'confirmed', 'going-back'))
-            )""",
-        ),
-    ),
-)
+UNDO: Final = "undo"
+"""The command of an operation that gives another one back."""
 
 _IMAGE_COLUMNS: Final = (
     "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_ref"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One attribute of one port before and after a Set.
-
-    ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_ref`` is the key store's row of
-    the new M_Key, None when the Set does not change it. ``port`` and ``lid`` as every JSON document has them.
-
-    Raises EncodeError for blobs of another length, an attribute that no command writes, and a PortInfo with its M_Key.
-    """
-
-    node_guid: int
-    port_guid: int
-    node_desc: str
-    node_type: str
-    port: int
-    lid: int
-    attribute: str
-    attribute_modifier: int
-    before: bytes
-    after: bytes
-    key_ref: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.attribute not in ATTRIBUTES:
-            raise EncodeError(f"the journal does not keep {self.attribute}; known: {', '.join(sorted(ATTRIBUTES))}")
-        for blob in (self.before, self.after):
-            if len(blob) != ATTRIBUTE_SIZE:
-                raise EncodeError(f"an attribute in the journal has {ATTRIBUTE_SIZE} bytes, {len(blob)} given")
-            if self.attribute == "PortInfo" and any(blob[:8]):
-                raise EncodeError(
-                    "a PortInfo for the journal still has its M_Key; zero it, give the key store's reference"
-                )
 
 
 class Entry:
@@ -124,38 +56,6 @@ class Entry:
         return f"<Entry {self.operation}.{self.sequence} {self.image.attribute} of {where}: {self.status}>"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRecord:
-    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
-
-    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
-    plan is, None for one without.
-    """
-
-    id: int
-    command: str
-    state: OperationState
-    started: str
-    finished: str | None
-    ports: int
-    unproven: int
-    stage: Stage | None
-
-    @property
-    def awaits_confirmation(self) -> bool:
-        """Whether it will be undone unless somebody says that all is well."""
-        return self.stage == "unconfirmed" and self.state != "undone"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
-
-    document: str
-    options: str
-    stage: Stage
-
-
 class Operation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
@@ -164,19 +64,30 @@ class Operation:
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
     *resumable*: an exception, too, leaves it ``open``. ``outcome``: the state that it ends with when nothing was
-    raised, in place of ``done`` or ``failed``.
+    raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
+    ``undoes``: the operation that it gives back, if any.
     """
 
     def __init__(
-        self, journal: Journal, command: str, id: int | None = None, first: int = 0, resumable: bool = False
+        self,
+        journal: Journal,
+        command: str,
+        origin: Origin,
+        id: int | None = None,
+        first: int = 0,
+        resumable: bool = False,
+        undoes: int | None = None,
     ) -> None:
         self._journal = journal
         self._entries: list[Entry] = []
         self._first = first
         self._resumable = resumable
+        self._origin = origin
         self.command = command
         self.id = id
+        self.undoes = undoes
         self.outcome: OperationState | None = None
+        self.has_ended = False
 
     @property
     def journal(self) -> Journal:
@@ -190,6 +101,7 @@ class Operation:
         when this returns."""
         images = list(images)
         entries: list[Entry] = []
+        operation = self.id
         if not images and not done and not failed:
             return entries
         with self._journal.together():
@@ -198,9 +110,10 @@ class Operation:
             if failed:
                 self._journal.settle(failed, "failed")
             if images:
-                self.id, entries = self._journal._record(
-                    self.id, self.command, self._first + len(self._entries), images
-                )
+                if operation is None:
+                    operation = self._journal._begin(self.command, self._origin)
+                entries = self._journal._record(operation, self._first + len(self._entries), images)
+        self.id = operation
         self._entries += entries
         return entries
 
@@ -212,7 +125,7 @@ class Operation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.id is None or (kind is not None and not issubclass(kind, Exception)):
+        if self.id is None or self.has_ended or (kind is not None and not issubclass(kind, Exception)):
             return
         if kind is not None and self._resumable:
             return
@@ -233,40 +146,87 @@ class Journal(Store):
     All methods raise StoreError. Synchronization: use in the thread that made it.
     """
 
-    schema = _SCHEMA
+    schema = JOURNAL_SCHEMA
 
-    def operation(self, command: str) -> Operation:
-        """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments."""
-        return Operation(self, command)
+    @classmethod
+    def read(cls, path: Path | None) -> Self:
+        """Open a journal to be read: it is neither made nor changed, and one of an earlier version stays as it is."""
+        return cls(path, create=False, upgrade=False)
 
-    def begin(self, command: str, document: str, options: str) -> Operation:
+    def operation(self, command: str, origin: Origin | None = None) -> Operation:
+        """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
+
+        *origin*: who makes it; by default this process, with nothing overridden.
+        """
+        return Operation(self, command, origin or this_process())
+
+    def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> Operation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
 
         It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
         """
+        origin = origin or this_process()
         with self._database.transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO operations (command, state, started) VALUES (?, 'open', ?)",
-                (command, timestamp(self._clock)),
-            )
+            operation = self._begin(command, origin)
             connection.execute(
                 "INSERT INTO plans (operation, document, options, stage) VALUES (?, ?, ?, 'running')",
-                (cursor.lastrowid, document, options),
+                (operation, document, options),
             )
-        return Operation(self, command, cursor.lastrowid, resumable=True)
+        return Operation(self, command, origin, operation, resumable=True)
 
-    def reopen(self, operation: int) -> Operation:
+    def reopen(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
 
         Raises StoreError for an unknown id.
         """
+        origin = origin or this_process()
         record = self.find(operation)
-        self.set_state(operation, "open")
-        self.set_stage(operation, "running")
+        with self.together():
+            self.set_state(operation, "open")
+            self.set_stage(operation, "running")
+            self._note_start(operation, origin, timestamp(self._clock))
+        return self._again(record.command, operation, origin, record.undoes)
+
+    def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
+        """Return the operation that gives *operation* back, to be used in a ``with`` statement: one of its own.
+
+        An undo of it that was cut off is gone on with, else a new one begins; it is on disk when this returns, and
+        nobody can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was
+        an undo itself, what that gave back is in effect again. Raises StoreError for an unknown id.
+        """
+        origin = origin or this_process()
+        self._require(operation)
+        found = self._database.query(
+            "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
+        )[0][0]
+        with self._database.transaction() as connection:
+            self.set_stage(operation, "going-back")
+            if found is not None:
+                connection.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
+                self._note_start(found, origin, timestamp(self._clock))
+            else:
+                found = self._begin(UNDO, origin, operation)
+        return self._again(UNDO, cast(int, found), origin, operation)
+
+    def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> Operation:
         [(first,)] = self._database.query(
             "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
         )
-        return Operation(self, record.command, operation, first, resumable=True)
+        return Operation(self, command, origin, operation, first, resumable=True, undoes=undoes)
+
+    def relatives(self, operation: int) -> list[int]:
+        """Return the operations that undo *operation*, that it undoes, and so on: all that may have written over what
+        it wrote, or put it back. In the order in which they began."""
+        rows = self._database.query(
+            """WITH RECURSIVE family (id) AS (
+                   SELECT ?
+                   UNION SELECT operations.undoes FROM operations JOIN family ON operations.id = family.id
+                       WHERE operations.undoes IS NOT NULL
+                   UNION SELECT operations.id FROM operations JOIN family ON operations.undoes = family.id
+               ) SELECT id FROM family WHERE id != ? ORDER BY id""",
+            (operation, operation),
+        )
+        return [ident for (ident,) in rows]
 
     def plan_of(self, operation: int) -> PlanRecord | None:
         """Return the plan that an operation follows, None when it follows none."""
@@ -296,10 +256,30 @@ class Journal(Store):
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
-                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage, undoes,
+                      (SELECT max(id) FROM operations AS undo WHERE undo.undoes = operations.id AND state = 'done'),
+                      EXISTS (SELECT 1 FROM operations AS undo WHERE undo.undoes = operations.id
+                              AND state IN ('open', 'failed'))
                FROM operations LEFT JOIN plans ON plans.operation = id ORDER BY id"""
         )
-        return [OperationRecord(*row) for row in rows]
+        starts = self._starts()
+        return [
+            OperationRecord(
+                *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
+                being_undone=bool(is_open),
+                starts=tuple(starts.get(ident, ())),
+            )
+            for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open in rows
+        ]
+
+    def _starts(self) -> dict[int, list[Start]]:
+        found: dict[int, list[Start]] = {}
+        for operation, started, user, host, overrides, options in self._database.query(
+            "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number"
+        ):
+            origin = Origin(user, host, _texts(overrides), _texts(options))
+            found.setdefault(operation, []).append(Start(started, origin))
+        return found
 
     def entries(self, operation: int) -> list[Entry]:
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
@@ -320,13 +300,23 @@ class Journal(Store):
         ]
 
     def set_state(self, operation: int, state: OperationState) -> None:
-        """Set an operation's state; every state but ``open`` also gives it a finishing time."""
+        """Set an operation's state; every state but ``open`` also gives it a finishing time.
+
+        An undo that is ``done`` also changes the state, but no time, of what it undid. An operation that is ``done``
+        after all ends an undo of it that was cut off.
+        """
         self._require(operation)
         finished = None if state == "open" else timestamp(self._clock)
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE operations SET state = ?, finished = ? WHERE id = ?", (state, finished, operation)
             )
+            if state == "done":
+                connection.execute(
+                    "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')",
+                    (operation,),
+                )
+                _take_back(connection, operation)
 
     def settle(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
@@ -339,28 +329,78 @@ class Journal(Store):
         for entry in entries:
             entry.status = status
 
-    def _record(
-        self, operation: int | None, command: str, first: int, images: Sequence[Image]
-    ) -> tuple[int, list[Entry]]:
+    def _begin(self, command: str, origin: Origin, undoes: int | None = None) -> int:
+        started = timestamp(self._clock)
         with self._database.transaction() as connection:
-            if operation is None:
-                cursor = connection.execute(
-                    "INSERT INTO operations (command, state, started) VALUES (?, 'open', ?)",
-                    (command, timestamp(self._clock)),
-                )
-                operation = cast(int, cursor.lastrowid)
+            cursor = connection.execute(
+                "INSERT INTO operations (command, state, started, undoes) VALUES (?, 'open', ?, ?)",
+                (command, started, undoes),
+            )
+            operation = cast(int, cursor.lastrowid)
+            self._note_start(operation, origin, started)
+        return operation
+
+    def _note_start(self, operation: int, origin: Origin, started: str) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT INTO starts (operation, number, started, user, host, overrides, options) "
+                "VALUES (?, (SELECT count(*) FROM starts WHERE operation = ?), ?, ?, ?, ?, ?)",
+                (
+                    operation,
+                    operation,
+                    started,
+                    origin.user,
+                    origin.host,
+                    json.dumps(origin.overrides),
+                    json.dumps(origin.options),
+                ),
+            )
+
+    def _record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
+        with self._database.transaction() as connection:
             connection.executemany(
                 f"INSERT INTO entries (operation, sequence, status, {_IMAGE_COLUMNS}) "
                 f"VALUES (?, ?, 'pending', {', '.join('?' * 11)})",
                 [(operation, sequence, *_columns(image)) for sequence, image in enumerate(images, first)],
             )
-        return operation, [
-            Entry(self, operation, number, image, "pending") for number, image in enumerate(images, first)
-        ]
+        return [Entry(self, operation, number, image, "pending") for number, image in enumerate(images, first)]
 
     def _require(self, operation: int) -> None:
         if not self._database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"the journal has no operation {operation}; `ibkeys journal` lists them")
+
+
+def _take_back(connection: sqlite3.Connection, undo: int) -> None:
+    """Let what *undo* undid be ``undone``, what that one undid be in effect again, and so on."""
+    undone = True
+    operation = _undoes(connection, undo)
+    while operation is not None:
+        if undone:
+            connection.execute(
+                "UPDATE operations SET state_before_undo = state, state = 'undone' WHERE id = ? AND state != 'undone'",
+                (operation,),
+            )
+        else:
+            connection.execute(
+                "UPDATE operations SET state = coalesce(state_before_undo, 'done'), state_before_undo = NULL "
+                "WHERE id = ? AND state = 'undone'",
+                (operation,),
+            )
+            connection.execute(
+                "UPDATE plans SET stage = CASE (SELECT state FROM operations WHERE id = operation) "
+                "WHEN 'open' THEN 'running' ELSE 'confirmed' END WHERE operation = ?",
+                (operation,),
+            )
+        operation, undone = _undoes(connection, operation), not undone
+
+
+def _undoes(connection: sqlite3.Connection, operation: int) -> int | None:
+    rows = connection.execute("SELECT undoes FROM operations WHERE id = ?", (operation,)).fetchall()
+    return cast("int | None", rows[0][0]) if rows else None
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(map(str, json.loads(text)))
 
 
 def _columns(image: Image) -> tuple[object, ...]:

@@ -78,10 +78,11 @@ class KeyStore(TopologyStore):
         path: Path | None,
         *,
         create: bool = True,
+        upgrade: bool = True,
         clock: Clock = utc_now,
         passphrase: Passphrase | None = None,
     ) -> None:
-        super().__init__(path, create=create, clock=clock)
+        super().__init__(path, create=create, upgrade=upgrade, clock=clock)
         self._passphrase = passphrase
 
     # --- one port ------------------------------------------------------------------------------------------------

@@ -62,13 +62,22 @@ class Database:
     """An open database of one `Schema`; ``path`` None is a database in memory.
 
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
-    memory, which is what a command that only reads wants. ``read_only`` is for files that are handed on: others may
-    read them, and nothing changes them, not even to a newer schema. Every failure is a StoreError of one line.
+    memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
+    through a copy in memory and stays as it is: whoever reads may not be allowed to write. ``read_only`` is for files
+    that are handed on: others may read them, and nothing changes them, not even to a newer schema. Every failure is a
+    StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
 
-    def __init__(self, path: Path | None, schema: Schema, create: bool = True, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        schema: Schema,
+        create: bool = True,
+        read_only: bool = False,
+        upgrade: bool = True,
+    ) -> None:
         self.path = path
         self._what = schema.what
         self._connection: sqlite3.Connection | None = None
@@ -91,6 +100,8 @@ class Database:
                 if read_only:
                     self._refuse_other_version(schema)
                 else:
+                    if path is not None and not upgrade and self._version() < schema.version:
+                        self._go_on_in_memory()
                     self._migrate(schema)
             except BaseException:
                 self.close()
@@ -164,6 +175,13 @@ class Database:
             connection.execute(f"PRAGMA application_id = {schema.application_id}")
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
+    def _go_on_in_memory(self) -> None:
+        file, self._connection = self._open_connection(), _connect(None, False)
+        try:
+            file.backup(self._connection)
+        finally:
+            file.close()
+
     def _refuse_other_version(self, schema: Schema) -> None:
         if self.query("PRAGMA application_id") != [(schema.application_id,)]:
             raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
@@ -214,12 +232,13 @@ class Store:
     """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
+    ``upgrade=False``: one of an earlier version is read as it is; what is written to it does not last.
     """
 
     schema: ClassVar[Schema]
 
-    def __init__(self, path: Path | None, *, create: bool = True, clock: Clock = utc_now) -> None:
-        self._database = Database(path, self.schema, create)
+    def __init__(self, path: Path | None, *, create: bool = True, upgrade: bool = True, clock: Clock = utc_now) -> None:
+        self._database = Database(path, self.schema, create, upgrade=upgrade)
         self._clock = clock
 
     @property

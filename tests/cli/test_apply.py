@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import json
@@ -18,6 +19,7 @@ import pytest
 from ibkeys.cli.guardian import Watch, _undo, arguments
 from ibkeys.cli.options import Where
 from ibkeys.policy.planfile import PlanFile, write_plan
+from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.policy.lab import Lab
@@ -44,7 +46,7 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
     return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
-SHOWN = """\
+STEPS = """\
 to be done, in this order:
   additions, leaf ports: 2 ports, 2 Sets
   additions, end ports: 2 ports, 2 Sets
@@ -55,17 +57,22 @@ P_Keys that go, full to limited included: 2
 """
 
 
+def shown(plan: Path) -> str:
+    """What `apply` says that it will do: first which plan it is."""
+    return f"digest of the plan: {json.loads(plan.read_text())['digest']}\n{STEPS}"
+
+
 def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", "--yes")
     assert (result.code, result.err) == (0, "")
-    assert result.out == SHOWN + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
+    assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
 
 def test_a_dry_run_names_what_would_be_refused_and_exits_1(cli: Cli, plan: Path, tmp_path: Path) -> None:
     result = cli("apply", plan, "--dry-run")
-    assert (result.code, result.out) == (1, SHOWN + "dry run: nothing was changed\n")
+    assert (result.code, result.out) == (1, shown(plan) + "dry run: nothing was changed\n")
     assert result.err.startswith("ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts) from 2")
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
@@ -80,14 +87,15 @@ def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:
 
 def test_without_yes_and_terminal_nothing_is_changed(cli: Cli, plan: Path) -> None:
     result = cli("apply", plan, "--allow-removals", stdin="y\n")
-    assert (result.code, result.out) == (4, SHOWN)
+    assert (result.code, result.out) == (4, shown(plan))
     assert "--yes" in result.error
 
 
 def test_a_plan_that_is_true_already_exits_0(cli: Cli, plan: Path) -> None:
     cli("apply", plan, "--allow-removals", "--yes")
     result = cli("apply", plan, "--yes", "--override", "stale")
-    assert (result.code, result.out) == (0, "nothing to change\n")
+    assert result.code == 0
+    assert result.out.endswith("\nnothing to change\n")
 
 
 def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
@@ -99,6 +107,7 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         "complete": True,
         "gone_back": False,
         "operation": 1,
+        "digest": json.loads(plan.read_text())["digest"],
         "phases": [
             {"phase": "leaf-add", "ports": 2, "sets": 2},
             {"phase": "end-add", "ports": 2, "sets": 2},
@@ -138,6 +147,29 @@ def test_a_file_that_is_no_plan_is_named_with_the_place(cli: Cli, tmp_path: Path
     assert result.error.startswith(f"{path}:1:12: is no JSON")
 
 
+def test_an_edited_plan_is_refused(cli: Cli, plan: Path) -> None:
+    plan.write_text(plan.read_text().replace("0x8001", "0x8002"))
+    for args in ([], ["--dry-run"], ["--resume"]):
+        result = cli("apply", plan, "--allow-removals", "--yes", *args)
+        assert result.code == 2
+        assert f"{plan}: was edited after it was made" in result.error
+    assert pkeys(cli, 2) == {0: "0xffff"}
+
+
+def test_plan_and_apply_and_resume_show_the_same_digest(cli: Cli, tmp_path: Path) -> None:
+    policy, plan = tmp_path / "p.conf", tmp_path / "plan.json"
+    policy.write_text("Default=0x7fff : ALL=full ;\nBlue=0x10 : ALL_CAS=full ;\n")
+    told = cli("plan", "--policy", policy, "--out", plan).out
+    line = next(line for line in told.splitlines() if line.startswith("digest of the plan: "))
+    assert line == f"digest of the plan: {json.loads(plan.read_text())['digest']}"
+    assert line in cli("apply", plan, "--dry-run").out
+    assert line in cli("apply", plan, "--first", 1, "--yes").out
+    assert line in cli("apply", plan, "--resume", "--yes", "--dry-run").out
+    other = written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001)}))
+    assert "follows another plan" in cli("apply", other, "--resume", "--yes").error
+    assert cli("apply", "--resume", "--yes", "-f", "json").json["digest"] in line
+
+
 def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     plan = written(tmp_path, Lab().plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)}))
     result = cli("apply", plan, "--yes", "--first", 1)
@@ -149,7 +181,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     result = cli("apply", "--resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", "--yes")
-    assert result.out.endswith("done, verified by a fresh read\n")
+    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` brings it back\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 
@@ -189,12 +221,78 @@ def test_journal_tells(cli: Cli, plan: Path) -> None:
     document = cli("journal", "-f", "json").json
     assert document["schema"] == "ibkeys.journal/1"
     told = [(each["id"], each["command"], each["state"], each["ports"]) for each in document["operations"]]
-    assert told == [(1, "pkey-set", "undone", 1), (2, "apply", "done", 4)]
+    assert told == [(1, "pkey-set", "undone", 1), (2, "undo", "done", 1), (3, "apply", "done", 4)]
+    assert [(each["undoes"], each["undone_by"]) for each in document["operations"]] == [
+        (None, 2),
+        (1, None),
+        (None, None),
+    ]
     assert all(each["finished"] >= each["started"] for each in document["operations"])
     assert set(document["operations"][0]) >= {"id", "command", "state", "started", "finished", "ports"}
     lines = cli("journal").out.splitlines()
-    assert lines[0].split() == ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven", "Sets"]
+    assert lines[0].split() == [
+        *("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven", "Sets", "User", "Host", "Overrides"),
+    ]
     assert lines[1].split()[:3] == ["1", "pkey-set", "undone"]
+    assert lines[2].split()[:5] == ["2", "undo", "of", "1", "done"]
+
+
+def test_journal_tells_who_and_how(cli: Cli) -> None:
+    host, user = os.uname().nodename, this_process().user
+    cli(
+        "pkey-set", 2, "0=", "--yes", "--force", "--override", "index-0", "--override", "default-pkey", "--timeout", 900
+    )
+    [told] = cli("journal", "-f", "json").json["operations"]
+    assert (told["user"], told["host"]) == (user, host)
+    assert told["overrides"] == ["active-sm", "default-pkey", "index-0"]
+    assert told["options"] == ["--backend", "--timeout 900"]
+    assert told["starts"] == [
+        {name: told[name] for name in ("started", "user", "host", "overrides", "options")},
+    ]
+    row = next(csv.DictReader(io.StringIO(cli("journal", "-f", "csv").out)))
+    assert (row["user"], row["host"], row["options"]) == (user, host, "--backend --timeout 900")
+    assert row["overrides"] == "active-sm default-pkey index-0"
+    by = f"by {user} on {host}; overridden: active-sm, default-pkey, index-0; with --backend --timeout 900"
+    assert f"started {told['started']} {by}\n" in cli("journal", 1).out
+
+
+def test_no_key_comes_into_the_journal_with_the_options(cli: Cli, tmp_path: Path) -> None:
+    """Not as a literal, not from a file, not with a backend's SA_Key; the names of the options are there."""
+    key, other, sa_key = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00, 0x7A7A1234
+    file = tmp_path / "key"
+    file.touch(0o600)
+    file.write_text(f"{other:#x}")
+    backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'},sm=node04 mlx4_0,sa-key={sa_key:#x}"
+    done = cli("mkey-set", 2, "--new-m-key", f"@{file}", "--yes", "-y", hex(key), "--override", "mkey-under-sm",
+               "--protect", 1, "--lease", 60, "--backend", backend)  # fmt: skip
+    assert done.code == 0, done.err
+    [told] = cli("journal", "-f", "json").json["operations"]
+    assert {"--m_key", "--new-m-key", "--backend", "--protect 1", "--lease 60"} <= {*told["options"]}
+    raw = (tmp_path / "fabric.journal").read_bytes().lower()
+    for secret in (key, other, sa_key):
+        assert f"{secret:x}".encode() not in raw
+        assert secret.to_bytes(8) not in raw
+        assert str(secret).encode() not in raw
+
+
+def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
+    cli("pkey-set", 2, "3=0x8010", "--yes")
+    [before] = cli("journal", "-f", "json").json["operations"]
+    document = cli("undo", "--yes", "-f", "json").json
+    assert (document["operation"], document["undoes"], document["complete"]) == (2, 1, True)
+    again = cli("undo", 1, "--yes")
+    assert (again.code, "was undone already by operation 2; `ibkeys undo 2` brings it back" in again.error) == (3, True)
+    first = cli("journal", "-f", "json").json["operations"][0]
+    assert (first["started"], first["finished"]) == (before["started"], before["finished"])
+    assert "there is nothing to undo" in cli("undo", "--yes").error
+    assert cli("undo", 2, "--yes").code == 0
+    assert pkeys(cli, 2)[3] == "0x8010"
+    told = [
+        (each["command"], each["state"], each["undoes"]) for each in cli("journal", "-f", "json").json["operations"]
+    ]
+    assert told == [("pkey-set", "done", None), ("undo", "undone", 1), ("undo", "done", 2)]
+    assert cli("undo", "--yes").code == 0
+    assert pkeys(cli, 2) == {0: "0xffff"}
 
 
 def test_journal_of_one_operation_tells_what_it_overwrote(cli: Cli, plan: Path) -> None:
@@ -262,7 +360,8 @@ def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> 
     assert result.out.endswith("gone back: the tables are as they were\n")
     assert clock[0] == 60
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
-    assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+    apply, undo = cli("journal", "-f", "json").json["operations"]
+    assert (apply["state"], undo["command"], undo["state"], undo["undoes"]) == ("undone", "undo", "done", 1)
     late = cli("apply", "--confirm", 1)
     assert late.code == 3
     assert "it was too late" in late.error

@@ -100,7 +100,11 @@ def test_interlock_refuses_and_override_goes_on(cli: Cli) -> None:
 
 def test_force_covers_an_active_sm_only(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},sm=node04 mlx4_0")
-    assert "active-sm" in cli("pkey-set", 2, "3=0x8010", "--yes").error
+    for args in (["pkey-set", 2, "3=0x8010"], ["enforce-set", 7, 2, "--inbound", "on"]):
+        error = cli(*args, "--yes").error
+        assert "active-sm" in error
+        assert "lasts until OpenSM next writes that block, then it vanishes, one port or switch at a time" in error
+        assert "--via" not in error
     assert cli("pkey-set", 2, "3=0x8010", "--yes", "--force").code == 0
     assert "index-0" in cli("pkey-set", 2, "0=", "--yes", "--force").error
 
@@ -125,6 +129,42 @@ def test_without_address_the_local_port_is_meant(cli: Cli) -> None:
 def test_a_lid_in_hex_needs_its_option(cli: Cli) -> None:
     assert cli("pkey-add", "-L", "0x2", "0x8010", "--yes").code == 0
     assert pkeys(cli, 2) == {0: "0xffff", 1: "0x8010"}
+
+
+@pytest.mark.parametrize("command", ["pkey-add", "pkey-remove"])
+def test_several_words_in_hex_need_to_say_what_the_first_is(cli: Cli, command: str) -> None:
+    """`pkey-show 0x2` reads LID 2, so `pkey-add 0x2 0x8010` must not write to the local port."""
+    result = cli(command, "0x2", "0x8010", "--yes")
+    assert result.code == 2
+    assert "-L 0x2 0x8010" in result.error
+    assert "-D 0 0x2 0x8010" in result.error
+    assert cli(command, "0x8010", "0x8011", "0x8012", "--yes").code == 2
+    assert cli(command, "0x10:full", "0x11:full", "--yes").code == 2
+    assert (pkeys(cli), pkeys(cli, 2)) == ({0: "0xffff"}, {0: "0xffff"})
+
+
+@pytest.mark.parametrize("command", ["pkey-add", "pkey-remove"])
+def test_a_port_number_in_hex_is_not_taken_for_a_p_key(cli: Cli, command: str) -> None:
+    """`pkey-show 7 0x3` reads switch port 3, so `pkey-add 7 0x3 0x8010` must not write to port 0."""
+    for address in ([7], ["-D", "0,1"]):
+        result = cli(command, *address, "0x3", "0x8010", "--yes")
+        assert result.code == 2
+        assert "for port 3 write 3, for the P_Key 0x3:limited" in result.error
+    assert cli(command, 7, "0x0003", "0x8010", "--yes").code == 0
+
+
+def test_words_that_cannot_be_mistaken_are_taken(cli: Cli) -> None:
+    assert cli("pkey-add", "-D", "0", "0x8010", "0x8011", "--yes").code == 0
+    assert cli("pkey-add", "-L", "0x2", "0x8010", "0x8011", "--yes").code == 0
+    assert cli("pkey-add", 3, "0x8010", "0x8011", "--yes").code == 0
+    assert cli("pkey-add", 7, 3, "0x3", "0x8011", "--yes").code == 0
+    assert pkeys(cli) == pkeys(cli, 2) == pkeys(cli, 3) == {0: "0xffff", 1: "0x8010", 2: "0x8011"}
+    assert pkeys(cli, 7, 3) == {0: "0xffff", 1: "0x0003", 2: "0x8011"}
+
+
+def test_what_may_be_an_m_key_is_not_repeated_as_an_address(cli: Cli) -> None:
+    error = cli("pkey-add", f"0x{KEY:016x}", "0x8010", "--yes").error
+    assert "-L" not in error
 
 
 def test_name_with_an_equals_sign_is_an_address(cli: Cli) -> None:

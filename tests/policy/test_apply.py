@@ -429,13 +429,14 @@ def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> N
     assert lab.image() == before
 
 
-def test_the_way_back_asks_for_no_overrides_but_tells(lab: Lab, stores: StorePaths) -> None:
+def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, stores: StorePaths) -> None:
     before = lab.image()
     with opened(lab, stores) as fabric:
         apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
-        work = undo(fabric)
+        with pytest.raises(Refused, match=r"index-0: .*; also set off: index-move \(--override index-move\)$"):
+            undo(fabric)
+        undo(fabric, None, "index-0", "index-move")
     assert lab.image() == before
-    assert work.notes[0].startswith("the P_Key at index 0, which IPoIB and many tools use, is emptied")
 
 
 def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
@@ -471,12 +472,12 @@ def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: Stor
         lab.net.node("node02 mlx4_0").silent = 2
         work = undo(fabric, None, "stale")
         assert len(work.failed) == 1
-        assert state_of(stores) == "open"
+        assert (state_of(stores, 1), state_of(stores, 2)) == ("done", "open")
         assert lab.host(3).p_keys[2] == 0
         lab.net.node("node02 mlx4_0").silent = 0
         undo(fabric)
     assert lab.image() == before
-    assert state_of(stores) == "undone"
+    assert (state_of(stores, 1), state_of(stores, 2)) == ("undone", "done")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -526,10 +527,10 @@ def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores:
     with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
         record = Journal._record
 
-        def full(self: Journal, operation: Any, command: str, first: int, images: Any) -> Any:
+        def full(self: Journal, operation: int, first: int, images: Any) -> Any:
             if first >= 3:
                 raise StoreError("no space left for the journal")
-            return record(self, operation, command, first, images)
+            return record(self, operation, first, images)
 
         patch.setattr(Journal, "_record", full)
         watching = watch(fabric, lambda out: None)

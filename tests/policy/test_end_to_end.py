@@ -63,6 +63,6 @@ def test_a_policy_is_applied_holds_and_is_undone(file: Path, tmp_path: Path) -> 
             if plan.pending:
                 images.append(image(net))
         for before in reversed(images[:-1]):
-            with writer(fabric) as w:
+            with writer(fabric, *OVERRIDES) as w:
                 w.apply(plan_undo(w))
             assert image(net) == before

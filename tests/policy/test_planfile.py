@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ibkeys.policy.planfile import (
     write_plan,
 )
 from ibkeys.policy.planread import loads, read_plan
+from ibkeys.policy.state import plan_digest
 
 GUIDS = st.integers(0, 2**64 - 1)
 PKEYS = st.integers(0, 0xFFFF).filter(lambda key: key & 0x7FFF).map(PKey)
@@ -168,9 +170,9 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     assert loads(json.dumps(document)) == plan()
 
 
-def edited(**changes: Any) -> dict[str, Any]:
+def edited(original: PlanFile | None = None, **changes: Any) -> dict[str, Any]:
     """The document of `plan` with values at dotted places changed; ``...`` removes."""
-    document: Any = json.loads(dumps(plan()))
+    document: Any = json.loads(dumps(original or plan()))
     for place, value in changes.items():
         at = document
         *way, last = place.split("__")
@@ -215,6 +217,61 @@ def test_what_does_not_fit_is_refused_with_its_place(changes: dict[str, Any], me
         loads(json.dumps(edited(**changes)), "plan.json")
     assert str(raised.value).startswith(f"plan.json: {message}")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tables__0__after__1": "0x8002"},
+        {"tables__0__after": {}},
+        {"tables__0__before": {}},
+        {"tables__0__before__1": "0x8001"},  # as if nothing changed
+        {"tables__0__node_type": "switch"},
+        {"tables__0__peer__port": 4},
+        {"tables": []},
+        {"enforcement__0__after__inbound": False},
+        {"enforcement": []},
+        {"options__disconnect_unconfigured": True},
+        {"breaks": []},
+        {"digest": "0" * 64},
+    ],
+)
+def test_an_edited_plan_is_refused(changes: dict[str, Any]) -> None:
+    leaf = port(3, node_type="switch", node_guid=0x20)
+    original = plan(
+        enforcement=(EnforcementChange(leaf, Enforcement(False, False), Enforcement(True, True), (0x10, 1)),),
+        breaks=(Break(1, (port(),), ((0x11, 0x12),), "cut"),),
+    )
+    assert loads(json.dumps(edited(original))) == original
+    document = json.dumps(edited(original, **changes))
+    with pytest.raises(FileFormatError, match=r"^plan.json: was edited after it was made: .*; plan again$"):
+        loads(document, "plan.json")
+    assert loads(document, "plan.json", bound=False) != original or "digest" in changes
+
+
+def test_a_plan_without_a_digest_is_refused() -> None:
+    document = json.dumps(edited(digest=...))
+    with pytest.raises(FileFormatError, match=r"^plan.json: has no digest .* an earlier version .*; plan again$"):
+        loads(document, "plan.json")
+    assert loads(document, bound=False) == plan()
+
+
+@given(PLANS, PLANS)
+def test_plans_that_do_the_same_have_one_digest_and_others_have_not(one: PlanFile, other: PlanFile) -> None:
+    stays = TableChange(port(200, node_guid=2**64 - 1), {}, {}, 1)
+    notes = replace(one, problems=(), tables=(stays, *reversed(one.tables)))
+    assert plan_digest(notes) == plan_digest(one)
+    assert (plan_digest(one) == plan_digest(other)) == (deciding(one) == deciding(other))
+
+
+def deciding(plan: PlanFile) -> object:
+    """What an apply does, compared in another way than by digest."""
+    return (
+        {(t.port.key, t.port.node_type): (t.before, t.after, t.capacity, t.peer) for t in plan.tables if t.differs},
+        {c.port.key: (c.before, c.after, c.peer) for c in plan.enforcement if c.before != c.after},
+        replace(plan.options, allow_index_moves=tuple(sorted(plan.options.allow_index_moves))),
+        sorted((b.partition, [port.key for port in b.ports], b.pairs) for b in plan.breaks),
+    )
 
 
 def test_a_port_that_stands_twice_is_refused() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from ibkeys.errors import EncodeError, NoReply, StoreError
 from ibkeys.store.journal import Entry, Image, Journal, Operation, OperationRecord, PlanRecord
+from ibkeys.store.origin import Origin
 from ibkeys.store.sqlite import Clock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
@@ -60,7 +63,7 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
     with Journal(path, clock=ticking()) as journal, journal.operation("pkey-set") as operation:
         [entry] = operation.record_all([Image(1, 2, "sw", "switch", 3, 4, "P_KeyTable", 0x30000, BEFORE, AFTER)])
         other = Journal(path, create=False)
-        assert other.list_operations() == [
+        assert [replace(line, starts=()) for line in other.list_operations()] == [
             OperationRecord(1, "pkey-set", "open", "2026-11-20T09:00:00Z", None, 1, 1, None)
         ]
         [kept] = other.entries(1)
@@ -69,7 +72,7 @@ def test_operation_is_recorded_before_it_is_done(tmp_path: Path) -> None:
         entry.done()
         assert entry.status == "done"
         assert other.entries(1)[0].status == "done"
-    assert Journal(path).list_operations() == [
+    assert [replace(line, starts=()) for line in Journal(path).list_operations()] == [
         OperationRecord(1, "pkey-set", "done", "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z", 1, 0, None)
     ]
 
@@ -251,3 +254,127 @@ def test_operations_without_a_plan_have_none() -> None:
     with journal.operation("pkey-set") as operation:
         record(operation).done()
     assert journal.plan_of(1) is None
+
+
+# --- who did it, and undoing ------------------------------------------------------------------------------------------
+
+ALICE = Origin("root (login alice)", "head1", ("active-sm", "index-0"), ("--first 3", "--m_key"))
+BOB = Origin("bob", "head2")
+
+
+def states(journal: Journal) -> list[str]:
+    return [line.state for line in journal.list_operations()]
+
+
+def undo(journal: Journal, operation: int) -> int:
+    with journal.undo_of(operation, BOB) as undoing:
+        record(undoing).done()
+        undoing.outcome = "done"
+    assert undoing.id is not None
+    return undoing.id
+
+
+def cut_off_undo(journal: Journal, origin: Origin) -> None:
+    """An undo of operation 1 that is interrupted after its first Set."""
+    with suppress(KeyboardInterrupt), journal.undo_of(1, origin) as undoing:
+        record(undoing).done()
+        raise KeyboardInterrupt
+
+
+def test_an_operation_says_who_began_it_and_who_went_on(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j", clock=ticking()) as journal:
+        with journal.begin("apply", "plan", "{}", ALICE) as operation:
+            operation.outcome = "open"
+        with journal.reopen(1, BOB) as operation:
+            operation.outcome = "done"
+        with journal.operation("pkey-set", BOB) as operation:
+            record(operation).done()
+    with Journal.read(tmp_path / "j") as journal:
+        apply, pkey_set = journal.list_operations()
+    assert [start.origin for start in apply.starts] == [ALICE, BOB]
+    assert [start.started[-3:] for start in apply.starts] == ["00Z", "01Z"]
+    assert [start.origin for start in pkey_set.starts] == [BOB]
+
+
+def test_an_undo_is_an_operation_of_its_own_and_leaves_the_time_of_what_it_undid(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", clock=ticking())
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    before = journal.find(1)
+    assert undo(journal, 1) == 2
+    first, second = journal.list_operations()
+    assert (first.state, first.started, first.finished) == ("undone", before.started, before.finished)
+    assert (second.command, second.state, second.undoes, first.undone_by) == ("undo", "done", 1, 2)
+    assert second.starts[0].origin == BOB
+    assert second.started > first.finished  # type: ignore[operator]
+
+
+def test_to_undo_an_undo_is_to_redo_and_so_on() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        record(operation).done()
+    for undone, expected in (
+        (1, ["undone", "done"]),
+        (2, ["done", "undone", "done"]),
+        (3, ["undone", "done", "undone", "done"]),
+        (4, ["done", "undone", "done", "undone", "done"]),
+        (1, ["undone", "undone", "done", "undone", "done", "done"]),
+    ):
+        undo(journal, undone)
+        assert states(journal) == expected
+    assert journal.find(1).undone_by == 6
+    assert journal.relatives(3) == [1, 2, 4, 5, 6]
+    assert journal.relatives(1) == [2, 3, 4, 5, 6]
+
+
+def test_a_redo_gives_an_operation_the_state_that_it_had() -> None:
+    journal = Journal(None)
+    with journal.begin("apply", "plan", "{}") as operation:
+        operation.outcome = "open"
+    undo(journal, 1)
+    assert (states(journal), journal.find(1).stage) == (["undone", "done"], "going-back")
+    undo(journal, 2)
+    assert (states(journal), journal.find(1).stage) == (["open", "undone", "done"], "running")
+
+
+def test_an_undo_that_was_cut_off_is_gone_on_with_and_shows_at_what_it_undoes() -> None:
+    journal = Journal(None)
+    with journal.begin("apply", "plan", "{}") as operation:
+        operation.outcome = "done"
+    cut_off_undo(journal, ALICE)
+    first, second = journal.list_operations()
+    assert (first.state, first.is_unfinished, first.is_going_back, second.state) == ("done", True, True, "open")
+    with journal.undo_of(1, BOB) as undoing:
+        assert (undoing.id, undoing.undoes) == (2, 1)
+        record(undoing).done()
+        undoing.outcome = "done"
+    first, second = journal.list_operations()
+    assert (first.state, first.is_unfinished, first.is_going_back, second.state) == ("undone", False, False, "done")
+    assert [start.origin for start in second.starts] == [ALICE, BOB]
+    assert [entry.sequence for entry in journal.entries(2)] == [0, 1]
+
+
+def test_an_undo_that_was_cut_off_ends_when_what_it_undid_is_finished_after_all() -> None:
+    journal = Journal(None)
+    with journal.begin("apply", "plan", "{}") as operation:
+        operation.outcome = "done"
+    cut_off_undo(journal, ALICE)
+    with journal.reopen(1) as operation:
+        operation.outcome = "done"
+    assert states(journal) == ["done", "undone"]
+    assert not journal.find(1).is_unfinished
+
+
+def test_an_operation_that_could_not_be_written_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("no space left")
+
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "_record", full)
+            with pytest.raises(StoreError):
+                record(operation)
+        assert operation.id is None
+        record(operation).done()
+    assert states(journal) == ["done"]

@@ -1,0 +1,89 @@
+"""What an enforcing switch port lets through to the SA, and which interlocks a change of that sets off.
+
+Members of the default partition talk to the SA with 0xffff or 0x7fff. A switch port that enforces partitions drops what
+its own table does not match, by the rule of the end ports: two limited members do not talk (IBA 10.9.3, 18.2.4.2.1). So
+before the SM's port a table that has 0x7fff alone keeps every limited member from the SA, as if the SM's port were
+limited itself. Inbound a limited P_Key may pass a limited entry; which of the two a switch does is not relied on here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.change.writer import Writer
+from ibkeys.fabric.model import Port
+from ibkeys.keys.pkey import PKey
+
+FarEnd = Literal["end port", "SM", "switch", "unknown"]
+"""What a switch port is linked to: another end port than the SM's, the SM's, a switch behind which the SM may be."""
+Cut = Literal["SA", "limited by table", "limited by enforcement"]
+
+INTERLOCK_OF: Final[dict[Cut, str]] = {
+    "SA": "enforce-blind",
+    "limited by table": "default-pkey",
+    "limited by enforcement": "enforce-blind",
+}
+"""Which interlock speaks: for enforcement, unless it is a P_Key that goes."""
+MEANING: Final[dict[Cut, str]] = {
+    "SA": "enforcement without the default P_Key cuts what is attached off from the SA",
+    "limited by table": "the SM is or may be behind an enforcing port that loses 0xffff and keeps 0x7fff: limited "
+    "members can no longer reach the SA through it",
+    "limited by enforcement": "the SM is or may be behind a port that has 0x7fff and no 0xffff: with enforcement "
+    "limited members can no longer reach the SA through it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Enforcement of a switch port, and its membership in the default partition: 0 none, 1 limited, 2 full."""
+
+    inbound: bool
+    outbound: bool
+    level: int
+
+    @classmethod
+    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> Passing:
+        """Return what a table and the enforcement bits come to."""
+        return cls(inbound, outbound, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
+
+
+def cuts(before: Passing, after: Passing, far: Callable[[], FarEnd]) -> list[Cut]:
+    """Return what a change cuts off that was not cut off before. *far* is asked only where it matters."""
+    enforces = after.inbound or after.outbound
+    enables = (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
+    loses = after.level < before.level
+    if not enforces or not (enables or loses) or after.level == 2:
+        return []
+    if after.level == 0:
+        return ["SA"]
+    if far() == "end port":
+        return []
+    found: list[Cut] = ["limited by table"] if loses else []
+    return [*found, "limited by enforcement"] if enables else found
+
+
+def far_end(writer: Writer, port: Port) -> FarEnd:
+    """Return what *port*, an external port of a switch that a sweep found, is linked to."""
+    peer = port.peer
+    if peer is None:
+        return "unknown" if port.is_linked else "end port"
+    if peer.is_external:
+        return "switch"
+    if peer.port_info is None:
+        return "unknown"
+    return "SM" if writer.holds_sm(peer) else "end port"
+
+
+def far_end_by_sweep(writer: Writer, port: Port) -> FarEnd:
+    """As `far_end`, of a port that was read alone: sweeps the fabric, so that the far end is asked with its own key.
+    Raises what `OpenFabric.discover` raises."""
+    found = port_in_sweep(writer, port)
+    return "unknown" if found is None else far_end(writer, found)
+
+
+def port_in_sweep(writer: Writer, port: Port) -> Port | None:
+    """Return *port* as a sweep finds it, with its peer; None where no node, or more than one, has its GUID."""
+    same = [node for node in writer.fabric.discover().nodes if node.guid == port.node.guid]
+    return same[0].ports.get(port.num) if len(same) == 1 else None

@@ -1,0 +1,39 @@
+"""Which options a command was given, for the journal: their names, and such values as can be no secret."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli.types import Number
+
+_ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
+"""What the journal has in another place, or what says nothing about the change."""
+_PLAIN: Final = frozenset({"ca", "at", "keystore", "security_keys"})
+"""Options whose value is any text, and no secret. Of every other one only the name is kept: it may be a key, or a
+backend with an SA_Key in it."""
+
+
+def given_options() -> tuple[str, ...]:
+    """Return the options of the command that runs, from the command line and the environment: ``--first 3``,
+    ``--same``, ``--m_key`` without its value."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return ()
+    given = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    return tuple(
+        _in_words(param, context.params.get(param.name))
+        for param in context.command.params
+        if isinstance(param, click.Option)
+        and param.name in context.params
+        and param.name not in _ELSEWHERE
+        and context.get_parameter_source(param.name) in given
+    )
+
+
+def _in_words(param: click.Option, value: Any) -> str:
+    name = next((each for each in param.opts if each.startswith("--")), param.opts[0])
+    shows = isinstance(param.type, Number | click.Choice) or param.name in _PLAIN
+    return name if param.is_flag or not shows else f"{name} {value}"

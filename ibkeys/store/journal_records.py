@@ -1,0 +1,109 @@
+"""What the journal keeps of an operation and of each Set, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.errors import EncodeError
+from ibkeys.store.origin import Origin
+
+OperationState = Literal["open", "done", "undone", "failed"]
+EntryStatus = Literal["pending", "done", "failed"]
+Stage = Literal["running", "unconfirmed", "confirmed", "going-back"]
+"""How far an operation with a plan is: ``unconfirmed`` waits for somebody to say that all is well."""
+
+
+ATTRIBUTE_SIZE: Final = 64
+ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
+"""What commands write today. A new one needs a look at whether it can hold a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One attribute of one port before and after a Set.
+
+    ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_ref`` is the key store's row of
+    the new M_Key, None when the Set does not change it. ``port`` and ``lid`` as every JSON document has them.
+
+    Raises EncodeError for blobs of another length, an attribute that no command writes, and a PortInfo with its M_Key.
+    """
+
+    node_guid: int
+    port_guid: int
+    node_desc: str
+    node_type: str
+    port: int
+    lid: int
+    attribute: str
+    attribute_modifier: int
+    before: bytes
+    after: bytes
+    key_ref: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.attribute not in ATTRIBUTES:
+            raise EncodeError(f"the journal does not keep {self.attribute}; known: {', '.join(sorted(ATTRIBUTES))}")
+        for blob in (self.before, self.after):
+            if len(blob) != ATTRIBUTE_SIZE:
+                raise EncodeError(f"an attribute in the journal has {ATTRIBUTE_SIZE} bytes, {len(blob)} given")
+            if self.attribute == "PortInfo" and any(blob[:8]):
+                raise EncodeError(
+                    "a PortInfo for the journal still has its M_Key; zero it, give the key store's reference"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of an operation: when it began, or was gone on with, and by whom."""
+
+    started: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
+
+    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
+    plan is, None for one without. ``undoes``: the operation that this one gave back, None where it is no undo.
+    ``undone_by``: the one that gave this one back; None also for one that an earlier version undid. ``being_undone``:
+    an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
+    """
+
+    id: int
+    command: str
+    state: OperationState
+    started: str
+    finished: str | None
+    ports: int
+    unproven: int
+    stage: Stage | None
+    undoes: int | None = None
+    undone_by: int | None = None
+    being_undone: bool = False
+    starts: tuple[Start, ...] = ()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was cut off, or its undo was: what it shall write is there in part."""
+        return self.state == "open" or (self.being_undone and self.state != "undone")
+
+    @property
+    def is_going_back(self) -> bool:
+        """Whether it is being undone because nobody confirmed it, or by an undo that was cut off."""
+        return self.stage == "going-back" and self.state != "undone"
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Whether it will be undone unless somebody says that all is well."""
+        return self.stage == "unconfirmed" and self.state != "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """The plan of an operation, as `Journal.begin` took it, and how far it is."""
+
+    document: str
+    options: str
+    stage: Stage

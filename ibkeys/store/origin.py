@@ -1,0 +1,51 @@
+"""Who made a change, on which host, and what was overridden and asked for: what the journal keeps of each start."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LOGIN_UID: Final = Path("/proc/self/loginuid")
+"""Who logged in, whatever sudo and su made of it since. Source: Linux, proc(5)."""
+_UNSET: Final = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a change comes from. ``overrides``: interlocks by name; ``options``: as on the command line, without keys
+    and other secrets."""
+
+    user: str
+    host: str
+    overrides: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def this_process(overrides: Iterable[str] = (), options: Iterable[str] = ()) -> Origin:
+    """Return the origin of what this process does."""
+    return Origin(user_name(), os.uname().nodename, tuple(sorted(overrides)), tuple(options))
+
+
+def user_name(
+    uid: Callable[[], int] = os.geteuid, login_uid: Path = LOGIN_UID, name_of: Callable[[int], str] | None = None
+) -> str:
+    """Return the name of the user that this process runs as, and, where it is another, of the one who logged in:
+    ``root (login alice)``."""
+    name_of = name_of or _name_of
+    own = uid()
+    try:
+        login = int(login_uid.read_text())
+    except (OSError, ValueError):  # no audit in this kernel
+        login = _UNSET
+    return name_of(own) if login in (_UNSET, own) else f"{name_of(own)} (login {name_of(login)})"
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
