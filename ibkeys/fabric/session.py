@@ -158,6 +158,11 @@ class OpenFabric:
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
+    @property
+    def swept(self) -> Fabric | None:
+        """What the last sweep of this session found, None before the first."""
+        return self._known
+
     def doubt_of(self, port: Port) -> str:
         """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
         return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""

@@ -6,7 +6,6 @@ Processes and files are looked at when somebody asks, and only then; nothing is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ def running_here() -> list[OpensmProcess]:
     libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
     """
     own = os.environ.get(_SOCKET, "")
-    found = opensm_processes(opensm_host.PROC)
+    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
     return [process for process in found if _socket_of(process.pid, own) == own]
 
 
@@ -49,32 +48,30 @@ def readers_of(path: Path) -> list[OpensmProcess]:
 def describe_locked_out(security_keys: Path | None) -> list[str]:
     """Return what this host knows that may open ports which do not answer: one line for each OpenSM that runs here, or
     else for the key files that one left. *security_keys*: the directory that was used already."""
-    lines: list[str] = []
-    used = [security_keys] if security_keys is not None else []
+    lines = []
+    named: list[Path] = []
     for process in running_here():
+        if any(_is_same(process.cache, each) for each in named):
+            continue
+        named.append(process.cache)
         unless = "" if process.cache_known else " (unless its OSM_CACHE_DIR says otherwise)"
         where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
-        lines += _way_in(process.cache, where, used)
-    if not lines and (opensm_host.OPENSM_CACHE / MKEY_FILE).exists():
-        where = f"an OpenSM that ran on this host left its key files in {opensm_host.OPENSM_CACHE}"
-        lines += _way_in(opensm_host.OPENSM_CACHE, where, used)
+        lines.append(f"{where}{_way_in(process.cache, security_keys)}")
+    left = opensm_host.OPENSM_CACHE
+    if not lines and (left / MKEY_FILE).exists():
+        lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
     return lines
 
 
-def _way_in(cache: Path, where: str, used: list[Path]) -> Iterator[str]:
-    if any(_is_same(cache, each) for each in used):
-        yield f"{where}: they were used; OpenSM writes them after a sweep, so they may be older than its keys"
-        return
-    used.append(cache)
+def _way_in(cache: Path, used: Path | None) -> str:
+    if used is not None and _is_same(cache, used):
+        return ": they were used; OpenSM writes them after a sweep, so they may be older than its keys"
     file = cache / MKEY_FILE
-    if not os.access(cache, os.X_OK):
-        yield f"{where}: with the rights to read them, type --security-keys {cache}"
-    elif not file.exists():
-        yield f"{where}, which has no {MKEY_FILE} yet"
-    elif not os.access(file, os.R_OK):
-        yield f"{where}: with the rights to read them, type --security-keys {cache}"
-    else:
-        yield f"{where}: type --security-keys {cache}, or keep its keys with ibkeys mkey-import {cache}"
+    if not os.access(cache, os.X_OK) or (file.exists() and not os.access(file, os.R_OK)):
+        return f": with the rights to read them, type --security-keys {cache}"
+    if not file.exists():
+        return f", which has no {MKEY_FILE} yet"
+    return f": type --security-keys {cache}, or keep its keys with ibkeys mkey-import {cache}"
 
 
 def _socket_of(pid: int, unknown: str) -> str:
