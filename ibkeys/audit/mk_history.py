@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.counters import judge_counters
-from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, protect_bits
+from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, number, protect_bits
 from ibkeys.audit.mk import HIDDEN
 from ibkeys.audit.rule import Rule, Verdict, m_key_text, port_info
 from ibkeys.fabric.model import Port
@@ -33,14 +33,21 @@ def dropped(data: AuditInput) -> Verdict:
         if stored is None or not stored.protect_bits:
             continue
         if protect_bits(port) == 0:
-            message = f"the key store says ProtectBits {stored.protect_bits}, the port has 0: its lease ran out"
-            if port.m_key_state == "set":
-                message += ", and the M_Key is exposed"
-            verdict.fail(port, message, port_info(data, port, *_KEY))
+            message = f"the key store says ProtectBits {stored.protect_bits}, the port has 0{_how_it_fell(port)}"
+            verdict.fail(port, message, port_info(data, port, *_KEY, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "the key store has protected none of these ports"
     return verdict
+
+
+def _how_it_fell(port: Port) -> str:
+    """Return what took the level away: a lease that runs out leaves the key, and there must be one to run out."""
+    if port.m_key_state == "zero":
+        return " and no M_Key: a reset took both away, or a subnet manager whose m_key is not set; no lease does that"
+    if not number(port, PortInfo.m_key_lease_period):
+        return " and the M_Key is exposed: whoever has the key lowered it, for without a lease none can run out"
+    return " and the M_Key is exposed: its lease ran out, or whoever has the key lowered it"
 
 
 def store_is_wrong(data: AuditInput) -> Verdict:
@@ -112,12 +119,14 @@ RULES: Final = (
     ),
     Rule(
         "MK009",
-        "protection dropped by lease",
+        "protection dropped",
         "critical",
         "the key store's ProtectBits 1 or more, PortInfo.M_KeyProtectBits 0",
-        "The lease ran out: ProtectBits fell to 0 and the key can be read by all.",
+        "With the M_Key still there: the lease ran out, and all can read the key. Without it: a reset, or a subnet "
+        "manager whose m_key is not set, took key and level away, and any host may change the port.",
         ("SEED5",),
-        "Is the SM alive? Give this port a new M_Key: ibkeys mkey-set.",
+        "Is the SM alive, and does its opensm.conf have the key (ibkeys mkey-export --opensm-conf)? Give this port "
+        "a new M_Key: ibkeys mkey-set.",
         "The SM is being restarted.",
         dropped,
     ),

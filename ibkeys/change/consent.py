@@ -17,6 +17,9 @@ INTERLOCKS: Final = {
     "index-move": "moving a P_Key to another index",
     "enforce-blind": "enforcement on a port without the default partition in its table, or before the SM without "
     "0xffff, or between switches",
+    "links-initialize": "M_Keys at level 2 or 3 over links that no subnet manager has brought up (Initialize)",
+    "sm-wipes-keys": "M_Keys that an opensm.conf does not have: that OpenSM would remove or replace them",
+    "weak-key": "an M_Key that is easy to guess, as audit rule MK007 has it",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "stale": "writing over what changed since it was shown",
 }
@@ -65,3 +68,14 @@ class Objection:
             f"refused by interlock {self.interlock}: {self.message}; to do it all the same: {self.way_round}{also}",
             self.interlock,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a change must not do in silence, though nothing forbids it: it is asked even of who said yes to all.
+
+    ``text`` says what would be; ``answer`` is the option that says yes to it beforehand.
+    """
+
+    text: str
+    answer: str

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ibkeys.change.consent import Objection
+from ibkeys.change.consent import Objection, Question
 from ibkeys.fabric.model import Port, Trouble
 from ibkeys.store.journal import Journal, Operation
 
@@ -34,17 +34,21 @@ class Change:
 class Plan:
     """What a changing command would do.
 
-    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off. ``troubles``:
+    ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off; ``questions`` are asked
+    by whoever shows the plan, also of a user who said yes beforehand. ``troubles``:
     ports of a change to many that were left out or failed, and why. ``perform`` makes the change: the writer calls it
-    once, after all checks. ``open_operation``: how it begins in the journal, None for the usual way.
+    once, after all checks. ``looks_itself``: it looks at the links of each port again before a key goes out, and goes on
+    without those that cannot be looked at. ``open_operation``: how it begins in the journal, None for the usual way.
     """
 
     command: str
     changes: list[Change] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     objections: list[Objection] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     perform: Callable[[], None] = lambda: None
+    looks_itself: bool = False
     open_operation: Callable[[Journal], Operation] | None = None
 
     @property

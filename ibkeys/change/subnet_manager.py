@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -33,11 +33,13 @@ class SubnetManager:
     """What is known of the master SM. ``lid``: the MasterSMLID that was asked, 0 when none was ever set.
 
     ``presence``: ``active``, ``none``, or ``unknown``, which counts as active. ``evidence``: what it rests on.
+    ``sm_key``: its SM_Key as SMInfo shows it, 0 where it is not shown.
     """
 
     lid: int
     presence: Literal["active", "none", "unknown"]
     evidence: str
+    sm_key: int = field(default=0, repr=False)
 
     @property
     def may_be_master(self) -> bool:
@@ -93,8 +95,8 @@ def _ask(fabric: OpenFabric, lid: int, retries: int | None) -> SubnetManager:
     name = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else f"state {info.sm_state}"
     where = f"the SM at LID {lid} (GUID 0x{info.guid:016x}) says it is {name}"
     if info.sm_state == SMState.MASTER:
-        return SubnetManager(lid, "active", where)
-    return SubnetManager(lid, "none" if info.sm_state == SMState.NOT_ACTIVE else "unknown", where)
+        return SubnetManager(lid, "active", where, info.sm_key)
+    return SubnetManager(lid, "none" if info.sm_state == SMState.NOT_ACTIVE else "unknown", where, info.sm_key)
 
 
 def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:

@@ -17,7 +17,7 @@ from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
-from ibkeys.errors import MKeyNeeded, Refused
+from ibkeys.errors import MKeyNeeded, NoReply, Refused
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import OpenFabric, PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -158,7 +158,11 @@ class Writer:
         self.check(plan)
         if not plan.pending:
             return
-        changed = self.changed_links(plan.ports())
+        wrong = self.changed_links(plan.ports())
+        changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
+        if wrong and not changed and not plan.looks_itself:
+            port, why = next(iter(wrong.items()))
+            raise NoReply(f"the way to {port} could not be looked at again ({why}); nothing was changed")
         if changed:
             port, why = next(iter(changed.items()))
             more = f" and {len(changed) - 1} more ports" if len(changed) > 1 else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write
@@ -15,9 +15,12 @@ from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_js
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
+    from ibkeys.change.consent import Question
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
     from ibkeys.fabric.session import OpenFabric
+
+_ASKED: Final = "confirmation"
 
 
 @dataclass(slots=True)
@@ -52,7 +55,9 @@ def change(
         elif plan.pending:
             writer.check(plan)
             exits.flush_stdout()  # nothing is changed that could not be shown
-            confirm(consent, lambda: None if format == "table" else _write_changes(document, say))
+            confirm(
+                consent, lambda: None if format == "table" else _write_changes(document, say), questions=plan.questions
+            )
             writer.apply(plan)
             applied = True
     if missing is not None:
@@ -86,6 +91,8 @@ def warn_of_refusals(writer: Writer, plan: Plan) -> None:
         exits.warn(
             f"by interlock {objection.interlock}: {objection.message} ({objection.way_round})", "would be refused"
         )
+    for question in plan.questions:
+        exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")
 
 
 def say(line: str) -> None:
@@ -93,23 +100,35 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def confirm(consent: Changing, show: Callable[[], None] = lambda: None, question: str = "Make this change?") -> None:
+def confirm(
+    consent: Changing,
+    show: Callable[[], None] = lambda: None,
+    question: str = "Make this change?",
+    questions: Sequence[Question] = (),
+) -> None:
     """Ask on the terminal unless the user said yes beforehand. *show* shows what is asked about, where it was not seen.
+    *questions* are not covered by --yes: each names the option that says yes to it.
 
     Raises Refused when the answer is not yes, and where there is no terminal to ask on.
     """
     if consent.yes:
+        for each in questions:
+            raise Refused(
+                f"nothing was changed: {each.text}; --yes does not say yes to this: {each.answer} does", _ASKED
+            )
         return
     if not _is_a_terminal():
+        more = "".join(f"; {each.text}: {each.answer} says yes to it" for each in questions)
         raise Refused(
             "nothing was changed: this command asks before it changes anything, and there is no terminal to ask on; "
-            "--yes goes ahead",
-            "confirmation",
+            f"--yes goes ahead{more}",
+            _ASKED,
         )
     show()
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Refused("nothing was changed: the answer was not yes", "confirmation")
+    for text in [*(f"{each.text}. Is that meant?" for each in questions), question]:
+        print(f"{exits.clean(text)} [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
 
 def _is_a_terminal() -> bool:

@@ -70,7 +70,7 @@ def _checks(where: Where) -> Iterator[Check]:
     yield from _host(where, folders)
     try:
         with open_fabric(where) as fabric:
-            yield from _local_port(fabric)
+            yield from _local_port(fabric, folders[0] if where.security_keys else None)
             yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
         if isinstance(error, StoreError):
@@ -90,7 +90,7 @@ def _checks(where: Where) -> Iterator[Check]:
             )
 
 
-def _local_port(fabric: OpenFabric) -> Iterator[Check]:
+def _local_port(fabric: OpenFabric, used: Path | None) -> Iterator[Check]:
     from ibkeys.umad.probe import Check
 
     local = fabric.local()
@@ -98,10 +98,20 @@ def _local_port(fabric: OpenFabric) -> Iterator[Check]:
     try:
         info = fabric.port().read_port_info()
     except IbkeysError as error:
-        yield Check("local port", False, f"{where} opens, but does not answer: {error}", _own_key_advice(fabric))
+        advice = "; ".join([_own_key_advice(fabric), *_what_host_knows(fabric, used)])
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
         return
     yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
     yield from _subnet_manager(fabric, info.master_sm_lid)
+
+
+def _what_host_knows(fabric: OpenFabric, used: Path | None) -> list[str]:
+    """Return what of this host may open the port; *used*: the key directory that was used already."""
+    if fabric.is_simulated:
+        return []
+    from ibkeys.mkeys.opensm_here import describe_locked_out
+
+    return describe_locked_out(used)
 
 
 def _own_key_advice(fabric: OpenFabric) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -33,6 +33,7 @@ INTERRUPTED: Final = 130
 
 _INTERNAL: Final = "internal error"
 _frames_wanted = False
+_knows_more: Callable[[], Iterable[str]] | None = None
 _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
 
 
@@ -86,9 +87,12 @@ def run(command: Callable[[], int]) -> int:
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
+    know_more(None)
     try:
         code = command()
         flush_stdout()
+        if code == NOT_COMPLETED:
+            _say_more()
         return code
     except (Exception, KeyboardInterrupt) as error:
         # click writes the help itself
@@ -104,12 +108,27 @@ def run(command: Callable[[], int]) -> int:
                 failure = late
     if isinstance(failure, StdoutFailed):
         _abandon_stdout()
+    if exit_code(failure) != NOT_COMPLETED:
+        know_more(None)
     text = message_of(failure)
     if text is not None:
         warn(text, "error")
     if _frames_wanted and text and text.startswith(_INTERNAL):
         _print_frames(failure)
     return exit_code(failure)
+
+
+def know_more(lines: Callable[[], Iterable[str]] | None) -> None:
+    """Let *lines* be asked for notes that come before the line of an error, when the command cannot complete."""
+    global _knows_more
+    _knows_more = lines
+
+
+def _say_more() -> None:
+    lines = _knows_more
+    know_more(None)
+    for line in lines() if lines is not None else ():
+        warn(line, "note")
 
 
 def show_frames() -> None:
@@ -152,6 +171,8 @@ def write_as_is(text: str) -> None:
 
 def warn(text: str, kind: str = "warning") -> None:
     """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
+    if kind == "error":
+        _say_more()
     with suppress(OSError, ValueError):
         print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,11 +15,14 @@ from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
-from ibkeys.cli.where import keystore_path, open_fabric, open_keystore
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.errors import StoreSealed, UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.fabric.model import Fabric
     from ibkeys.mkeys.exchange import Exported, Imported
+    from ibkeys.mkeys.opensm_export import CheckedConf
     from ibkeys.store.keystore import KeyRow, KeyStore
 
 _COLUMNS: Final = (
@@ -234,48 +238,119 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
         write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
 
 
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """The opensm.conf that the options of mkey-export name, and what it shall say."""
+
+    opensm_conf: Path | None
+    write_opensm_conf: Path | None
+    protect: int | None
+    lease: int | None
+
+
+_conf_options: Final = options.group(
+    "conf",
+    Conf,
+    click.option(
+        "--opensm-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Check that an opensm.conf keeps the keys; exit 1 when it does not.",
+    ),
+    click.option(
+        "--write-opensm-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write m_key, level and lease into an opensm.conf.",
+    ),
+    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level that the opensm.conf shall have."),
+    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease that the opensm.conf shall have."),
+)
+
+
 @click.command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
+@_conf_options
 @options.format
 @options.fabric
-def mkey_export(where: Where, directory: Path, guid2lid: bool, format: str) -> int:
+def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
     """Write OpenSM's guid2mkey and neighbors to DIR, from the key store.
 
-    With them an OpenSM that starts reaches every port whose key is in the store. Each file is written whole or not at
-    all, with mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that the store has
-    not. Only --guid2lid talks to the fabric.
+    With them an OpenSM that starts reaches every port whose key is in the store; it keeps the keys only where its
+    opensm.conf has the same one (--opensm-conf, --write-opensm-conf). Each file is written whole or not at all, with
+    mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that the store has not. Only
+    --guid2lid talks to the fabric.
     """
-    from ibkeys.mkeys.exchange import export_key_files
-    from ibkeys.mkeys.opensm_host import opensm_processes
+    from ibkeys.store.keystore import KeyStore
 
-    processes = opensm_processes()
+    _check_conf_options(conf)
     if guid2lid:
         with open_fabric(where) as fabric:
-            from ibkeys.store.keystore import KeyStore
-
             found = sweep(fabric, where)
             stores = fabric.stores
             with KeyStore(stores.keystore, create=False, passphrase=stores.passphrase) as keys:
-                done = export_key_files(keys, directory, found, processes)
+                done, checked = _export(keys, directory, found, conf, where)
         errors = errors_of(found)
     else:
         with open_keystore(Store(where.backend, where.keystore, where.keystore_passphrase), "mkey-export") as keys:
-            done, errors = export_key_files(keys, directory, None, processes), []
+            (done, checked), errors = _export(keys, directory, None, conf, where), []
     for note in done.notes:
         exits.warn(note, "note")
+    document = _export_document(done)
     if format == "json":
-        write_json("mkey-export", {**_export_document(done), "directory": str(directory), "errors": errors})
+        more = {"directory": str(directory), "opensm_conf": checked and _conf_document(checked), "errors": errors}
+        write_json("mkey-export", {**document, **more})
     elif format == "csv":
-        write_csv(("keys", "links", "lids"), [_export_document(done)])
+        write_csv(("keys", "links", "lids"), [document])
     else:
         lids = "" if done.lids is None else f", {_count(done.lids, 'LID')}"
         write(f"{directory}: {_count(done.keys, 'key')}, {_count(done.links, 'link')}{lids}")
-    return finish(errors, format)
+        if checked is not None and not checked.problems:
+            write(f"{checked.path}: {'written' if checked.was_written else 'has what keeps the keys'}")
+    code = finish(errors, format)
+    if checked is None or not checked.problems:
+        return code
+    for problem in checked.problems:
+        exits.warn(f"{checked.path}: {problem}", "keys would be lost")
+    exits.warn(f"{checked.path} does not keep the keys: no OpenSM should start with it (--write-opensm-conf)", "error")
+    return code or exits.SAYS_NO
+
+
+def _check_conf_options(conf: Conf) -> None:
+    if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
+        raise UsageError("--write-opensm-conf checks what it wrote: leave --opensm-conf out")
+    named = conf.opensm_conf or conf.write_opensm_conf
+    if named is None and (conf.protect is not None or conf.lease is not None):
+        raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")
+
+
+def _export(
+    keys: KeyStore, directory: Path, found: Fabric | None, conf: Conf, where: Where
+) -> tuple[Exported, CheckedConf | None]:
+    """Write the key files, and check or write the opensm.conf; nothing is written where one of them is refused."""
+    from ibkeys.mkeys.exchange import export_key_files
+    from ibkeys.mkeys.opensm_export import check_conf, check_found, lines_to_write, write_conf
+    from ibkeys.mkeys.opensm_host import opensm_processes
+
+    said = conf.protect, conf.lease
+    named = conf.opensm_conf or conf.write_opensm_conf
+    checked = check_conf(keys, conf.opensm_conf, *said) if conf.opensm_conf is not None else None
+    to_write = lines_to_write(keys, conf.write_opensm_conf, *said) if conf.write_opensm_conf is not None else None
+    done = export_key_files(keys, directory, found, opensm_processes())
+    if to_write is not None and conf.write_opensm_conf is not None:
+        checked = write_conf(conf.write_opensm_conf, to_write)
+    for other in [] if is_simulated(where) else check_found(keys, named):
+        done.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
+    return done, checked
 
 
 def _export_document(done: Exported) -> dict[str, Any]:
     return {"keys": done.keys, "links": done.links, "lids": done.lids}
+
+
+def _conf_document(checked: CheckedConf) -> dict[str, Any]:
+    return {"file": str(checked.path), "written": checked.was_written, "problems": checked.problems}
 
 
 def _count(count: int, what: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -39,6 +40,8 @@ class Asked:
     """What the options of a run say."""
 
     same: bool
+    per_port: bool
+    opensm_conf: Path | None
     new_m_key: str | None
     protect: int | None
     lease: int | None
@@ -62,6 +65,13 @@ def _run_options(command: F) -> F:
     for option in reversed(
         [
             click.option("--same", is_flag=True, help="One key for all ports, as stock OpenSM needs it."),
+            click.option("--per-port", is_flag=True, help="A key of its own for each port: stock OpenSM knows none."),
+            click.option(
+                "--opensm-conf",
+                metavar="FILE",
+                type=click.Path(path_type=Path),
+                help="The opensm.conf of an SM of this subnet: it must have the new key.",
+            ),
             click.option(
                 "--new-m-key",
                 metavar="@FILE|-",
@@ -101,8 +111,9 @@ def _run_options(command: F) -> F:
 def mkey_deploy(where: Where, asked: Asked, consent: Changing, format: str) -> int:
     """Give every port of the subnet its first M_Key.
 
-    Ports that have a key are left alone. Each key is generated, one for each port, and is in the key store, on disk,
-    before it is sent. Level and lease travel with it; what is not given stays as it is.
+    Say whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left alone.
+    Each key is generated, and is in the key store, on disk, before it is sent. Level and lease travel with it; what is
+    not given stays as it is.
     """
     return _carry_out("mkey-deploy", where, asked, consent, format)
 
@@ -115,9 +126,9 @@ def mkey_deploy(where: Where, asked: Asked, consent: Changing, format: str) -> i
 def mkey_rotate(where: Where, asked: Asked, consent: Changing, format: str) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
-    Ports without a key are left alone, and so is every port whose key is not known. Each key is generated, one for
-    each port, and is in the key store, on disk, before it is sent; the old one stays there. Level and lease travel
-    with it; what is not given stays as it is.
+    Say whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone, and so
+    is every port whose key is not known. Each key is generated, and is in the key store, on disk, before it is sent;
+    the old one stays there. Level and lease travel with it; what is not given stays as it is.
     """
     return _carry_out("mkey-rotate", where, asked, consent, format)
 
@@ -125,16 +136,20 @@ def mkey_rotate(where: Where, asked: Asked, consent: Changing, format: str) -> i
 def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, format: str) -> int:
     _check(asked)
     key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
+    from ibkeys.mkeys.opensm_conf import read_conf
     from ibkeys.mkeys.planned import carry_out
     from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
     from ibkeys.store.runs import RunOptions
+
+    if asked.opensm_conf is not None:
+        read_conf(asked.opensm_conf)  # a file that cannot be read is said before the fabric is
 
     def plan(writer: Writer, progress: Progress | None) -> PlannedRun:
         if asked.abort:
             return plan_return(writer, asked.at_once, asked.max_failures, progress)
         if asked.go_on or asked.resume:
             how: GoOn = "continue" if asked.go_on else "resume"
-            return plan_rest(writer, how, asked.at_once, asked.max_failures, progress)
+            return plan_rest(writer, how, asked.at_once, asked.max_failures, progress, asked.opensm_conf)
         bounds = RunOptions(
             asked.same,
             asked.protect,
@@ -145,7 +160,7 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
         )
         order: Order = "nearest" if asked.order == "nearest" else "farthest"
         file = asked.new_m_key[1:] if asked.new_m_key is not None and asked.new_m_key.startswith("@") else ""
-        return plan_run(writer, command, bounds, key, order, file, progress)
+        return plan_run(writer, command, bounds, key, order, file, progress, asked.opensm_conf)
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, consent) as writer:
         with progress_bar(where) as progress:
@@ -163,7 +178,7 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
             return out.dry_run(consent.dry_run)
         writer.check(run.plan)
         exits.flush_stdout()
-        confirm(consent, lambda: None if format == "table" else out.write_plan(say))
+        confirm(consent, lambda: None if format == "table" else out.write_plan(say), questions=run.plan.questions)
         try:
             with _bar(where, run) as step:
 
@@ -183,6 +198,7 @@ def _check(asked: Asked) -> None:
         raise UsageError(f"--{' and --'.join(ways)} exclude each other")
     fixed = {
         "--same": asked.same,
+        "--per-port": asked.per_port,
         "--new-m-key": asked.new_m_key is not None,
         "--protect": asked.protect is not None,
         "--lease": asked.lease is not None,
@@ -190,10 +206,19 @@ def _check(asked: Asked) -> None:
         "--order": asked.order is not None,
     }
     given = [name for name, is_given in fixed.items() if is_given]
+    if asked.abort and asked.opensm_conf is not None:
+        raise UsageError("--abort gives former keys back, whatever an opensm.conf says: leave --opensm-conf out")
     if ways and given:
         raise UsageError(f"--{ways[0]} is of a run that began with its own {', '.join(given)}: leave that out")
     if asked.new_m_key is not None and not asked.same:
         raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+    if asked.same and asked.per_port:
+        raise UsageError("--same and --per-port exclude each other")
+    if not (ways or asked.same or asked.per_port):
+        raise UsageError(
+            "say whether all ports get one key or each its own: --same is what stock OpenSM can keep (its m_key), "
+            "--per-port lasts only where no SM runs or one that has m_key_per_port"
+        )
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,16 @@ from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Kind, Store, Where
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
-from ibkeys.errors import AddressError, EncodeError, FileFormatError, StoreError, UsageError
+from ibkeys.errors import (
+    AddressError,
+    EncodeError,
+    FileFormatError,
+    MKeyNeeded,
+    NoReply,
+    SendRefused,
+    StoreError,
+    UsageError,
+)
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
@@ -73,11 +82,34 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
     ) as fabric:
         for warning in fabric.warnings:
             exits.warn(warning)
+        if not fabric.is_simulated:
+            _know_more(where, fabric)
         try:
             yield fabric
+        except (NoReply, SendRefused, MKeyNeeded):
+            exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
+            raise
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+def _know_more(where: Where, fabric: OpenFabric) -> None:
+    """When the command cannot complete because ports do not answer, what this host knows is said too."""
+
+    def lines() -> Iterable[str]:
+        found = fabric.swept
+        if found is None or not any(trouble.reading != "refused" for trouble in found.troubles):
+            return []
+        return _what_host_knows(where)
+
+    exits.know_more(lines)
+
+
+def _what_host_knows(where: Where) -> list[str]:
+    from ibkeys.mkeys.opensm_here import describe_locked_out
+
+    return describe_locked_out(Path(where.security_keys) if where.security_keys else None)
 
 
 def stores_of(where: Where) -> StorePaths:

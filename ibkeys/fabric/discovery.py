@@ -25,6 +25,7 @@ from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves, link_end
 from ibkeys.fabric.model import Fabric, Node, Port, Trouble, Unasked
 from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
+from ibkeys.fabric.swapped import describe_swaps
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
@@ -82,7 +83,7 @@ def discover(
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, ring, client.port.attributes().port_guid) from error
         sweep.ask_waiting()
-    sweep.fabric.notes += describe_moves(sweep.fabric, ring)
+    sweep.fabric.notes += describe_moves(sweep.fabric, ring) + describe_swaps(sweep.fabric, ring)
     sweep.fabric.put_in_order()
     sweep.fabric.notes += limit_notes(sweep.fabric, client.limits)
     return sweep.fabric

@@ -23,7 +23,8 @@ FRESH: Final = 1.0
 
 
 class LinkLook:
-    """The links of one sweep, looked at again. ``changed``: those that are not as they were, and how.
+    """The links of one sweep, looked at again. ``changed``: those that are not as they were, and how. ``unread``: those
+    of which that could not be told, by the last look.
 
     SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
     Keys go only to nodes whose own links were looked at before.
@@ -39,21 +40,26 @@ class LinkLook:
         self._own = found.nodes[0]
         self._looked: dict[Port, float] = {}
         self.changed: dict[Port, str] = {}
+        self.unread: dict[Port, str] = {}
         own_port = next((port for port in self._own.ports.values() if port.path == () or port.num == 0), None)
         if own_port is not None:
             self._prover.start(own_port)
 
     def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports*, but for those that were looked at within *max_age* seconds; return those of
-        the ports to which a link changed since the sweep, with the reason.
+        the ports to which a link changed since the sweep, or could not be looked at, with the reason.
 
         A port that the sweep did not find is not looked at. Raises TransportError.
         """
         ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
         for depth in range(max(map(len, ways.values()), default=0)):
-            due = {way[depth] for way in ways.values() if len(way) > depth and not self._changed_on(way[:depth])}
+            due = {way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth])}
             self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
-        return {port: why for port, way in ways.items() if (why := self._changed_on(way))}
+        return {port: why for port, way in ways.items() if (why := self._reason(way))}
+
+    def has_changed(self, port: Port) -> bool:
+        """Whether a link to *port* is not as it was, by what was looked at so far."""
+        return any(near in self.changed for near in self._links_to(port))
 
     def at_way(self, port: Port) -> Task:
         """Task: look at each link to *port* that was not looked at within the last second; return what changed, ""
@@ -63,8 +69,8 @@ class LinkLook:
         for near in self._links_to(port):
             if self._age(near) >= FRESH:
                 yield from self._at(near)
-            if near in self.changed:
-                return self._changed_on([near])
+            if why := self._reason([near]):
+                return why
         return ""
 
     def _links_to(self, port: Port) -> Iterator[Port]:
@@ -78,20 +84,24 @@ class LinkLook:
     def _age(self, near: Port) -> float:
         return self._client.port.now() - self._looked.get(near, -math.inf)
 
-    def _changed_on(self, way: Iterable[Port]) -> str:
-        return next((f"{near}: {self.changed[near]}" for near in way if near in self.changed), "")
+    def _reason(self, way: Iterable[Port]) -> str:
+        wrong = {**self.unread, **self.changed}
+        return next((f"{near}: {wrong[near]}" for near in way if near in wrong), "") if wrong else ""
 
     def _at(self, near: Port) -> Task:
         """Task: compare one near port with what the sweep saw of it."""
         before, counter = near.info, near.link_downed
         path, own = near.node.path if near.node.is_switch else (), near.end_port
         key = own.m_key if own in self._doubtful else self._ring.learned.get(own.guid, own.m_key)
-        self._looked[near] = self._client.port.now()
+        # A name of its own for each: a node that was silent once is asked again.
+        request = self._client.get_along(path, PortInfo, near.num, object(), key)
         try:
-            info: bytes = yield self._client.get_along(path, PortInfo, near.num, near.node, key)
+            info: bytes = yield request
         except IbkeysError as error:
-            self.changed[near] = f"it could not be read again: {error}"
+            self.unread[near] = f"it could not be read again: {error}"
             return
+        self.unread.pop(near, None)
+        self._looked[near] = self._client.port.now()
         near.info = info
         if before is not None and (info[32] & 0x0F, info[33] >> 4) != (before[32] & 0x0F, before[33] >> 4):
             self.changed[near] = f"its link is {state_name(near)} now, which it was not in the sweep"
@@ -99,6 +109,7 @@ class LinkLook:
         if counter is not None:
             now = yield from self._prover.read_counter(near)
             near.link_downed = counter
-            if now != counter:
-                is_now = "not readable" if now is None else str(now)
-                self.changed[near] = f"its LinkDownedCounter is {is_now} now and was {counter}"
+            if now is None:
+                self.unread[near] = "its LinkDownedCounter could not be read again"
+            elif now != counter:
+                self.changed[near] = f"its LinkDownedCounter is {now} now and was {counter}"

@@ -158,18 +158,27 @@ class OpenFabric:
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
+    @property
+    def swept(self) -> Fabric | None:
+        """What the last sweep of this session found, None before the first."""
+        return self._known
+
     def doubt_of(self, port: Port) -> str:
         """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
         return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
-        since the last sweep of this run, with the reason. A look holds for *max_age* seconds.
+        since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
 
         A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
         """
         look = self._look
         return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
+
+    def has_changed(self, port: Port) -> bool:
+        """Whether a link to *port* is not as the last sweep saw it, by what was looked at so far. Sends nothing."""
+        return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
         """Task: as `changed_links` for one port, but for links that were looked at within the last second; return what

@@ -61,9 +61,14 @@ AFTERWARDS = (
     "before an SM starts, give it the keys: ibkeys mkey-export DIR for its guid2mkey and neighbors files, or it drops "
     "the ports that it cannot ask"
 )
+ONE_KEY = (
+    "an SM whose m_key is unset or another removes or replaces all of it: ibkeys mkey-export DIR --write-opensm-conf "
+    "FILE puts this key, level and lease into its opensm.conf"
+)
 OVERWRITTEN = (
-    "stock OpenSM knows one M_Key for the subnet: with the key files it reaches ports that have keys of their own, and "
-    "then overwrites them with its m_key; keys of their own last only where no SM runs or the SM has m_key_per_port"
+    "an SM whose m_key is unset or another removes or replaces all of it: stock OpenSM knows one M_Key for the subnet, "
+    "reaches ports that have keys of their own with the key files, and sets its m_key on them, which is 0 where "
+    "opensm.conf does not say; keys of their own last only where no SM runs or the SM has m_key_per_port"
 )
 
 

@@ -171,11 +171,14 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
             "it runs there; a sweep that reaches them finds the links (--guid2lid)"
         )
     if len(set(keys.values())) == 1:
-        notes.append("all ports have one key: OpenSM keeps it when opensm.conf has the same m_key, level and lease")
+        notes.append(
+            "all ports have one key: OpenSM keeps it when opensm.conf has the same m_key, level and lease, and removes "
+            "it everywhere when m_key is not set (--write-opensm-conf FILE sets it, --opensm-conf FILE checks)"
+        )
     elif keys:
         notes.append(
             "keys differ from port to port: stock OpenSM reaches all ports with these files, and sets its own m_key on "
-            "them at its first sweep"
+            "them at its first sweep: all keys are gone where its opensm.conf sets none"
         )
     return notes
 

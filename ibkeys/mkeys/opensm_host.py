@@ -6,6 +6,7 @@ No key leaves this module but as an `MKey`, which masks itself.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +127,7 @@ def opensm_processes(proc: Path = PROC, default_cache: Path = OPENSM_CACHE) -> l
             continue
         environment = _words(folder / "environ")
         cache = dict(word.partition("=")[::2] for word in environment or ()).get("OSM_CACHE_DIR") or str(default_cache)
-        config = _value_after(arguments, "-F", "--config")
+        config = _config_of(arguments)
         found.append(
             OpensmProcess(
                 int(folder.name),
@@ -145,16 +146,24 @@ def _words(path: Path) -> list[str] | None:
         return None
 
 
-def _value_after(arguments: Sequence[str], *names: str) -> str | None:
-    for at, argument in enumerate(arguments):
-        if argument in names and at + 1 < len(arguments):
-            return arguments[at + 1]
-        for name in names:
-            if name.startswith("--") and argument.startswith(f"{name}="):
-                return argument.partition("=")[2]
-            if not name.startswith("--") and argument.startswith(name) and len(argument) > len(name):
-                return argument[len(name) :]
-    return None
+def _config_of(arguments: Sequence[str]) -> str | None:
+    """Return the configuration that OpenSM's command line names, as its getopt_long_only reads it: the long name takes
+    one dash or two and may be cut short, its value stands behind ``=`` or in the next word; that of ``-F`` may be glued
+    to it; of several the last counts."""
+    config = None
+    words = iter(arguments[1:])
+    for word in words:
+        long = _CONFIG_OPTION.fullmatch(word)
+        if word == "-F" or (long is not None and long[1] is None):
+            config = next(words, config)
+        elif long is not None:
+            config = long[1]
+        elif word.startswith("-F"):
+            config = word.removeprefix("-F")
+    return config
+
+
+_CONFIG_OPTION: Final = re.compile(r"--?conf(?:i|ig)?(?:=(.*))?", re.DOTALL)
 
 
 def _as_seen(process: Path, path: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
@@ -14,6 +15,7 @@ from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys import beside_sm
 from ibkeys.mkeys.account import Account, PortResult, Report
 from ibkeys.mkeys.job import Job
+from ibkeys.mkeys.objections import objections_to_links, objections_to_opensm
 from ibkeys.mkeys.rollout import Rollout
 from ibkeys.mkeys.set import changes_of, objections_to_lease
 from ibkeys.store.runs import RunOptions, Runs
@@ -54,8 +56,14 @@ class PlannedRun:
         return bool(self.settled) or any(self.stages) or (self.is_open and not self.later)
 
 
-def describe(writer: Writer, run: PlannedRun, key_file: str = "") -> None:
-    """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: where its key came from."""
+def describe(
+    writer: Writer, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
+) -> None:
+    """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: where its key came from; *generated*:
+    it is new, and in no file yet. *opensm_conf*: the configuration that an SM of this subnet starts with.
+
+    Raises FileFormatError and StoreError where *opensm_conf* cannot be read.
+    """
     jobs, plan = run.jobs, run.plan
     plan.notes += _not_asked(run.found)
     if not jobs:
@@ -73,10 +81,14 @@ def describe(writer: Writer, run: PlannedRun, key_file: str = "") -> None:
     for group in groups.values():
         who = f"each of {len(group)} ports" if len(group) > 1 else str(group[0].port)
         plan.objections += objections_to_lease(who, group[0].wanted, interval)
+    if not run.goes_back:
+        key = jobs[0].wanted.key if run.options.same else None
+        plan.objections += objections_to_opensm(writer.fabric, key, opensm_conf, generated)
+        plan.objections += objections_to_links(jobs, writer.fabric.local().port_guid)
     levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
     plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
     if not run.goes_back:
-        plan.notes += [] if run.options.same else [beside_sm.OVERWRITTEN]
+        plan.notes.append(beside_sm.ONE_KEY if run.options.same else beside_sm.OVERWRITTEN)
         plan.notes.append(beside_sm.AFTERWARDS)
 
 
@@ -125,7 +137,7 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
 
     run.plan.perform = perform
-    writer.sends_keys = True
+    run.plan.looks_itself = writer.sends_keys = True
     if run.plan.pending:
         writer.apply(run.plan)
     else:

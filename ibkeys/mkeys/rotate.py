@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from ibkeys.change.plan import Plan
@@ -23,6 +24,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys import beside_sm
 from ibkeys.mkeys.account import PortResult
 from ibkeys.mkeys.job import Job, keep_key
+from ibkeys.mkeys.objections import first_keys_at_level_0, objections_to_key
 from ibkeys.mkeys.planned import PlannedRun, describe
 from ibkeys.mkeys.settle import Wanted as WantedKey
 from ibkeys.mkeys.settle import shown_key
@@ -46,12 +48,14 @@ def plan_run(
     order: Order = "farthest",
     key_file: str = "",
     progress: Progress | None = None,
+    opensm_conf: Path | None = None,
 ) -> PlannedRun:
     """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
 
     *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the own
-    port. *key_file* is the name of the file that *new_key* came from. Raises UsageError, and Refused (``open-run``)
-    while another run is not finished.
+    port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet starts
+    with, besides what is found on this host. Raises UsageError, FileFormatError and StoreError (*opensm_conf*), and
+    Refused (``open-run``) while another run is not finished.
     """
     _check(options, new_key)
     with _open_store(writer) as store:
@@ -82,7 +86,14 @@ def plan_run(
     run.begin = lambda: _begin(writer, command, everything, run)
     if options.first is not None:
         _keep_first(run, options.first)
-    describe(writer, run, key_file)
+    describe(writer, run, key_file, opensm_conf, generated=new_key is None)
+    if new_key is not None and run.jobs:
+        guids = {node.guid for node in found.nodes} | {port.guid for port in found.end_ports()}
+        run.plan.objections += objections_to_key(writer, new_key, guids)
+    if command == "mkey-deploy" and options.protect is None:
+        open_ports = sum(not job.wanted.protect for job in run.jobs)
+        whose = "port gets its first M_Key" if open_ports == 1 else "ports get their first M_Keys"
+        run.plan.questions = [first_keys_at_level_0(f"{open_ports} {whose}")] if open_ports else []
     return run
 
 
@@ -92,11 +103,12 @@ def plan_rest(
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: Progress | None = None,
+    opensm_conf: Path | None = None,
 ) -> PlannedRun:
     """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
 
     Ports that may have been set are known by what they answer: those with their new key are done with, the others
-    get it. Raises UsageError when there is nothing of the kind.
+    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind.
     """
     with _open_store(writer) as store:
         last, ports = _last(store)
@@ -116,7 +128,7 @@ def plan_rest(
         run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
         _collect(writer, run, store, last, ports)
     run.begin = lambda: _go_on(writer, last, run)
-    describe(writer, run)
+    describe(writer, run, opensm_conf=opensm_conf)
     return run
 
 

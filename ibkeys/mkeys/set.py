@@ -29,6 +29,13 @@ from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys.objections import (
+    first_keys_at_level_0,
+    known_guids,
+    objections_to_key,
+    objections_to_link_of,
+    objections_to_opensm,
+)
 from ibkeys.mkeys.settle import Answer, Wanted, who_answers
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.journal import Entry
@@ -81,7 +88,9 @@ def plan_mkey_set(
     if not plan.pending:
         return plan
     plan.notes = _notes(wanted)
-    plan.objections = _objections(writer, port, old_key, wanted)
+    plan.objections = _objections(writer, port, had, wanted)
+    if had.key.is_zero and not wanted.key.is_zero and not wanted.protect and protect is None:
+        plan.questions = [first_keys_at_level_0(f"{port.port} gets its first M_Key")]
     plan.perform = partial(_perform, writer, port, shown, old_key, wanted, links_are_stored)
     return plan
 
@@ -106,10 +115,10 @@ def _notes(wanted: Wanted) -> list[str]:
     return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
 
 
-def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: Wanted) -> list[Objection]:
+def _objections(writer: Writer, port: PortHandle, had: Wanted, wanted: Wanted) -> list[Objection]:
     found = []
     manager = writer.subnet_manager
-    if wanted.key != old_key:
+    if wanted.key != had.key:
         if manager.may_be_master:
             found.append(
                 Objection(
@@ -123,6 +132,12 @@ def _objections(writer: Writer, port: PortHandle, old_key: MKey, wanted: Wanted)
         found += writer.objection_to_active_sm(
             "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
         )
+    if wanted.key != had.key and not wanted.key.is_zero:
+        found += objections_to_key(
+            writer, wanted.key, known_guids(writer.fabric) | {port.port.guid, port.port.node.guid}
+        )
+        found += objections_to_opensm(writer.fabric, wanted.key, None, generated=False)
+    found += objections_to_link_of(port, had, wanted)
     interval = known_sweep_interval(writer.fabric, manager)
     return found + objections_to_lease(str(port), wanted, interval)
 

@@ -76,8 +76,8 @@ class Faults:
                     self._orders.remove(order)
                 return True
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
-        # What a program asks of its own port is on no wire.
-        is_local = request[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request[7] == 0
+        # What a program asks of its own port is on no wire; at 100 % nobody answers, the own port neither.
+        is_local = request[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request[7] == 0 and self.drop < 1
         return self.drop > 0 and not is_local and self.random.random() < 1 - (1 - self.drop) ** 0.5
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:

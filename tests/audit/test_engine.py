@@ -19,9 +19,10 @@ from ibkeys.audit.rule import SOURCES
 from ibkeys.errors import UsageError
 from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.mkey import MKey
+from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import NewRunPort, RunOptions, Runs
-from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, two_switch
+from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
 
 NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "PK014"}
@@ -64,7 +65,6 @@ def test_a_zero_at_level_1_proves_nothing_and_at_level_2_everything() -> None:
 
 
 def test_a_wrong_stored_key_at_level_1_shows_in_what_is_still_hidden() -> None:
-    from tests.audit.cases import stored
 
     data = look(protected(1), key=KEY + 2, store=stored(two_switch(), KEY + 2))
     result = result_of("MK010", data)
@@ -202,6 +202,23 @@ def test_an_unfinished_rotation_is_named_where_protection_differs() -> None:
     assert subject.message.endswith("an mkey-deploy or mkey-rotate that has this port is not finished")
     (subject,) = result_of("MK008", look(net, store=StoreView({}))).subjects
     assert "mkey" not in subject.message
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (protected(0), "and the M_Key is exposed: its lease ran out, or whoever has the key lowered it"),
+        (protected(0, lease=0), "whoever has the key lowered it, for without a lease none can run out"),
+        (
+            two_switch(),
+            "and no M_Key: a reset took both away, or a subnet manager whose m_key is not set; no lease does",
+        ),
+    ],
+)
+def test_lost_protection_is_not_blamed_on_a_lease_that_cannot_have_done_it(net: Subnet, words: str) -> None:
+    result = result_of("MK009", look(net, store=stored(net, KEY)))
+    assert result.result == "fail"
+    assert all(words in subject.message for subject in result.subjects)
 
 
 def test_what_the_key_store_says_comes_in_the_order_in_which_keys_are_tried(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ibkeys.umad.tap import Tap
 from tests.fabric.test_discovery import ring_for, violations
 from tests.fabricsim import interlocks, subnet, tool, writer
 
-KEY, WRONG = MKey(0x1122334455667788), MKey(0xBAD)
+KEY, WRONG = MKey(0xA94F13D02E7C5B68), MKey(0xBAD)
 NAME = "node02 mlx4_0"
 
 

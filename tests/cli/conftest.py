@@ -19,7 +19,7 @@ from tests.corpus import DATA
 
 TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
 DUAL_HOME = f"sim:{DATA / 'fabrics' / 'dual-home.net'}"
-KEY = 0x1A2B3C4D5E6F7081
+KEY = 0x9C4E21D7B05A63F8
 OTHER_KEY = 0x0BADC0FFEE0DDF00
 
 

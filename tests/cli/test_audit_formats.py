@@ -79,7 +79,7 @@ def test_what_was_not_read_is_green_nowhere_and_exit_3(cli: Cli, partial: Path) 
 
 
 def test_no_form_shows_an_m_key(cli: Cli, key_file: Path) -> None:
-    assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes").code == 0
+    assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes").code == 0
     for form in FORMS:
         assert f"{KEY:x}" not in cli("audit", "-f", form).out.lower()
 

@@ -216,8 +216,25 @@ def test_mkey_set_reads_the_key_from_a_file(cli: Cli, key_file: Path) -> None:
     assert (port["m_key"], port["m_key_lease_period"]) == (f"0x{KEY:016x}", 60)
 
 
+def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path: Path, key_file: Path) -> None:
+    easy = tmp_path / "easy"
+    easy.touch(0o600)
+    easy.write_text("0xdeadbeefdeadbeef\n")
+    result = cli("mkey-set", 2, "--new-m-key", f"@{easy}", "--protect", 1, "--lease", 60, "--yes")
+    assert result.code == 4
+    assert "refused by interlock weak-key: the new M_Key stands in public documentation" in result.err
+    assert "deadbeef" not in result.err
+    result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    assert result.code == 4
+    assert "gets its first M_Key at level 0" in result.err
+    assert "--yes does not say yes to this: --protect 0 does" in result.err
+    assert cli("mkey-show", 2, "-f", "json").json["ports"][0]["m_key_state"] == "zero"
+    overridden = ("--override", "weak-key", "--protect", 0, "--yes")
+    assert cli("mkey-set", 2, "--new-m-key", f"@{easy}", *overridden).code == 0
+
+
 def test_mkey_set_reads_the_key_from_standard_input(cli: Cli) -> None:
-    assert cli("mkey-set", 2, "--new-m-key", "-", "--yes", stdin=f"{OTHER_KEY:#x}\n").code == 0
+    assert cli("mkey-set", 2, "--new-m-key", "-", "--protect", 0, "--yes", stdin=f"{OTHER_KEY:#x}\n").code == 0
     assert cli("mkey-show", 2, "-K", "-f", "json").json["ports"][0]["m_key"] == f"0x{OTHER_KEY:016x}"
 
 

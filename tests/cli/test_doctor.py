@@ -50,7 +50,7 @@ def test_key_files_that_others_may_read_are_a_problem(cli: Cli, tmp_path: Path) 
 
 
 def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, key_file: Path) -> None:
-    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes")
     (tmp_path / "fabric.keys").chmod(0o640)
     result = cli("doctor", "-f", "csv")
     assert result.code == 1
@@ -58,7 +58,7 @@ def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, k
 
 
 def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:
-    cli("mkey-set", "-D", "0,1,3", "--new-m-key", f"@{key_file}", "--lease", "60", "--yes")
+    cli("mkey-set", "-D", "0,1,3", "--new-m-key", f"@{key_file}", "--protect", 0, "--lease", "60", "--yes")
     [store] = list(tmp_path.rglob("*.keys"))
     store.chmod(0o644)
     result = cli("doctor", "-f", "json")
@@ -71,7 +71,7 @@ def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_
 
 def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path: Path) -> None:
     """After its first ports a run waits: a note. With a Set of which nobody knows what became of it: a problem."""
-    cli("mkey-deploy", "--protect", "1", "--lease", "60", "--first", "2", "--yes")
+    cli("mkey-deploy", "--per-port", "--protect", "1", "--lease", "60", "--first", "2", "--yes")
     result = cli("doctor")
     assert result.code == 0
     assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out

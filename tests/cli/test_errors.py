@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -238,3 +239,60 @@ def test_stdout_that_is_full() -> None:
 
 def test_stderr_that_is_closed_changes_no_exit_code() -> None:
     assert shell("ibkeys pkey-show 0 2>&-").returncode == 2
+
+
+# --- what this host knows where ports do not answer -------------------------------------------------------------------
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let the simulated subnet pass for a real one, on a host where OpenSM runs; returns its key directory."""
+    cache = tmp_path / "osm"
+    process = tmp_path / "proc" / "10"
+    for folder in (cache, process):
+        folder.mkdir(parents=True)
+    (cache / "guid2mkey").write_text("")
+    (process / "cmdline").write_text("opensm\0")
+    (process / "environ").write_text(f"OSM_CACHE_DIR={cache}\0")
+    monkeypatch.setattr("ibkeys.mkeys.opensm_host.PROC", tmp_path / "proc")
+    monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
+    opened = ibkeys.open
+
+    def as_real(*words: Any, **options: Any) -> Any:
+        fabric = opened(*words, **options)
+        fabric.is_simulated = False
+        return fabric
+
+    monkeypatch.setattr(ibkeys, "open", as_real)
+    return cache
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_locked_out_the_opensm_of_this_host_is_named(
+    cli: Cli, key_file: Path, tmp_path: Path, real: Path, own: bool
+) -> None:
+    where = () if own else ("3",)
+    protect = ("--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes", "--override", "sm-wipes-keys")
+    assert cli("mkey-set", *where, *protect).code == 0
+    stranger = ("--keystore", tmp_path / "none.db", "-t", 50)
+    for command in (("pkey-show", "--all"), ("mkey-show", *where)):
+        result = cli(*command, *stranger)
+        assert result.code == 3
+        notes = [line for line in result.err.splitlines() if f"type --security-keys {real}" in line]
+        assert len(notes) == 1
+        assert notes[0].startswith("ibkeys: note: OpenSM runs on this host (process 10)")
+        assert result.err.splitlines()[-1].startswith("ibkeys: error: ")
+    used = cli("pkey-show", "--all", *stranger, "--security-keys", real)
+    assert "they were used" in used.err
+
+
+def test_nothing_is_said_of_it_where_nobody_is_locked_out(cli: Cli, real: Path, tmp_path: Path) -> None:
+    for command, code in (
+        (("pkey-show", "--all"), 0),
+        (("pkey-show", 77), 3),
+        (("pkey-set", 2, "0=", "--yes"), 4),
+        (("pkey-show", "-N", "nobody"), 3),
+    ):
+        result = cli(*command, "-t", 50)
+        assert result.code == code, result.err
+        assert ("OpenSM runs" in result.err) == (command == ("pkey-show", 77))  # silence may mean a key

@@ -40,7 +40,7 @@ def keys_in(folder: Path) -> list[MKey]:
 
 
 def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
-    result = cli("mkey-deploy", *LEVEL_2, "--yes")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
     assert result.code == 0
     assert result.out == (
         "8 ports in change, at most 64 at once\n"
@@ -55,8 +55,8 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
 
 
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
-    cli("mkey-deploy", *LEVEL_2, "--yes")
-    ports, last = lines(cli("mkey-rotate", "--yes", "-f", "json"))
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    ports, last = lines(cli("mkey-rotate", "--per-port", "--yes", "-f", "json"))
     assert len(ports) == 8
     assert ports[0] == {
         "node_guid": "0x0002c903000a1040",
@@ -89,14 +89,14 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
 
 
 def test_csv(cli: Cli) -> None:
-    rows = list(csv.DictReader(io.StringIO(cli("mkey-deploy", *LEVEL_2, "--yes", "-f", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "-f", "csv").out)))
     assert [row["result"] for row in rows] == ["done"] * 8
     assert rows[-1]["node_desc"] == "node01 mlx4_0"
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_dry_run_tells_each_port_in_order_and_makes_nothing(cli: Cli, tmp_path: Path, format: str) -> None:
-    result = cli("mkey-deploy", "--protect", 2, "--dry-run", "-f", format)
+    result = cli("mkey-deploy", "--per-port", "--protect", 2, "--dry-run", "-f", format)
     assert result.code == 1
     assert "would be refused: by interlock lease-0" in result.err
     assert shown(cli) == {("zero", 0, 0)}
@@ -114,11 +114,11 @@ def test_dry_run_tells_each_port_in_order_and_makes_nothing(cli: Cli, tmp_path: 
 
 
 def test_the_first_then_the_others_then_back(cli: Cli) -> None:
-    result = cli("mkey-deploy", *LEVEL_2, "--first", 2, "--yes")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
     assert "  6 ports wait for --continue\n" in result.out
     assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: look at the ports" in result.out
-    refused = cli("mkey-rotate", "--yes")
+    refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error
     assert cli("mkey-deploy", "--continue", "--yes").code == 0
@@ -131,7 +131,7 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
 
 
 def test_nothing_to_do(cli: Cli) -> None:
-    result = cli("mkey-rotate", "--yes")
+    result = cli("mkey-rotate", "--per-port", "--yes")
     assert result.code == 0
     assert result.out == ("nothing to change\nleft alone: 8 ports: it has no M_Key: mkey-deploy gives it its first\n")
 
@@ -140,7 +140,7 @@ def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(
     cli: Cli, key_file: Path, tmp_path: Path
 ) -> None:
     assert cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--lease", 60, "--yes").code == 0
-    result = cli("mkey-deploy", *LEVEL_2, "--yes", "--keystore", tmp_path / "other")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "--keystore", tmp_path / "other")
     assert result.code == 3
     assert "left alone: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: it is at level 1 and hides" in result.out
     assert result.err.splitlines()[-1] == ("ibkeys: error: the run is not complete: of the ports 1 could not be asked")
@@ -164,6 +164,12 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
         ("--resume", "--same"),
         ("--abort", "--protect", 2),
         ("--new-m-key", "@nowhere"),
+        (),
+        ("--protect", 2),
+        ("--same", "--per-port"),
+        ("--resume", "--per-port"),
+        ("--abort", "--opensm-conf", "opensm.conf"),
+        ("--per-port", "--opensm-conf", "nowhere.conf", "--protect", 2, "--lease", 60),
         ("--first", 0),
         ("--max-failures", 0),
         ("--at-once", 0),
@@ -179,8 +185,63 @@ def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
     assert result.error
 
 
+@pytest.mark.parametrize("command", ["mkey-deploy", "mkey-rotate"])
+def test_a_first_run_says_whether_each_port_gets_its_own_key(cli: Cli, command: str) -> None:
+    result = cli(command, *LEVEL_2, "--yes")
+    assert result.code == 2
+    assert "--same is what stock OpenSM can keep (its m_key), --per-port lasts only where" in result.error
+    assert shown(cli) == {("zero", 0, 0)}
+
+
+def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
+    cli: Cli, key_file: Path, tmp_path: Path
+) -> None:
+    conf = tmp_path / "opensm.conf"
+    conf.write_text("# no key\n")
+    given = ("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--opensm-conf", conf, "--first", 2)
+    result = cli(*given, "--yes")
+    assert result.code == 4
+    assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock sm-wipes-keys: ")
+    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys")
+    assert shown(cli) == {("zero", 0, 0)}
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--opensm-conf", conf, "--dry-run", "-f", "json")
+    assert (result.code, lines(result)[1]["interlocks"]) == (1, ["sm-wipes-keys"])
+    conf.write_text(f"m_key {KEY:#x}\n")
+    assert cli(*given, "--yes").code == 0
+    conf.write_text("")
+    assert cli("mkey-deploy", "--continue", "--opensm-conf", conf, "--yes").code == 4
+    assert cli("mkey-deploy", "--continue", "--yes").code == 0
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_yes_alone_makes_no_first_key_that_everybody_can_read(cli: Cli, format: str) -> None:
+    for more in (("--yes",), ("--lease", 60, "--yes"), ()):
+        result = cli("mkey-deploy", "--per-port", "-f", format, *more)
+        assert result.code == 4
+        assert "8 ports get their first M_Keys at level 0: everybody who asks is shown the new M_Key" in result.err
+        assert "--protect 0" in result.err.splitlines()[-1]
+    assert shown(cli) == {("zero", 0, 0)}
+    result = cli("mkey-deploy", "--per-port", "--dry-run")
+    assert result.code == 1
+    assert "ibkeys: would be asked: 8 ports get their first M_Keys at level 0" in result.err
+    assert cli("mkey-deploy", "--per-port", "--protect", 0, "--yes").code == 0
+    assert shown(cli) == {("set", 0, 0)}
+
+
+@pytest.mark.parametrize(("answers", "code"), [("y\ny\n", 0), ("n\n", 4), ("y\nn\n", 4), ("", 4)])
+def test_on_a_terminal_level_0_is_a_question_of_its_own(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, answers: str, code: int
+) -> None:
+    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    result = cli("mkey-deploy", "--per-port", stdin=answers)
+    assert result.code == code
+    assert "Is that meant? [y/N] " in result.err
+    assert ("Make this change? [y/N] " in result.err) == answers.startswith("y")
+    assert shown(cli) == {("set", 0, 0) if code == 0 else ("zero", 0, 0)}
+
+
 def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
-    result = cli("mkey-deploy", *LEVEL_2, stdin="y\n")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, stdin="y\n")
     assert result.code == 4
     assert shown(cli) == {("zero", 0, 0)}
 
@@ -188,14 +249,14 @@ def test_without_yes_and_terminal_nothing_is_changed(cli: Cli) -> None:
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 4)])
 def test_a_terminal_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
     monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
-    result = cli("mkey-deploy", *LEVEL_2, "-f", "json", stdin=answer)
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "-f", "json", stdin=answer)
     assert result.code == code
     assert "M_Key, each its own: zero -> set on 8 ports\n" in result.err
     assert "Make this change? [y/N] " in result.err
 
 
 def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("mkey-deploy", *LEVEL_2, "--yes").code == 0
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
     send = Subnet.send
 
     def losing(net: Subnet, mad: bytes, *where: Any) -> Any:
@@ -205,7 +266,7 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
         return send(net, mad, *where)
 
     monkeypatch.setattr(Subnet, "send", losing)
-    result = cli("mkey-rotate", "--yes", "-t", 50, "--at-once", 1, "--max-failures", 1)
+    result = cli("mkey-rotate", "--per-port", "--yes", "-t", 50, "--at-once", 1, "--max-failures", 1)
     assert result.code == 3
     said = result.err.splitlines()
     assert said[-2] == (
@@ -228,8 +289,8 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
 def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
     said = ""
     for command in (
-        ("mkey-deploy", *LEVEL_2, "--yes", "-d"),
-        ("mkey-rotate", "--yes", "-d", "-K", "-f", "json"),
+        ("mkey-deploy", "--per-port", *LEVEL_2, "--yes", "-d"),
+        ("mkey-rotate", "--per-port", "--yes", "-d", "-K", "-f", "json"),
         ("mkey-rotate", "--abort", "--yes", "-d", "-f", "csv"),
     ):
         result = cli(*command)
@@ -265,7 +326,7 @@ def test_when_nobody_reads_the_output_the_ports_in_change_are_proven(
             raise exits.StdoutFailed(BrokenPipeError())
 
     monkeypatch.setattr("ibkeys.cli.rollout_output.write", closed)
-    result = cli("mkey-deploy", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert "standard output was closed" in result.err
     with KeyStore(tmp_path / "fabric.keys", create=False) as store:

@@ -159,7 +159,7 @@ def test_a_silent_port_makes_the_result_partial(cli: Cli, key_file: Path) -> Non
 
 
 def test_m_key_is_shown_only_when_asked(cli: Cli, key_file: Path) -> None:
-    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes")
     for format in ("table", "json", "csv"):
         for args in (["mkey-show", 2], ["mkey-show", "--all"]):
             assert f"{KEY:x}" not in cli(*args, "-f", format).out

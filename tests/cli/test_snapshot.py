@@ -23,7 +23,7 @@ READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show
 def taken(cli: Cli, tmp_path: Path, key_file: Path) -> Path:
     """A snapshot of a fabric with some P_Keys and one M_Key."""
     assert cli("pkey-add", 3, "0x8001", "--yes").code == 0
-    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--yes").code == 0
+    assert cli("mkey-set", 4, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes").code == 0
     file = tmp_path / "monday.db"
     result = cli("snapshot", file)
     assert result.code == 0

@@ -70,7 +70,7 @@ def running_opensm(
 @pytest.fixture
 def fabric(ibsim: Callable[..., Ibsim]) -> Ibsim:
     fabric = ibsim(DATA / "fabrics" / "dual-home.net")
-    (fabric.folder / "key").write_text("0x0123456789abcdef\n")
+    (fabric.folder / "key").write_text("0x83f1c05e9a2d7b46\n")
     (fabric.folder / "key").chmod(0o600)
     return fabric
 

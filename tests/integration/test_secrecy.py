@@ -184,10 +184,10 @@ def test_keys_over_a_fabric(story: Story, format: str) -> None:
     story.run(1, "mkey-deploy", *given, "--dry-run", *shape)
     story.run(0, "mkey-deploy", *given, "--first", 2, "--yes", *shape)
     story.run(0, "mkey-deploy", "--continue", "--yes", *shape)
-    story.run(0, "mkey-rotate", "--yes", "-K", *shape)
+    story.run(0, "mkey-rotate", "--per-port", "--yes", "-K", *shape)
     story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
     story.run(0, "mkey-rotate", "--abort", "--yes", *shape)
-    story.run(4, "mkey-rotate", "--lease", 0, "--yes", *shape)
+    story.run(4, "mkey-rotate", "--per-port", "--lease", 0, "--yes", *shape)
     with KeyStore(story.folder / "state.keys", create=False) as store:
         keys = {str(row.ref): row.m_key.reveal() for row in store.rows()}
     assert len(set(keys.values())) > 10
@@ -204,7 +204,7 @@ def test_keys_over_a_fabric(story: Story, format: str) -> None:
 def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
     """Recover, import, export, list, audit, snapshot and diff of keys of which each port has its own."""
     shape = ("-f", format)
-    story.run(0, "mkey-deploy", "--protect", 2, "--lease", 15, "--yes", *shape)
+    story.run(0, "mkey-deploy", "--per-port", "--protect", 2, "--lease", 15, "--yes", *shape)
     story.run_on_store(0, "mkey-export", "files", *story.backend, *shape)
     story.run_on_store(0, "mkey-list", *story.backend, *shape)
     story.run(0, "snapshot", "before.snapshot")
@@ -231,7 +231,7 @@ def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
 
 def test_a_crash_leaves_no_core(story: Story) -> None:
     """The process dies with keys in its memory, where cores were allowed."""
-    story.run(0, "mkey-deploy", "--protect", 1, "--lease", 600, "--yes")
+    story.run(0, "mkey-deploy", "--per-port", "--protect", 1, "--lease", 600, "--yes")
     dying = "import atexit, os\natexit.register(os.abort)\nfrom ibkeys.cli import main\nmain()\n"
     process = subprocess.Popen(
         [sys.executable, "-c", dying, "mkey-show", "--all", *story.backend],
@@ -334,7 +334,7 @@ def test_on_ibsim(ibsim: Callable[..., Ibsim], tmp_path: Path) -> None:
     fabric.opensm()
     capture = fabric.folder / "out.pcap"
     key = tmp_path / "secret" / "first"
-    for line in (("mkey-set", *SWITCH, "--new-m-key", f"@{key}", "--yes"), ("mkey-show", *SWITCH)):
+    for line in (("mkey-set", *SWITCH, "--new-m-key", f"@{key}", "--protect", 0, "--yes"), ("mkey-show", *SWITCH)):
         done = fabric.ibkeys(*line, *TALK, "--pcap", capture)
         assert done.returncode == (3 if line[0] == "mkey-set" else 0)
         assert leaks((done.stdout + done.stderr).encode()) == set()

@@ -22,7 +22,7 @@ from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, parse_dump
 from tests.integration.served import Served
 
-KEY = 0x1122334455667788
+KEY = 0xA94F13D02E7C5B68
 SHOWN = f"0x{KEY:016x}"
 LEASE = 60
 VICTIM = 2  # the LID of node02

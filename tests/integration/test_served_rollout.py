@@ -37,6 +37,7 @@ def lines(done: subprocess.CompletedProcess[str]) -> tuple[list[dict[str, Any]],
 
 
 def deployed(served: Subnet, *options: Any) -> list[dict[str, Any]]:
+    options = options or ("--per-port",)
     done = served.ibkeys("mkey-deploy", "--protect", 2, "--lease", LEASE, "--yes", "-f", "json", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     ports, last = lines(done)
@@ -93,7 +94,7 @@ def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(
 def test_keys_of_their_own_open_each_port_and_no_other(served: Subnet) -> None:
     deployed(served)
     first = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
-    done = served.ibkeys("mkey-rotate", "--yes", "-f", "json")
+    done = served.ibkeys("mkey-rotate", "--per-port", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     second = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
     assert len({*first.values(), *second.values()}) == 2 * len(END_PORT_LIDS)
@@ -110,7 +111,7 @@ def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
             if command == "mkey-rotate":
                 # a key that OpenSM finds at its next sweep it takes away again: rotate finds one only here
                 served.run(["ibportstate", "2", "1", "mkey", SHOWN], check=True)
-            done = served.ibkeys(command, "--protect", 2, "--lease", LEASE, "--yes")
+            done = served.ibkeys(command, "--per-port", "--protect", 2, "--lease", LEASE, "--yes")
             assert done.returncode == 4, done.stdout + done.stderr
             assert "mkey-under-sm" in done.stderr
             assert "runs an SM: 'node01 mlx4_0'" in done.stderr
@@ -123,7 +124,7 @@ def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
 def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Subnet) -> None:
     deployed(served)
     served.steer("drop 20")
-    done = served.ibkeys("mkey-rotate", "--yes", "-f", "json", "-t", 200, "--override", "mkey-under-sm")
+    done = served.ibkeys("mkey-rotate", "--per-port", "--yes", "-f", "json", "-t", 200, "--override", "mkey-under-sm")
     served.steer("drop 0")
     ports, last = lines(done)
     summary = last["summary"]
@@ -138,7 +139,9 @@ def test_a_fabric_that_accepts_keys_and_does_not_store_them_stops_the_run(ibsim:
     """ibsim answers with success and keeps nothing: every proof fails, and no port is said to be done."""
     fabric = ibsim(DATA / "fabrics" / "two-switch.net")
     fabric.opensm()
-    done = fabric.ibkeys("mkey-deploy", "--protect", 1, "--lease", LEASE, "--yes", "-f", "json", "--at-once", 1)
+    done = fabric.ibkeys(
+        "mkey-deploy", "--per-port", "--protect", 1, "--lease", LEASE, "--yes", "-f", "json", "--at-once", 1
+    )
     assert done.returncode == 3, done.stdout + done.stderr
     ports, last = lines(done)
     assert {port["result"] for port in ports} == {"failed"}

@@ -274,7 +274,7 @@ def test_what_smpquery_reads_after_removal_is_empty(dual_home: Ibsim) -> None:
 )
 def test_accepted_but_not_stored(dual_home: Ibsim, line: str) -> None:
     key = dual_home.folder / "key"
-    key.write_text("0x0123456789abcdef\n")
+    key.write_text("0x83f1c05e9a2d7b46\n")
     key.chmod(0o600)
     done = dual_home.ibkeys(*line.split())
     assert done.returncode == 3
@@ -288,10 +288,10 @@ def test_accepted_but_not_stored(dual_home: Ibsim, line: str) -> None:
 def test_a_key_that_was_not_stored_is_not_taken_for_the_ports_own(dual_home: Ibsim) -> None:
     """The key stays in the key store, but PortInfo at level 0 proves that the port has none."""
     key = dual_home.folder / "key"
-    key.write_text("0x0123456789abcdef\n")
+    key.write_text("0x83f1c05e9a2d7b46\n")
     key.chmod(0o600)
     for _ in range(2):
-        done = dual_home.ibkeys("mkey-set", "-D", "0,1", "--new-m-key", "@key", "--yes")
+        done = dual_home.ibkeys("mkey-set", "-D", "0,1", "--new-m-key", "@key", "--protect", 0, "--yes")
         assert (done.returncode, "accepted but not stored" in done.stderr) == (3, True)
         assert "M_Key: zero -> set" in done.stdout
     done = dual_home.ibkeys("mkey-set", "-D", "0,1", "--lease", 60, "--dry-run", "-f", "json")

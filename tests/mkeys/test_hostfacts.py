@@ -160,6 +160,26 @@ def test_running_opensm_is_found_with_its_directory_and_configuration(
     ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["-F", "/x.conf"], ["-F/x.conf"], ["--config", "/x.conf"], ["--config=/x.conf"], ["--conf=/x.conf"]),
+        *(["-conf", "/x.conf"], ["-config=/x.conf"], ["-B", "-F", "/old", "-g", "0x1", "-F", "/x.conf"]),
+    ],
+)
+def test_the_configuration_is_found_however_it_is_spelled(
+    words: list[str], tmp_path: Path, proc: Callable[..., Path]
+) -> None:
+    proc(10, "opensm", *words)
+    assert [each.config for each in opensm_processes(tmp_path / "proc")] == [Path("/x.conf")]
+
+
+def test_no_configuration_is_found_where_none_is_named(tmp_path: Path, proc: Callable[..., Path]) -> None:
+    for pid, words in enumerate((["-P", "/p.conf"], ["--console", "off"], ["-F"], ["--connect_roots"])):
+        proc(10 + pid, "opensm", *words)
+    assert {each.config for each in opensm_processes(tmp_path / "proc")} == {None}
+
+
 def test_opensm_in_a_container_is_reached_through_its_root(tmp_path: Path, proc: Callable[..., Path]) -> None:
     made(tmp_path / "inner" / "var" / "osm" / "guid2mkey", "0x1 0x2\n\n")
     folder = proc(10, "opensm", environment=["OSM_CACHE_DIR=/var/osm"], root=str(tmp_path / "inner"))

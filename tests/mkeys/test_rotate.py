@@ -25,7 +25,7 @@ from tests.change.test_pkeys import sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 LEVEL_2 = RunOptions(protect=2, lease=60)
-KEY, OTHER = MKey(0x0123456789ABCDEF), MKey(0xFEDCBA9876543210)
+KEY, OTHER = MKey(0x83F1C05E9A2D7B46), MKey(0xD75E0B93A4C81F62)
 NAME = "node02 mlx4_0"
 
 Plan = Callable[[Any], PlannedRun]

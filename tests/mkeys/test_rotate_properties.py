@@ -17,7 +17,7 @@ from ibkeys.store.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer
 
 PORTS = 8
-GIVEN = MKey(0x5555AAAA5555AAAA)
+GIVEN = MKey(0x5F3AA10C955AC6AA)
 
 port_state = st.tuples(st.booleans(), st.integers(0, 3), st.booleans())
 """Whether a port has a key, its level, whether its key is known."""

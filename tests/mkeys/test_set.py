@@ -18,7 +18,7 @@ from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
-OLD, NEW = MKey(0x0123456789ABCDEF), MKey(0xFEDCBA9876543210)
+OLD, NEW = MKey(0x83F1C05E9A2D7B46), MKey(0xD75E0B93A4C81F62)
 NAME = "node02 mlx4_0"
 
 

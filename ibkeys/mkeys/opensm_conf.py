@@ -1,0 +1,251 @@
+"""The M_Key lines of an opensm.conf: read as OpenSM reads them, compared with the keys of the fabric, written.
+
+Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and what its file
+does not say is 0: without these lines it takes every key away. A line is a name, blanks and a value; ``#`` begins a
+comment, quotes around a value are left out, a value that is no number of its width is passed over, and of several lines
+for one option the last that is good counts. Source: opensm osm_subnet.c, and what opensm 3.3.23 makes of such files.
+
+No key is in any message of this module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.sqlite import os_error, sync_directory
+
+M_KEY: Final = "m_key"
+LEVEL: Final = "m_key_protection_level"
+LEASE: Final = "m_key_lease_period"
+_BITS: Final = {M_KEY: 64, LEVEL: 8, LEASE: 16}
+_NAMES: Final = {name.encode(): name for name in _BITS}
+MOST_BYTES: Final = 1 << 20
+"""A configuration of OpenSM has some 30 KiB; a longer file than this is none."""
+_LINE: Final = 1022
+"""Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
+_ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
+_SPACE: Final = b" \t\r\n\v\f"
+_NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLines:
+    """What an opensm.conf has to say so that OpenSM keeps the keys of a fabric. ``protect`` (0 to 3) and ``lease``
+    (seconds): None where that is not known, and any value will do."""
+
+    m_key: MKey
+    protect: int | None = None
+    lease: int | None = None
+
+
+def read_conf(path: Path) -> bytes:
+    """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is no regular file, or is too
+    long, and StoreError where it cannot be read."""
+    return _read(path)[0]
+
+
+def values(data: bytes) -> dict[str, int]:
+    """Return the options of this module that *data* sets, as OpenSM takes them."""
+    found: dict[str, int] = {}
+    for name, text, _start in _assignments(data):
+        value = _number(_unquoted(text), _BITS[name])
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def has_key_for_each_port(data: bytes) -> bool:
+    """Whether *data* has the option of a vendor's SM that gives each port a key of its own."""
+    return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
+
+
+def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
+    """Return what an OpenSM that starts with *data* would do to the ports' keys, each in words; none when it keeps all.
+
+    *wanted* None: the ports have keys of their own, which no ``m_key`` can say.
+    """
+    found = values(data)
+    key = found.get(M_KEY, 0)
+    if wanted is None:
+        if key and has_key_for_each_port(data):
+            return []
+        does = "replaces each of them by its m_key" if key else f"removes all of them ({_unset(found)})"
+        return [f"the ports have keys of their own, which no m_key can say: an OpenSM that starts with it {does}"]
+    said = []
+    if not key:
+        said.append(f"{_unset(found)}: an OpenSM that starts with it removes every M_Key")
+    elif MKey(key) != wanted.m_key:
+        said.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
+    level = min(found.get(LEVEL, 0), 4)
+    level = 2 if level == 4 else level  # OpenSM's own way with a level that there is not
+    for name, value, meant in ((LEVEL, level, wanted.protect), (LEASE, found.get(LEASE, 0), wanted.lease)):
+        if meant is not None and value != meant:
+            has = f"{name} is {value}" if name in found else f"{name} is not set, which is 0"
+            said.append(f"{has}; the ports have {meant}")
+    return said
+
+
+def _unset(found: dict[str, int]) -> str:
+    return "m_key is 0" if M_KEY in found else "m_key is not set"
+
+
+def with_lines(data: bytes, wanted: KeyLines) -> bytes:
+    """Return *data* with the lines that *wanted* asks for; every other byte stays, and lines that say so already too.
+
+    The value of an option's last line is replaced; an option without a line gets one at the end.
+    Raises FileFormatError where that would not make OpenSM read what is wanted.
+    """
+    meant = {M_KEY: wanted.m_key.reveal(), LEVEL: wanted.protect, LEASE: wanted.lease}
+    for name, value in meant.items():
+        if value is not None and values(data).get(name) != value:
+            data = _with_value(data, name, f"0x{value:016x}" if name == M_KEY else str(value))
+    found = values(data)
+    if any(value is not None and found.get(name) != value for name, value in meant.items()):
+        raise FileFormatError("its lines cannot be changed (one is too long for OpenSM?): write them by hand")
+    return data
+
+
+def write_lines(path: Path, wanted: KeyLines) -> bool:
+    """Put the lines into the opensm.conf *path*; return whether that changed it. A file that is not there is made.
+
+    The new file is beside the old one until it is whole and on disk, then takes its place at once; owner and mode stay,
+    but for the rights of group and others, for it holds a key now. A symbolic link, and a file with a second name, are
+    refused: the other name would go on without the lines.
+    Raises FileFormatError (also for what is no regular file), StoreError.
+    """
+    try:
+        before, status = _read(path, follow=False)
+    except FileFormatError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        before, status = b"", None
+    try:
+        after = with_lines(before, wanted)
+    except FileFormatError as error:
+        raise FileFormatError(str(error), str(path)) from None
+    try:
+        if after == before and status is not None:
+            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                os.chmod(path, stat.S_IMODE(status.st_mode) & stat.S_IRWXU, follow_symlinks=False)
+            return False
+        _replace(path, after, status)
+    except OSError as error:
+        raise os_error(path, "configuration of OpenSM", error) from error
+    return True
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _assignments(data: bytes) -> Iterator[tuple[str, bytes, int]]:
+    """Yield (option, value as written, where in *data* it begins) for each line that sets an option of this module."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start, start + _LINE)
+        end = min(start + _LINE, len(data)) if end < 0 else end
+        text = data[start:end].split(b"#", 1)[0].split(b"\0", 1)[0]
+        line = _ASSIGNMENT.match(text)
+        if line is not None and line[1] in _NAMES:
+            rest = line[2] or b""
+            at = line.start(2) + len(rest) - len(rest.lstrip(_SPACE)) if line[2] is not None else line.end(1)
+            yield _NAMES[line[1]], rest.strip(_SPACE), start + at
+        start = end + 1 if data[end : end + 1] == b"\n" else end
+
+
+def _unquoted(text: bytes) -> bytes:
+    is_quoted = len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'")
+    return text[1:-1] if is_quoted else text
+
+
+def _number(text: bytes, bits: int) -> int | None:
+    """Return the number that C's strtoull makes of the whole of *text*, None where it has not *bits* bits."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    digits = match[2]
+    base = 16 if digits[:2] in (b"0x", b"0X") else 8 if digits[:1] == b"0" else 10
+    value = int(digits, base) if len(digits) <= 64 else 1 << 64
+    if value >= 1 << 64:
+        return None
+    value = -value % (1 << 64) if match[1] == b"-" else value
+    return value if value < 1 << bits else None
+
+
+def _with_value(data: bytes, name: str, value: str) -> bytes:
+    last = None
+    for option, text, start in _assignments(data):
+        if option == name:
+            last = text, start
+    if last is not None:
+        text, start = last
+        blank = b"" if text or data[start - 1 : start] in (b" ", b"\t") else b" "
+        return data[:start] + blank + value.encode() + data[start + len(text) :]
+    newline = b"" if not data or data.endswith(b"\n") else b"\n"
+    return data + newline + f"{name} {value}\n".encode()
+
+
+def _read(path: Path, follow: bool = True) -> tuple[bytes, os.stat_result]:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    if not follow and path.is_symlink():
+        raise FileFormatError("is a symbolic link: name the file that it leads to", str(path))
+    try:
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise FileFormatError("is no regular file", str(path))
+            if not follow and status.st_nlink > 1:
+                raise FileFormatError("has another name too (a hard link), which would keep the old lines", str(path))
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise FileFormatError("there is no such file", str(path)) from error
+    except OSError as error:
+        raise os_error(path, "configuration of OpenSM", error) from error
+    if len(data) > MOST_BYTES:
+        raise FileFormatError(f"is longer than {MOST_BYTES} bytes, so it is no configuration of OpenSM", str(path))
+    return data, status
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _replace(path: Path, data: bytes, old: os.stat_result | None) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if old is not None:
+                made = os.fstat(descriptor)
+                if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & stat.S_IRWXU)
+            os.fsync(descriptor)
+        _still(path, old)
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_directory(path.parent)
+
+
+def _still(path: Path, old: os.stat_result | None) -> None:
+    """Raise FileFormatError when somebody else has changed *path* since it was read."""
+    try:
+        now = os.lstat(path)
+    except FileNotFoundError:
+        now = None
+    marks = [each and (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in (old, now)]
+    if marks[0] != marks[1]:
+        raise FileFormatError("was changed by somebody else meanwhile; nothing was written: try again", str(path))
