@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.change.writer import Writer
 from ibkeys.errors import MKeyNeeded, NoReply
 from ibkeys.fabric.model import Fabric
 from ibkeys.mkeys.planned import carry_out
@@ -15,7 +14,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import RunOptions
 from tests.corpus import DATA
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import subnet, tool, writer
 from tests.keyedsite import Site
 
 LEAF = "MF0;switch-a:IS5023/U1"
@@ -158,12 +157,12 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
     """The first ports are taken as they are recorded; nothing proves that they are still there, so none is asked."""
     net = Subnet.from_file(DATA / "fabrics" / "two-switch.net", links="initialize")
     stores = {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
-    with tool(net, **stores) as fabric, Writer(fabric, "test") as writer:
-        carry_out(writer, plan_run(writer, "mkey-deploy", RunOptions(protect=2, lease=60, first=3)), lambda _: None)
+    with tool(net, **stores) as fabric, writer(fabric, "links-initialize") as changes:
+        carry_out(changes, plan_run(changes, "mkey-deploy", RunOptions(protect=2, lease=60, first=3)), lambda _: None)
     protected = [port for node in net.nodes for port in node.end_ports if port.protect_bits == 2]
     assert len(protected) == 3
-    with tool(net, **stores) as fabric, Writer(fabric, "test") as writer:
-        run = plan_rest(writer, "continue")
+    with tool(net, **stores) as fabric, writer(fabric) as changes:
+        run = plan_rest(changes, "continue")
     assert any("--trust-topology" in note for note in run.plan.notes)
     for _ in range(20):
         with tool(net, **stores) as fabric:
@@ -171,9 +170,9 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
         net.advance(3600)
     assert {port.protect_bits for port in protected} == {2}
     assert sum(port.m_key_violations for port in protected) == 0
-    with tool(net, **stores, trust_topology=True) as fabric, Writer(fabric, "test") as writer:
-        run = plan_rest(writer, "continue")
-        carry_out(writer, run, lambda _: None)
+    with tool(net, **stores, trust_topology=True) as fabric, writer(fabric, "links-initialize") as changes:
+        run = plan_rest(changes, "continue")
+        carry_out(changes, run, lambda _: None)
     assert run.account.is_complete
     assert {port.protect_bits for node in net.nodes for port in node.end_ports} == {2}
 
