@@ -10,7 +10,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import write_csv, write_json, write_table
+from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, guid_of, short_name, stop_document, sweep
 from ibkeys.cli.where import open_source
 from ibkeys.errors import UsageError
@@ -168,24 +168,17 @@ def _write_pairs(found: Fabric, reach: Reach, chosen: set[int], format: str) -> 
         write("], " + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
         columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey")
-        write(",".join(columns))
+        lines = CsvLines()
+        lines.write(columns)
         for a, b, matches in _pairs(reach, chosen):
+            ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
             for match in matches:
-                _write_csv_pair(a, b, match)
+                lines.write((*ends, str(match.a_pkey), str(match.b_pkey)))
+        lines.end()
     else:
         for a, b, matches in _pairs(reach, chosen):
             keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
             write(exits.clean(f"{short_name(a)} - {short_name(b)}: {keys}"))
-
-
-def _write_csv_pair(a: Port, b: Port, match: Match) -> None:
-    import csv
-    import io
-
-    text = io.StringIO()
-    row = (guid_of(a), a.node.description, guid_of(b), b.node.description, match.a_pkey, match.b_pkey)
-    csv.writer(text, lineterminator="").writerow(row)
-    write(text.getvalue())
 
 
 def _pairs(reach: Reach, chosen: set[int]) -> Iterator[tuple[Port, Port, list[Match]]]:
