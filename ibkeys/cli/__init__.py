@@ -6,6 +6,7 @@ Commands are imported when they are asked for, so that ``ibkeys --version`` cost
 from __future__ import annotations
 
 import importlib
+import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 
 from ibkeys import __version__
-from ibkeys.cli import exits, streams
+from ibkeys.cli import exits, streams, typed
 
 PROG_NAME: Final = "ibkeys"
 COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
@@ -112,6 +113,7 @@ class Commands(click.Group):
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outliving():
             self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+            typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])
             code = exits.run(lambda: self._run(arguments, extra))
         sys.exit(code)
 

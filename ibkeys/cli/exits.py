@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from ibkeys.cli import streams
+from ibkeys.cli import streams, typed
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -143,8 +143,8 @@ def write_as_is(text: str) -> None:
 
 
 def warn(text: str, kind: str = "warning") -> None:
-    """Write one line to standard error."""
-    print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
+    """Write one line to standard error, without what was typed and may be a key."""
+    print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
 
 
 def _where_to_read(error: click.UsageError) -> str:
