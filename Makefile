@@ -11,9 +11,10 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do \
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
-  ibsim-utils libumad2sim0 opensm infiniband-diags man-db
+  ibsim-utils libumad2sim0 opensm infiniband-diags man-db tshark
 CORPUS := $(abspath $(wildcard ../shared))
-TEST_ENV := $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
+# The tests see none of the environment but what they and the package clients need.
+TEST_ENV := .ci/clean-env $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'

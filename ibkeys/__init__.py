@@ -12,11 +12,12 @@ Everything that talks to a fabric starts with `open`. Errors are those of `ibkey
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
+TYPE_CHECKING = False  # nothing is imported with the package, not even typing: see ibkeys/__main__.py
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Final
+
     from ibkeys.fabric.limits import Limits
     from ibkeys.fabric.session import OpenFabric
     from ibkeys.keys.mkey import MKey
@@ -69,6 +70,8 @@ def open(
 
     Raises TransportError (with advice), UsageError, FileFormatError, StoreError.
     """
+    from pathlib import Path
+
     from ibkeys.fabric.client import Timing
     from ibkeys.fabric.names import read_node_name_map
     from ibkeys.fabric.session import OpenFabric

@@ -1,6 +1,83 @@
-"""``python -m ibkeys``: the command line."""
+"""The program: ``python -m ibkeys``, and what the script ``ibkeys`` calls. Only here the process is all ours.
 
-from ibkeys.cli import main
+Before anything else SIGINT gets a handler that cuts no import off: an exception in the middle of one becomes another
+error on its way out (a RuntimeError around ``__set_name__``, a line about an ignored exception) and leaves half a
+module behind. So nothing is imported here before that, `typing` included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+INTERRUPTED = 130
+"""The exit code; `ibkeys.cli.exits` cannot be asked before it is imported."""
+_IMPORTING = "<frozen importlib"
+
+
+def start() -> None:
+    """Run the command line and leave with its exit code. An interrupt before the command has begun is silent."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+
+
+def _run() -> None:
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, Interrupt())
+    from ibkeys.cli import main
+
+    try:
+        main()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter may end in peace
+
+
+class Interrupt:
+    """A handler of SIGINT: raises KeyboardInterrupt at once, but in the middle of an import as soon as that has ended.
+
+    A second SIGINT during the same import ends the process.
+    """
+
+    def __init__(self) -> None:
+        self._waits = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal that came while *frame* ran."""
+        importer = _importer(frame)
+        if importer is None:
+            raise KeyboardInterrupt
+        if self._waits:
+            os._exit(INTERRUPTED)
+        self._waits = True
+
+        def ended(frame: FrameType, event: str, arg: object) -> Any:
+            sys.settrace(None)
+            importer.f_trace = None
+            self._waits = False
+            raise KeyboardInterrupt
+
+        importer.f_trace = ended  # called at the next line of what imports
+        sys.settrace(lambda frame, event, arg: None)  # without a trace function no frame's own is called
+
+
+def _importer(frame: FrameType | None) -> FrameType | None:
+    """Return the frame whose import is under way, the outermost one; None where none is."""
+    found = None
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTING):
+            found = frame.f_back
+        frame = frame.f_back
+    return found
+
 
 if __name__ == "__main__":
-    main()
+    start()

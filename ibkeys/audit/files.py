@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import EncodeError, FileFormatError
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.sqlite import os_error
 
@@ -59,7 +59,7 @@ def parse_guid(text: str) -> int:
     """Read a GUID, 0x and hex digits. Raises EncodeError."""
     guid = parse_number(text, "GUID", _GUID_BITS) if text.lower().startswith("0x") else 0
     if not guid:
-        raise EncodeError(f"{text!r} is no GUID (0x and hex digits, not 0)")
+        raise EncodeError(f"{quoted(text)} is no GUID (0x and hex digits, not 0)")
     return guid
 
 

@@ -6,6 +6,7 @@ Commands are imported when they are asked for, so that ``ibkeys --version`` cost
 from __future__ import annotations
 
 import importlib
+import os
 import resource
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 
 from ibkeys import __version__
-from ibkeys.cli import exits
+from ibkeys.cli import exits, streams, typed
 
 PROG_NAME: Final = "ibkeys"
 COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
@@ -109,13 +110,12 @@ class Commands(click.Group):
     ) -> NoReturn:
         """Run a command and leave with its exit code. Only `exits` decides which; *standalone_mode* changes nothing."""
         _leave_no_core()
-        # An unencodable character, in a node's name say, is written as an escape.
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
-        self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
         arguments = sys.argv[1:] if args is None else list(args)
-        sys.exit(exits.run(lambda: self._run(arguments, extra)))
+        with streams.outliving():
+            self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+            typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])
+            code = exits.run(lambda: self._run(arguments, extra))
+        sys.exit(code)
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         with self.make_context(PROG_NAME, args, **extra) as ctx:

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit_formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
@@ -240,6 +240,8 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     found: set[int] = set()
     for word in _words(values):
         found |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
+    for guid in found:
+        typed.is_a_guid(guid)
     return frozenset(found) if values else None
 
 

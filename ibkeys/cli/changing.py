@@ -54,7 +54,7 @@ def change(
             warn_of_refusals(writer, plan)
         elif plan.pending:
             writer.check(plan)
-            exits.flush_stdout()  # nothing is changed that could not be shown
+            exits.require_stdout()  # nothing is changed that could not be shown
             confirm(
                 consent, lambda: None if format == "table" else _write_changes(document, say), questions=plan.questions
             )

@@ -101,6 +101,8 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
             failed += 1
             document = {"error": f"line {number}: {error}"}
         write(json.dumps({"schema": schema("decode"), **document}))
+        if exits.stdout_failure() is not None:
+            break  # the input may have no end
     if failed:
         exits.warn(f"{failed} line{'s' if failed != 1 else ''} could not be decoded", "error")
         return exits.WRONG_USAGE

@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from ibkeys.cli import streams
+
 LINES: Final = 14
 """Lines of each answer that are shown; the rest is counted."""
 
@@ -80,4 +82,6 @@ def _show(title: str, words: list[str], backend: str, folder: str) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with streams.outliving():
+        code = main()
+    raise SystemExit(code)

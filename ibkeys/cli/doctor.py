@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
@@ -35,7 +36,7 @@ def doctor(where: Where, format: str) -> int:
     Library, kernel module, device files, channel adapters and their ports; whether the local port opens, answers, and
     knows a subnet manager that answers; key files and stores. Changes nothing. Exits 1 when there is a problem.
     """
-    checks = list(_checks(where))
+    checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
     rows = [{name: getattr(check, name) for name in _COLUMNS} for check in checks]
     if format == "json":
@@ -45,6 +46,11 @@ def doctor(where: Where, format: str) -> int:
     else:
         _write_text(checks, problems)
     return exits.SAYS_NO if problems else exits.DONE
+
+
+def _without_keys(check: Check) -> Check:
+    """A check quotes errors, which may quote what was typed."""
+    return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
 
 
 def _write_text(checks: list[Check], problems: int) -> None:

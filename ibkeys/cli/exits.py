@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final
 
 import click
 
+from ibkeys.cli import streams, typed
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -38,11 +38,7 @@ _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, Malform
 
 
 class StdoutFailed(Exception):
-    """Standard output could not be written; ``broken_pipe`` when nobody reads it any more."""
-
-    def __init__(self, error: OSError | ValueError) -> None:
-        super().__init__(str(error))
-        self.broken_pipe = isinstance(error, BrokenPipeError)
+    """Standard output could not be written, and not because its reader has gone: that is no error."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -62,8 +58,6 @@ def message_of(error: BaseException) -> str | None:
     """Return the line for standard error, None when there is nothing to say."""
     if isinstance(error, click.exceptions.Exit):
         return None
-    if isinstance(error, StdoutFailed) and error.broken_pipe:
-        return "standard output was closed before all of it was written"
     if isinstance(error, StdoutFailed):
         return f"standard output cannot be written: {error}"
     if isinstance(error, click.UsageError):
@@ -83,31 +77,28 @@ def message_of(error: BaseException) -> str | None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run *command* and return its exit code; say on standard error what went wrong, in one line."""
+    """Run *command* and return its exit code; say on standard error what went wrong, in one line.
+
+    A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
+    """
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
     know_more(None)
+    failure: BaseException
     try:
         code = command()
-        flush_stdout()
+        require_stdout()
         if code == NOT_COMPLETED:
             _say_more()
         return code
     except (Exception, KeyboardInterrupt) as error:
-        # click writes the help itself
-        failure: BaseException = error
-        if isinstance(error, BrokenPipeError) and not isinstance(error, IbkeysError):
-            failure = StdoutFailed(error)
-    if not isinstance(failure, StdoutFailed):
-        try:
-            flush_stdout()  # what was found before the failure comes before the line about it
-        except StdoutFailed as late:
-            _abandon_stdout()
-            if exit_code(failure) == DONE:
-                failure = late
-    if isinstance(failure, StdoutFailed):
-        _abandon_stdout()
+        failure = error
+    try:
+        require_stdout()  # what was found before the failure comes before the line about it
+    except StdoutFailed as late:
+        if exit_code(failure) == DONE:  # the help or the version, which click writes itself
+            failure = late
     if exit_code(failure) != NOT_COMPLETED:
         know_more(None)
     text = message_of(failure)
@@ -137,44 +128,44 @@ def show_frames() -> None:
     _frames_wanted = True
 
 
-def flush_stdout() -> None:
-    """Flush standard output. Raises StdoutFailed."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError) as error:
-        raise StdoutFailed(error) from error
+def require_stdout() -> None:
+    """Flush standard output. Raises StdoutFailed when what was written could not be, but for a reader that has gone."""
+    sys.stdout.flush()
+    failure = stdout_failure()
+    if failure is not None and not streams.reader_is_gone(sys.stdout):
+        raise StdoutFailed(str(failure)) from failure
+
+
+def stdout_failure() -> OSError | None:
+    """Return why nothing that is written to standard output arrives any more, None where it does."""
+    return streams.failure_of(sys.stdout)
+
+
+def flush() -> None:
+    """Hand on what was written to standard output, now; whether it arrives does not matter yet."""
+    sys.stdout.flush()
 
 
 def write(text: str) -> None:
-    """Write *text* and a newline to standard output. Raises StdoutFailed."""
-    try:
-        sys.stdout.write(text + "\n")
-    except (OSError, ValueError) as error:
-        raise StdoutFailed(error) from error
+    """Write *text* and a newline to standard output."""
+    sys.stdout.write(text + "\n")
 
 
 def write_as_is(text: str) -> None:
-    """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from.
-
-    Raises StdoutFailed.
-    """
+    """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
         write(text.rstrip("\n"))
         return
-    flush_stdout()
-    try:
-        stream.write(text.encode("utf-8", "surrogateescape"))
-    except (OSError, ValueError) as error:
-        raise StdoutFailed(error) from error
+    sys.stdout.flush()
+    stream.write(text.encode("utf-8", "surrogateescape"))
 
 
 def warn(text: str, kind: str = "warning") -> None:
-    """Write one line to standard error. A standard error that cannot be written is not worth failing for."""
+    """Write one line to standard error, without what was typed and may be a key."""
     if kind == "error":
         _say_more()
-    with suppress(OSError, ValueError):
-        print(f"ibkeys: {kind}: {clean(text)}", file=sys.stderr, flush=True)
+    print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
 
 
 def _where_to_read(error: click.UsageError) -> str:
@@ -197,13 +188,3 @@ def _print_frames(error: BaseException) -> None:
         code = trace.tb_frame.f_code
         print(f"  {code.co_filename}:{trace.tb_lineno} {code.co_qualname}", file=sys.stderr)
         trace = trace.tb_next
-
-
-def _abandon_stdout() -> None:
-    """Point file descriptor 1 at /dev/null, so that the interpreter's last flush has nothing to complain of."""
-    try:
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, sys.stdout.fileno())
-        os.close(devnull)
-    except (OSError, ValueError):
-        pass

@@ -54,7 +54,7 @@ def carry_out(
         _say_refusals(writer, work)
     elif work.pending:
         writer.check(work)
-        exits.flush_stdout()  # nothing is changed that could not be shown
+        exits.require_stdout()  # nothing is changed that could not be shown
         if work.phases:
             confirm(consent, (lambda: None) if format == "table" else lambda: _write_phases(work, _to_stderr))
         applied = True

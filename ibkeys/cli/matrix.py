@@ -10,7 +10,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import write_csv, write_json, write_table
+from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
 from ibkeys.cli.showing import (
     errors_of,
     finish,
@@ -196,12 +196,14 @@ def _write_pairs(found: Fabric, reach: Reach, chosen: set[int], format: str) -> 
         _write_json_pairs(one_way)
         write(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
-        columns = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way")
-        write(",".join(columns))
+        lines = CsvLines()
+        lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
         for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
             for a, b, matches in pairs:
+                ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
                 for match in matches:
-                    _write_csv_pair(a, b, match, way)
+                    lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
+        lines.end()
     else:
         for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
             for a, b, matches in pairs:
@@ -216,16 +218,6 @@ def _write_json_pairs(pairs: Iterator[Pair]) -> None:
     for a, b, matches in pairs:
         write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
         separator = ","
-
-
-def _write_csv_pair(a: Port, b: Port, match: Match, way: str) -> None:
-    import csv
-    import io
-
-    text = io.StringIO()
-    row = (guid_of(a), a.node.description, guid_of(b), b.node.description, match.a_pkey, match.b_pkey, way)
-    csv.writer(text, lineterminator="").writerow(row)
-    write(text.getvalue())
 
 
 def _talking(reach: Reach, chosen: set[int]) -> Iterator[Pair]:

@@ -17,7 +17,7 @@ from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_
 from ibkeys.cli.types import parse_p_key
 from ibkeys.cli.where import Target, open_fabric, parse_address, parse_portnum
 from ibkeys.errors import EncodeError, UsageError
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 
 if TYPE_CHECKING:
@@ -200,9 +200,9 @@ def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
     for word in words:
         number, equals, key = word.partition("=")
         if not equals:
-            raise UsageError(f"{word!r} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
+            raise UsageError(f"{quoted(word)} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
         try:
-            index = parse_number(number, f"index of {word!r}:", 16)
+            index = parse_number(number, "index", 16)
         except EncodeError as error:
             raise UsageError(str(error)) from None
         if index in entries:

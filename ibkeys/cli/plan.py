@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_table
@@ -102,6 +102,7 @@ def plan(
     say_notes(found)
     manager = find_manager(found)
     if sm_guid is not None:
+        typed.is_a_guid(sm_guid)
         manager = Manager(sm_guid, manager.presence, manager.evidence)
     made = make_plan(policy, found, chosen, manager, full=full, force=force)
     if out is not None:

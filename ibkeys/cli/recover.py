@@ -81,7 +81,7 @@ def mkey_recover(
         if outlook.is_empty:
             return _finish(recovery, [], format)
         _check(writer, recovery)
-        exits.flush_stdout()
+        exits.require_stdout()
         confirm(consent, question="Recover these ports?")
         return _run(where, recovery, format)
 
@@ -177,7 +177,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
         elif format == "table":
             write(f"{result.result}: {_heading(result)}: {result.reason}")
         results.append(result)
-        exits.flush_stdout()
+        exits.flush()
 
     with _progress(where) as progress:
         account = recovery.run(report, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
@@ -38,26 +39,61 @@ def write_json(command: str, document: Mapping[str, Any]) -> None:
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write a header and one line for each row; None is an empty field, true and false are 1 and 0."""
-    import csv
-    import io
+    """Write a header and one line for each row; None is an empty field, true and false are 1 and 0.
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    Text that a spreadsheet would run gets an apostrophe before it; see `_as_data`.
+    """
+    lines = CsvLines()
+    lines.write(columns)
     for row in rows:
-        if text.tell() > _CSV_CHUNK:
-            write(text.getvalue().removesuffix("\n"))
-            text.seek(0)
-            text.truncate()
-        writer.writerow([_csv_field(row.get(column)) for column in columns])
-    write(text.getvalue().removesuffix("\n"))
+        lines.write([row.get(column) for column in columns])
+    lines.end()
+
+
+class CsvLines:
+    """Lines of CSV, handed on a chunk at a time."""
+
+    def __init__(self) -> None:
+        import csv
+        import io
+
+        self._text = io.StringIO()
+        self._writer = csv.writer(
+            self._text
+        )  # which puts a field with any part of its line terminator, CR LF, in quotes
+
+    def write(self, values: Iterable[Any]) -> None:
+        """Write one line; None is an empty field, true and false are 1 and 0."""
+        self._writer.writerow(map(_csv_field, values))
+        self._text.seek(self._text.tell() - len("\r\n"))
+        self._text.truncate()
+        self._text.write("\n")
+        if self._text.tell() > _CSV_CHUNK:
+            self.end()
+
+    def end(self) -> None:
+        """Hand on what is left."""
+        if self._text.tell():
+            write(self._text.getvalue().removesuffix("\n"))
+            self._text.seek(0)
+            self._text.truncate()
 
 
 def _csv_field(value: Any) -> Any:
     if value is None:
         return ""
-    return int(value) if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return int(value)
+    return _as_data(str(value)) if not isinstance(value, (int, float)) else value
+
+
+# Where a cell begins, a reader's other separators included; there, what makes it a formula (OWASP, "CSV Injection").
+_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r])")
+
+
+def _as_data(text: str) -> str:
+    """Return *text* as a spreadsheet takes it for text: node names come from whoever owns the node."""
+    return text if text == NOTHING else _FORMULA.sub("'", text)
 
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -177,7 +177,7 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
             warn_of_refusals(writer, run.plan)
             return out.dry_run(consent.dry_run)
         writer.check(run.plan)
-        exits.flush_stdout()
+        exits.require_stdout()
         confirm(consent, lambda: None if format == "table" else out.write_plan(say), questions=run.plan.questions)
         try:
             with _bar(where, run) as step:

@@ -104,7 +104,7 @@ class RunOutput:
 
     def _line(self, document: dict[str, Any]) -> None:
         write(json.dumps(document))
-        exits.flush_stdout()
+        exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
         """Write the account of the run."""

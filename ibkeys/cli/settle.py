@@ -41,7 +41,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
             _write(document, write)
         settled = False
         if places.pending:
-            exits.flush_stdout()
+            exits.require_stdout()
             question = "Keep this in the key store?"
             if places.vanished and places.unidentified:
                 question = (

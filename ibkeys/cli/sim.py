@@ -144,7 +144,7 @@ def serve(
             _play(server, events, script)
         for line in _welcome(server, file or "the demo fabric", where):
             write(exits.clean(line))
-        exits.flush_stdout()
+        exits.require_stdout()
         server.serve()
     if failures:
         raise failures[0]
@@ -247,7 +247,10 @@ def _print_mad(seen: Seen) -> None:
     lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
     note = f" ({seen.note})" if seen.note else ""
     write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
-    exits.flush_stdout()
+    exits.flush()
+    failure = exits.stdout_failure()
+    if failure is not None:
+        raise exits.StdoutFailed(str(failure))
 
 
 def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[Seen], None]:

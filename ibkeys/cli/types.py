@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.number import NOT_SHOWN, looks_like_a_key, parse_number, quoted
 from ibkeys.keys.pkey import PKey
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Number(_ParamType):
         except EncodeError as error:
             self.fail(str(error), param, ctx)
         if not self.least <= number <= self.most:
-            self.fail(f"{value} is not in {self.least}..{self.most}", param, ctx)
+            shown = NOT_SHOWN if looks_like_a_key(value) else value
+            self.fail(f"{shown} is not in {self.least}..{self.most}", param, ctx)
         return number
 
 
@@ -54,7 +55,7 @@ def parse_p_key(text: str) -> PKey:
         number, colon, membership = text.strip().partition(":")
         as_hex = f"{int(number):#x}" if number.isascii() and number.isdigit() and len(number) < 10 else "0x8001"
         hint = f"write {as_hex}{colon}{membership}"
-        raise EncodeError(f"P_Key {text!r}: on the command line a P_Key begins with 0x; {hint}")
+        raise EncodeError(f"P_Key {quoted(text)}: on the command line a P_Key begins with 0x; {hint}")
     return PKey.parse(text)
 
 

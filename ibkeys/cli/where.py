@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 import ibkeys
-from ibkeys.cli import exits
+from ibkeys.cli import exits, typed
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Kind, Store, Where
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
@@ -363,7 +363,9 @@ def parse_address(text: str | None, kind: Kind) -> Address | None:
     if letter == "D":
         return parse_route(text)
     if letter == "G":
-        return parse_guid(text)
+        address = parse_guid(text)
+        typed.is_a_guid(address.guid)
+        return address
     if letter == "N":
         return NameAddress(text)
     try:

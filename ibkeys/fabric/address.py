@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import AddressError, EncodeError
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.number import NOT_SHOWN, parse_number, quoted
 from ibkeys.mad.const import MAX_HOPS, MAX_UNICAST_LID
 
 
@@ -40,7 +40,8 @@ class DirectedAddress:
             raise AddressError(f"a directed route of {len(self.path)} hops; {MAX_HOPS} is the most")
         for port in self.path:
             if not 1 <= port <= 254:
-                raise AddressError(f"directed route {self}: {port} is no port number; ports are 1 to 254")
+                shown = NOT_SHOWN if port >> 32 else str(port)
+                raise AddressError(f"directed route: hop {shown} is no port number; ports are 1 to 254")
 
     def __str__(self) -> str:
         return "route " + ",".join(map(str, (0, *self.path)))
@@ -54,7 +55,7 @@ class GuidAddress:
 
     def __post_init__(self) -> None:
         if not 0 < self.guid < 1 << 64:
-            raise AddressError(f"GUID {hex(self.guid)} is no GUID: it must be 64 bits and not 0")
+            raise AddressError(f"GUID {'0' if not self.guid else NOT_SHOWN} is no GUID: it must be 64 bits and not 0")
 
     def __str__(self) -> str:
         return f"GUID 0x{self.guid:016x}"
@@ -94,8 +95,8 @@ def parse_route(text: str) -> DirectedAddress:
     """
     first, *rest = text.split(",")
     if first.strip() != "0":
-        raise AddressError(f"directed route {text!r} must begin with 0, the local port (as in 0,1,4)")
-    return DirectedAddress(tuple(_number(part, f"directed route {text!r}: port") for part in rest))
+        raise AddressError(f"directed route {quoted(text)} must begin with 0, the local port (as in 0,1,4)")
+    return DirectedAddress(tuple(_number(part, "directed route: port") for part in rest))
 
 
 def parse_guid(text: str) -> GuidAddress:

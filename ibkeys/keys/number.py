@@ -9,23 +9,39 @@ from ibkeys.errors import EncodeError
 
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*")
 
+# More than 32 bits in hex, 16 hex digits without 0x (as a GUID, too), or ten decimal ones; a typing error included.
+_KEY: Final = re.compile(r"0[xX]\w{9,}|[0-9a-fA-F]{16,}|[0-9]{10,}")
+_GROUPING: Final = re.compile(r"[\s:_-]")
+NOT_SHOWN: Final = "(not shown)"
+
+
+def looks_like_a_key(text: str) -> bool:
+    """Whether *text* may be a key that was written where something else belongs. A GUID looks the same."""
+    return _KEY.fullmatch(_GROUPING.sub("", text)) is not None
+
+
+def quoted(text: str) -> str:
+    """Return *text* in quotes for a message; what looks like a key is not repeated."""
+    return NOT_SHOWN if looks_like_a_key(text) else repr(text)
+
 
 def parse_number(text: str, what: str, bits: int = 64) -> int:
     """Read ``0x...`` or a decimal number of at most *bits* bits.
 
     A leading zero (``010``) is refused, because C tools would read it as octal. Raises EncodeError with a hint; the
-    message does not repeat *text* when *what* is a secret, so callers of secrets use `parse_secret_number`.
+    message repeats *text* unless it looks like a key. Callers that expect a secret use `parse_secret_number`.
     """
     text = text.strip()
     if _NUMBER.fullmatch(text):
         value = int(text, 0) if len(text) < 100 else 1 << bits
         if value >> bits:
-            raise EncodeError(f"{what} {text[:40]} does not fit {bits} bits")
+            raise EncodeError(f"{what} {NOT_SHOWN if looks_like_a_key(text) else text} does not fit {bits} bits")
         return value
     if re.fullmatch(r"0[0-9]+", text):
         digits = text.lstrip("0") or "0"
-        raise EncodeError(f"{what} {text!r}: a leading zero means octal to other tools; write {digits} or 0x{digits}")
-    raise EncodeError(f"{what} {text!r} is not a number (0x... or decimal)")
+        written = f"; write {digits} or 0x{digits}" if not looks_like_a_key(text) else ""
+        raise EncodeError(f"{what} {quoted(text)}: a leading zero means octal to other tools{written}")
+    raise EncodeError(f"{what} {quoted(text)} is not a number (0x... or decimal)")
 
 
 def parse_secret_number(text: str, what: str, bits: int = 64) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, Self, get_args
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.number import parse_number, quoted
 
 FULL_BIT: Final = 0x8000
 PARTITION_MASK: Final = 0x7FFF
@@ -53,9 +53,9 @@ class PKey(int):
         if not colon:
             return cls(value)
         if word not in ("full", "limited"):
-            raise EncodeError(f"membership {word!r} of P_Key {text!r} is neither full nor limited")
+            raise EncodeError(f"membership {quoted(word)} of P_Key {number} is neither full nor limited")
         if not 0 < value <= PARTITION_MASK:
-            raise EncodeError(f"partition {number} of {text!r} is not in 0x1..0x7fff")
+            raise EncodeError(f"partition {number} is not in 0x1..0x7fff")
         return cls(value | (FULL_BIT if word == "full" else 0))
 
     @property

@@ -1,7 +1,8 @@
 """MADs into a capture file for Wireshark.
 
 A MAD has lost the headers it travelled in, so they are made up around it: LRH, BTH and DETH as the standard has them
-for management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Link type 247 is raw InfiniBand frames.
+for management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Each packet is in a record of type 21 of the Extensible
+Record Format (ERF, link type 197): what is meant for raw InfiniBand, link type 247, is not known to Wireshark 4.0.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from ibkeys.errors import StoreError
 from ibkeys.mad.decode import masked
 from ibkeys.umad.port import Incoming, Outgoing
 
-LINKTYPE_INFINIBAND: Final = 247
+LINKTYPE_ERF: Final = 197
+ERF_INFINIBAND: Final = 21
 MAD_SIZE: Final = 256
-_FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_INFINIBAND)
+_FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_ERF)
+_ERF_TIME: Final = struct.Struct("<Q")  # seconds, 32 bits before and 32 after the point: little-endian, the rest is not
+_ERF: Final = struct.Struct(">BBHHH")
+_ERF_VARYING_LENGTH: Final = 4
+_ERF_ALIGNMENT: Final = 8
 _LRH: Final = struct.Struct(">BBHHH")
 _BTH: Final = struct.Struct(">BBHII")
 _DETH: Final = struct.Struct(">II")
@@ -75,16 +81,25 @@ class PcapFile:
         if len(raw) != MAD_SIZE:
             return
         frame = frame_of(raw if self._show_keys else masked(raw), source, destination, qpn, sl)
-        now = self._clock()
-        seconds = int(now)
-        record = struct.pack("<IIII", seconds, int((now - seconds) * 1e6), len(frame), len(frame))
+        ticks = int(self._clock() * (1 << 32))
+        record = erf_of(frame, ticks)
+        microseconds = (ticks & 0xFFFFFFFF) * 1_000_000 >> 32
+        header = struct.pack("<IIII", ticks >> 32, microseconds, len(record), len(record))
         try:
-            self._file.write(record + frame)
+            self._file.write(header + record)
         except OSError as error:
             raise self._problem(error) from error
 
     def _problem(self, error: OSError) -> StoreError:
         return StoreError(f"{self._path}: cannot write the capture: {error.strerror or error}")
+
+
+def erf_of(frame: bytes, ticks: int) -> bytes:
+    """Return *frame* in an ERF record, filled up to whole 64-bit words. *ticks*: seconds since 1970, times 2 to 32."""
+    whole = _ERF_TIME.size + _ERF.size + len(frame)
+    padding = -whole % _ERF_ALIGNMENT
+    header = _ERF.pack(ERF_INFINIBAND, _ERF_VARYING_LENGTH, whole + padding, 0, len(frame))
+    return _ERF_TIME.pack(ticks) + header + frame + bytes(padding)
 
 
 def frame_of(mad: bytes, source: int, destination: int, qpn: int, sl: int = 0) -> bytes:

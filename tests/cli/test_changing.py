@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 import sys
@@ -280,12 +281,7 @@ def test_counters_clear_all_keeps_the_old_values_in_the_journal(cli: Cli, key_fi
 
 
 def test_nothing_is_changed_that_could_not_be_shown(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed() -> None:
-        raise exits.StdoutFailed(BrokenPipeError())
-
-    from ibkeys.cli import exits
-
-    monkeypatch.setattr(exits, "flush_stdout", closed)
+    monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
     assert cli("pkey-set", 2, "3=0x8010", "--yes").code == 3
     monkeypatch.undo()
     monkeypatch.setenv("IBKEYS_BACKEND", TWO_SWITCH)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,7 @@ import ibkeys
 from ibkeys import errors
 from ibkeys.cli import exits
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Cli, run
-from tests.corpus import DATA
 
-ROOT = DATA.parent.parent
 HOPS_64 = ",".join(["0", *["1"] * 64])
 HOPS_70 = ",".join(["0", *["1"] * 70])
 FAST = ("-t", 10, "--retries", 0)
@@ -203,42 +198,6 @@ def test_unexpected_error_shows_neither_its_text_nor_a_traceback(capsys: pytest.
 def test_an_error_is_one_line_of_printable_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     exits.warn(text)
     assert capsys.readouterr().err.rstrip("\n").isprintable()
-
-
-# --- standard output that cannot be written: needs a process of its own -----------------------------------------------
-
-
-def shell(command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command.replace("ibkeys", f"{sys.executable} -m ibkeys")],
-        cwd=ROOT,
-        env={**os.environ, "IBKEYS_BACKEND": TWO_SWITCH},
-        text=True,
-        capture_output=True,
-        timeout=60,
-    )
-
-
-@pytest.mark.parametrize("command", ["ibkeys discover -f json | true", "ibkeys --help | true"])
-def test_stdout_closed_early_is_one_line_and_exit_3(command: str) -> None:
-    done = shell(command)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == "ibkeys: error: standard output was closed before all of it was written\n"
-
-
-def test_stdout_that_is_closed() -> None:
-    done = shell("ibkeys pkey-show >&-")
-    assert (done.returncode, done.stderr) == (3, "ibkeys: error: standard output is closed\n")
-
-
-def test_stdout_that_is_full() -> None:
-    done = shell("ibkeys pkey-show >/dev/full")
-    assert done.returncode == 3
-    assert done.stderr == "ibkeys: error: standard output cannot be written: [Errno 28] No space left on device\n"
-
-
-def test_stderr_that_is_closed_changes_no_exit_code() -> None:
-    assert shell("ibkeys pkey-show 0 2>&-").returncode == 2
 
 
 # --- what this host knows where ports do not answer -------------------------------------------------------------------

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore import KeyStore
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run
+from tests.corpus import DATA
 
 LEVEL_2 = ("--protect", 2, "--lease", 60)
 
@@ -314,23 +319,41 @@ def test_an_internal_error_shows_no_key(cli: Cli, key_file: Path, monkeypatch: p
     assert f"{KEY:x}" not in result.err + result.out
 
 
-def test_when_nobody_reads_the_output_the_ports_in_change_are_proven(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    written = 0
-
-    def closed(text: str) -> None:
-        nonlocal written
-        written += 1
-        if written > 1:
-            raise exits.StdoutFailed(BrokenPipeError())
-
-    monkeypatch.setattr("ibkeys.cli.rollout_output.write", closed)
-    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
-    assert result.code == 3
-    assert "standard output was closed" in result.err
+def test_when_the_reader_of_the_output_leaves_the_run_goes_on_to_its_end(cli: Cli, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ibkeys", "mkey-deploy", "--per-port", *map(str, LEVEL_2), "--yes", "-f", "json"]
+    with subprocess.Popen(
+        [*command, "--at-once", "1"],
+        cwd=DATA.parent.parent,
+        env={**os.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as deploy:
+        assert deploy.stdout is not None
+        assert deploy.stderr is not None
+        assert json.loads(deploy.stdout.readline())["result"] == "done"
+        deploy.stdout.close()
+        said = deploy.stderr.read()
+        assert deploy.wait(60) == 0
+    assert "error" not in said
     with KeyStore(tmp_path / "fabric.keys", create=False) as store:
         assert {row.state for row in store.rows()} == {"current"}
-    monkeypatch.setattr("ibkeys.cli.rollout_output.write", exits.write)
-    assert cli("mkey-deploy", "--resume", "--yes").code == 0
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fill(text: str) -> None:
+        exits.write(text)
+        monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
+
+    monkeypatch.setattr("ibkeys.cli.rollout_output.write", fill)
+    result = cli("mkey-deploy", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
+    assert result.code == 3
+    assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")
+    monkeypatch.undo()
+    with KeyStore(tmp_path / "fabric.keys", create=False) as store:
+        assert {row.state for row in store.rows()} == {"current"}
+    monkeypatch.setenv("IBKEYS_BACKEND", f"{TWO_SWITCH},state={tmp_path / 'fabric'}")
     assert shown(cli) == {("set", 2, 60)}

@@ -10,6 +10,9 @@ import pytest
 
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import Method
+from ibkeys.mad.notice import BadMKeyDetails, Notice
+from ibkeys.mad.records import PortInfoRecord
+from ibkeys.mad.sa import build_sa
 from ibkeys.mad.smp import build_smp
 from ibkeys.umad.pcap import PcapFile, frame_of
 from ibkeys.umad.port import Incoming, Outgoing
@@ -23,13 +26,20 @@ def smp(method: int = Method.SET) -> bytes:
 
 
 def frames(path: Path) -> list[bytes]:
+    """Return what is in the ERF records of a capture file; check what is around it."""
     raw = path.read_bytes()
-    assert struct.unpack("<IHHiIII", raw[:24]) == (0xA1B2C3D4, 2, 4, 0, 0, 65535, 247)
+    assert struct.unpack("<IHHiIII", raw[:24]) == (0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)
     found, at = [], 24
     while at < len(raw):
-        _seconds, _micros, kept, length = struct.unpack_from("<IIII", raw, at)
-        assert kept == length
-        found.append(raw[at + 16 : at + 16 + kept])
+        seconds, micros, kept, length = struct.unpack_from("<IIII", raw, at)
+        time, kind, flags, record, lost, wire = struct.unpack_from("<Q", raw, at + 16) + struct.unpack_from(
+            ">BBHHH", raw, at + 24
+        )
+        assert (kept, record % 8) == (length, 0)
+        assert (kind, flags, record, lost) == (21, 4, kept, 0)
+        assert (time >> 32, (time & 0xFFFFFFFF) * 10**6 >> 32) == (seconds, micros)
+        found.append(raw[at + 32 : at + 32 + wire])
+        assert not any(raw[at + 32 + wire : at + 16 + kept])
         at += 16 + kept
     return found
 
@@ -78,6 +88,20 @@ def test_pcap_zeroes_keys_unless_asked(tmp_path: Path, show_keys: bool, expected
     capture.close()
     capture.close()
     assert len(frames(path)) == 2
+    assert path.read_bytes().count(KEY.to_bytes(8)) == expected
+
+
+@pytest.mark.parametrize(("show_keys", "expected"), [(False, 0), (True, 4)])
+def test_pcap_zeroes_the_keys_of_the_sa_and_of_trap_256(tmp_path: Path, show_keys: bool, expected: int) -> None:
+    path = tmp_path / "a.pcap"
+    trap = Notice.new(is_generic=1, trap_number=256).with_details(BadMKeyDetails.new(m_key=KEY)).raw
+    capture = PcapFile(path, 5, show_keys)
+    capture.sent(Outgoing(build_smp(Method.TRAP, Notice.attribute_id, data=trap)), 0)
+    record = PortInfoRecord.new(m_key=KEY).raw
+    capture.received(Incoming(build_sa(Method.GET_RESP, 0x12, data=record, sm_key=KEY), 0, 9, 1))
+    capture.sent(Outgoing(build_sa(Method.GET, 0x0002, data=trap), lid=9, qpn=1), 0)
+    capture.close()
+    assert len(frames(path)) == 3
     assert path.read_bytes().count(KEY.to_bytes(8)) == expected
 
 
