@@ -309,23 +309,45 @@ class Sweep:
     def ask_waiting(self) -> None:
         """Ask at the places that could not be proven, after all that could. Most were joined from their other side.
 
-        While a protected port has not been found, it may be at any of these. So each is first identified without SMPs
-        to it: a protected port, and what nothing can identify, is not asked; another one is asked once.
+        A protected port that has not been found may be at any of these, and so may a protected switch that has: a link
+        may be another one of it. While there is such a port, a place is first identified without SMPs to it: a
+        protected port, and what nothing can identify, is not asked; another one is asked once.
         """
+        before = None
         while True:
             waiting = [near for near in self._waiting if near.peer is None]
             self._waiting = []
-            if waiting and self._protected <= self._found:
-                self.client.run([self._ask_far_end(near, self.ring.for_strangers) for near in waiting])
-            elif waiting and self.provokes:
+            if waiting and self.provokes and not self._protected <= self._found:
                 self.client.run([self._ask_far_end(near, self.ring.for_strangers, retries=0) for near in waiting])
             elif waiting:
-                self.client.run([self._identify(near) for near in waiting])
-            elif self._left and self._protected <= self._found:
+                self.client.run([self._ask_or_identify(near) for near in waiting])
+            elif self._left and before != (before := self._progress()):
                 self._waiting, self._left = list(self._left), {}
             else:
                 break
         self._name_left()
+
+    def _progress(self) -> tuple[int, int]:
+        """What has to have changed for another look at places that were not asked to be worth it."""
+        return len(self._found), sum(port.peer is None for port in self._left)
+
+    def _ask_or_identify(self, near: Port) -> Task:
+        if self._protected <= self._found and (self.provokes or not self._may_be_found_switch(near)):
+            yield from self._ask_far_end(near, self.ring.for_strangers, retries=0 if self.provokes else None)
+        else:
+            yield from self._identify(near)
+
+    def _may_be_found_switch(self, near: Port) -> bool:
+        """Whether the link of *near* may end at a protected switch that was found: at a port of it that has a link, or
+        that could not be read, and of which no far end is known."""
+        for node in self.fabric.nodes:
+            if not node.is_switch or not self.ring.is_protected(node.port(0).guid):
+                continue
+            for num in range(1, node.num_ports + 1):
+                port = node.ports.get(num)
+                if port is None or (port is not near and port.peer is None and (port.info is None or port.is_linked)):
+                    return True
+        return False
 
     def _identify(self, near: Port) -> Task:
         """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
@@ -337,11 +359,31 @@ class Sweep:
             return
         yield from self._prover.read_counter(near)  # before it is said who is there: --settle keeps both
         proof: Proof = yield from self._prover.identify(near)
-        is_settled = proof.found is None and self._protected <= self._found | self.ring.settled
-        if is_settled or (proof.found is not None and not self.ring.is_protected(proof.found[0])):
+        if near.peer is not None or self._join(near, proof):
+            return
+        if proof.found is None:
+            may_ask = self._protected <= self._found | self.ring.settled and not self._may_be_found_switch(near)
+        else:
+            may_ask = not self.ring.is_protected(proof.found[0])
+        if may_ask:
             yield from self._ask_far_end(near, self.ring.for_strangers, None, proof, retries=0)
         else:
             self._left[near] = proof
+
+    def _join(self, near: Port, proof: Proof) -> bool:
+        """Join *near* with the port of a protected switch that the SA names behind it, where that switch was found with
+        the LID that the SA means: then nobody needs to be asked. Returns whether it did."""
+        if proof.found is None or not proof.lid or proof.found[0] not in self._found:
+            return False
+        guid, num = proof.found
+        for node in self._by_guid.get(guid, ()):
+            own, port = node.port(0), node.ports.get(num)
+            if not node.is_switch or own.lid != proof.lid or own in self.fabric.doubtful or port is None:
+                continue
+            if port is not near and port.peer is None and port.is_linked:
+                near.peer, port.peer = port, near
+                return True
+        return False
 
     def _name_left(self) -> None:
         """Put the places that were not asked among what could not be read, each with the reason and the way on."""
@@ -351,7 +393,8 @@ class Sweep:
             if near.peer is not None:
                 continue
             known = self.ring.expected_behind(link_end(near))
-            text = why_not_asked(known, proof, self._doubts.get(near, ""), missing)
+            is_found = proof.found is not None and proof.found[0] in self._found
+            text = why_not_asked(known, proof, self._doubts.get(near, ""), missing, is_found)
             self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             self.fabric.unasked.append(Unasked(near, known, proof.found))
         self._left = {}

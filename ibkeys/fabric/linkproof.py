@@ -58,11 +58,13 @@ def state_name(port: Port) -> str:
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
-    forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words."""
+    forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the
+    LID under which the SA names that end, 0 where it does not."""
 
     is_known: bool
     found: PortId | None = None
     reason: str = ""
+    lid: int = 0
 
 
 class LinkProver:
@@ -109,12 +111,12 @@ class LinkProver:
             reason = f"the link is {state_name(near)}: it was plugged again, or no SM has brought it up"
             return Proof(False, None, reason)
         counter = yield from self.read_counter(near)
-        named = yield from self.far_end_by_sa(near)
+        named, lid = yield from self.far_end_by_sa(near)
         if named is not None:
             self.by_sa += 1
             if named[0] == far[0]:
-                return Proof(True, named)
-            return Proof(False, named, f"the SA names port {_end_text(named)} there")
+                return Proof(True, named, lid=lid)
+            return Proof(False, named, f"the SA names port {_end_text(named)} there", lid)
         doubt = self._doubt_of_counter(near, counter)
         if not doubt:
             doubt = yield from self._doubt_of_table(near, far)
@@ -137,8 +139,8 @@ class LinkProver:
         Of parallel links it names one for each LID, so a port that is known to lead to the same node is as good.
         """
         lid = self._ring.lids.get(far[0])
-        if not lid or not near.node.is_switch:
-            return ""
+        if not lid or not near.node.is_switch or far[0] == near.node.guid:
+            return ""  # of a cable between two of its own ports its table says nothing
         try:
             out = (yield from self._block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
         except IbkeysError:
@@ -156,9 +158,9 @@ class LinkProver:
         if not is_active(near):
             reason = f"the link is {state_name(near)}: neither the SA nor a forwarding table can say who is there"
             return Proof(False, None, reason)
-        named = yield from self.far_end_by_sa(near)
+        named, lid = yield from self.far_end_by_sa(near)
         if named is not None:
-            return Proof(False, named, "named by the SA")
+            return Proof(False, named, "named by the SA", lid)
         guid = yield from self._only_node_behind(near)
         if guid is not None:
             return Proof(False, (guid, 0), "named by the forwarding table of the switch before it")
@@ -209,17 +211,17 @@ class LinkProver:
         return near.link_downed
 
     def far_end_by_sa(self, near: Port) -> Task:
-        """Task: return the end that the SA names at the far side of *near*; None where it names none."""
+        """Task: return the end that the SA names at the far side of *near*, and its LID; (None, 0) for none."""
         lid = near.lid
         if not lid:
-            return None
+            return None, 0
         record = yield from self._get_record(LinkRecord, from_lid=lid, from_port=near.num)
         if record is None:
-            return None
+            return None, 0
         if record.to_lid not in self._ends:
             self._ends[record.to_lid] = yield from self._port_with(record.to_lid)
         end = self._ends[record.to_lid]
-        return None if end is None else (end[0], record.to_port)
+        return (None, 0) if end is None else ((end[0], record.to_port), record.to_lid)
 
     def _port_with(self, lid: int) -> Task:
         record = yield from self._get_record(NodeRecord, lid=lid)

@@ -17,8 +17,9 @@ from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.umad.port import SendFailure
 from ibkeys.umad.tap import Tap
-from tests.fabric.test_discovery import ring_for, violations
+from tests.fabric.test_discovery import ring_for
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.protectedsim import violations
 
 KEY, WRONG = MKey(0xA94F13D02E7C5B68), MKey(0xBAD)
 NAME = "node02 mlx4_0"
@@ -250,6 +251,7 @@ def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
     net = at_level(1, KEY)
     with tool(net, default_m_key=WRONG) as fabric, writer(fabric) as w:
         fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
+        fabric.ring.neighbors = ring_for(net).neighbors
         found = {port.node.description: port for port in fabric.discover().end_ports()}
         assert found[NAME].m_key_state == "set"
         w.apply(w.pkey_add(fabric.port(2), [PKey(0x8010)]))

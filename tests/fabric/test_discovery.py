@@ -13,7 +13,9 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import files, label
 from tests.fabricsim import subnet, tool
+from tests.protectedsim import listening, ring_of, sm_sweeps, violations
 
+SWITCHES = ("MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies")
 SMALL = [file for file in files("fabrics/*.net") if file.stat().st_size < 400_000]
 
 
@@ -121,10 +123,6 @@ def protect(net: Subnet, name: str, level: int, number: int | None = None) -> No
     port.m_key, port.protect_bits, port.lease_period = KEY, level, 0
 
 
-def violations(net: Subnet) -> int:
-    return sum(port.m_key_violations for node in net.nodes for port in node.end_ports)
-
-
 def test_at_level_1_everything_is_read_but_the_key() -> None:
     net = subnet("two-switch")
     protect(net, "node05 mlx4_0", 1)
@@ -169,19 +167,10 @@ def test_the_users_own_key_goes_to_every_node() -> None:
 
 
 def ring_for(net: Subnet, *names: str) -> KeyRing:
-    """A ring as OpenSM's files give it: keys by port GUID, every link from both ends, LIDs."""
-    ring = KeyRing()
+    """A ring as OpenSM's files give it, with `KEY` for the ports of the nodes *names*."""
+    ring = ring_of(net)
     for node in net.nodes:
-        for port in node.all_ports:
-            if port.peer is not None:
-                near = (node.guid if node.is_switch else port.guid, port.number)
-                ring.neighbors[near] = (
-                    port.peer.node.guid if port.peer.node.is_switch else port.peer.guid,
-                    port.peer.number,
-                )
         for port in node.end_ports:
-            if port.lid:
-                ring.lids[port.guid] = port.lid
             if node.node_id in names or node.description in names:
                 ring.by_guid[port.guid] = MKey(KEY)
     return ring
@@ -211,41 +200,83 @@ def test_parallel_links_between_protected_switches_are_all_proven() -> None:
     assert violations(net) == 0
 
 
-def test_a_key_is_not_sent_to_what_was_plugged_in_its_place() -> None:
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_key_is_not_sent_to_what_was_plugged_in_its_place(swept: bool) -> None:
     """The port that holds the key is replaced by another node: that node must never see the key."""
     net = subnet("two-switch")
     name = "node04 mlx4_0"
+    protect(net, name, 2)
     ring = ring_for(net, name)
     net.unplug(name, 1)
     net.unplug("node05 mlx4_0", 1)
     net.plug("node05 mlx4_0", 1, "S-0002c90200401040", 1)
-    seen: list[bytes] = []
-    with tool(net) as fabric:
-        send = fabric.umad.send
-
-        def listening(batch):  # type: ignore[no-untyped-def]
-            seen.extend(outgoing.mad for outgoing in batch)
-            return send(batch)
-
-        fabric.umad.send = listening  # type: ignore[method-assign]
+    if swept:
+        sm_sweeps(net)
+    with tool(net) as fabric, listening(net):
         fabric.ring = ring
         found = fabric.discover()
-    assert "node05 mlx4_0" in {node.description for node in found.nodes}
-    assert not [mad for mad in seen if mad[24:32] == KEY.to_bytes(8)]
+    # Only where the forwarding table says that it is another one it is asked, for node04 itself may be there.
+    assert ("node05 mlx4_0" in {node.description for node in found.nodes}) is swept
+    assert [trouble.reading for trouble in found.troubles] == ([] if swept else ["not-asked"])
 
 
-def test_an_unproven_link_is_asked_without_the_key_and_the_violation_is_reported() -> None:
+def test_an_unproven_link_is_not_asked_and_the_ways_on_are_named() -> None:
     net = subnet("two-switch")
     protect(net, "node04 mlx4_0", 2)
     ring = ring_for(net, "node04 mlx4_0")
+    port = net.port("node04 mlx4_0", 1)
     net.unplug("node04 mlx4_0", 1)
     net.plug("node04 mlx4_0", 1, "S-0002c90200401040", 1)  # replugged: the link is Initialize
     with tool(net) as fabric:
         fabric.ring = ring
         found = fabric.discover()
-        [trouble] = [trouble for trouble in found.troubles if trouble.port.num == 1]
-        assert "M_Key violation" in trouble.error
-        assert "--trust-topology" in trouble.error
-        assert net.port("node04 mlx4_0", 1).m_key_violations > 0
-        fabric.ring.trust_topology = True
+        [trouble] = found.troubles
+        assert (trouble.port.num, trouble.reading) == (1, "not-asked")
+        assert "the link is Initialize: it was plugged again, or no SM has brought it up" in trouble.error
+        for way in ("--trust-topology", "mkey-list --settle", "--ask-unproven"):
+            assert way in trouble.error
+        [unasked] = found.unasked
+        assert (unasked.near, unasked.known, unasked.named) == (trouble.port, (port.guid, 1), None)
+        assert port.m_key_violations == 0
+        fabric.ring.ask_unproven = True
+        fabric.discover()
+        assert port.m_key_violations == 1
+        fabric.ring.ask_unproven, fabric.ring.trust_topology = False, True
         assert "node04 mlx4_0" in {node.description for node in fabric.discover().nodes}
+        assert port.m_key_violations == 1
+
+
+def test_a_new_link_of_a_protected_switch_that_was_found_is_not_asked_without_its_key() -> None:
+    """Everything protected was found, and yet a new cable may end at one of its switches."""
+    net = subnet("two-switch")
+    for name in SWITCHES:
+        protect(net, name, 2)
+    ring = ring_for(net, *SWITCHES)
+    net.plug(SWITCHES[0], 5, SWITCHES[1], 5)
+    with tool(net) as fabric:
+        fabric.ring = ring
+        found = fabric.discover()
+        assert violations(net) == 0
+        assert sorted(trouble.reading for trouble in found.troubles) == ["not-asked", "not-asked"]
+        assert all("another link of a protected switch that was found" in trouble.error for trouble in found.troubles)
+        net.set_sm("node01 mlx4_0")
+        sm_sweeps(net)
+        found = fabric.discover()
+    assert not found.troubles  # the SA says where it leads: nobody has to be asked
+    assert links_found(found) == links_of(net)
+    assert violations(net) == 0
+
+
+def test_a_stranger_beside_protected_switches_is_still_found() -> None:
+    net = subnet("two-switch")
+    for name in SWITCHES:
+        protect(net, name, 2)
+    ring = ring_for(net, *SWITCHES)
+    stranger = net.port("node05 mlx4_0", 1)
+    ring.neighbors = {near: far for near, far in ring.neighbors.items() if stranger.guid not in (near[0], far[0])}
+    with tool(net) as fabric:
+        fabric.ring = ring
+        found = fabric.discover()
+    assert not found.troubles  # one open end: a new link between two known switches would have two
+    assert links_found(found) == links_of(net)
+    assert violations(net) == 0

@@ -8,8 +8,9 @@ from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unrea
 from ibkeys.fabric.address import DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.fabric.session import as_address
 from ibkeys.keys.mkey import MKey
-from tests.fabric.test_discovery import KEY, protect, ring_for, violations
+from tests.fabric.test_discovery import KEY, protect, ring_for
 from tests.fabricsim import subnet, tool
+from tests.protectedsim import violations
 
 SWITCH_A = 0x248A070300F00100
 

@@ -19,8 +19,8 @@ from ibkeys.mkeys.ring import KeySources, load_ring
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
-from tests.fabric.test_keyed_discovery import protect_all
 from tests.fabricsim import subnet, tool
+from tests.protectedsim import protect_all
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xC1C2C3C4C5C6C7C8)

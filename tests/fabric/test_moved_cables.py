@@ -1,0 +1,187 @@
+"""Every single swap of two cables and every re-plug of one end, on fabrics whose every port is protected at level 2.
+
+Whatever moved, no port is sent the key of another, and none is asked without its own: no violation, no lease, no trap.
+What is connected to the own node by links that nobody touched is read, as far as anything can prove it. In `make test`
+a named sample; with IBKEYS_SOAK=1 all cases of the small fabrics and a seeded sample of the larger ones, and a line
+that counts what was read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import ibkeys
+from ibkeys.fabric.model import Fabric
+from ibkeys.sim import pma, routing
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.subnet import Subnet
+from tests.corpus import files, label
+from tests.protectedsim import (
+    Rewind,
+    end_port,
+    keep_counters,
+    listen,
+    move,
+    protect_all,
+    provoked,
+    reached,
+    sm_sweeps,
+    swap,
+)
+
+SOAK: Final = os.environ.get("IBKEYS_SOAK") == "1"
+FEW_LINKS: Final = 30
+FEW, VERY_FEW = (1_000_000, 25) if SOAK else (8, 1)
+"""Cases of each kind: of a fabric with no more links than that, and of a larger one."""
+
+FABRICS = list({file.stem: file for file in files("fabrics/*.net") if file.stat().st_size < 60_000}.values())
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the tool knows and who is there. ``counters``: each link's LinkDownedCounter was kept with it, as in the key
+    store; else nothing but OpenSM's files. ``sa``: an SM lives, and its SA answers."""
+
+    name: str
+    counters: bool
+    sa: bool
+
+    def __str__(self) -> str:
+        return self.name
+
+
+KNOWN = [
+    Known("store", counters=True, sa=False),
+    Known("store-and-sa", counters=True, sa=True),
+    Known("files-and-sa", counters=False, sa=True),
+    Known("files", counters=False, sa=False),
+]
+
+
+class Site:
+    """A fabric on which one case after the other is tried, and how they went."""
+
+    def __init__(self, file: Path, known: Known) -> None:
+        self.net = net = Subnet.from_file(file)
+        self.known = known
+        self.home = net.attach_port(net.nodes[0])
+        manager = net.nodes[-1]
+        if known.sa:
+            net.set_sm(manager)
+        self.sm_port = net.attach_port(manager)
+        chance = random.Random(10)
+        for node in net.nodes:
+            for port in node.all_ports:
+                if port.peer is not None and (known.counters or known.sa):
+                    pma.count(port, "link_downed_counter", chance.randrange(4))
+        self.ring = protect_all(net)
+        if known.counters:
+            keep_counters(net, self.ring)
+        for node in net.nodes:
+            if node.is_switch:
+                routing.forwarding_table(node)
+        net.events.clear()
+        self.rewind = Rewind(net)
+        self.links = sorted(
+            (
+                (port, port.peer)
+                for node in net.nodes
+                for port in node.all_ports
+                if port.peer is not None and (node.index, port.number) < (port.peer.node.index, port.peer.number)
+            ),
+            key=lambda link: (link[0].node.index, link[0].number),
+        )
+        self.free = [port for node in net.nodes for port in node.all_ports if port.number and port.peer is None]
+        self.count: Counter[str] = Counter()
+        self.failures: list[str] = []
+
+    def swaps(self) -> Iterator[partial[None]]:
+        for (one, _), (other, _) in combinations(self.links, 2):
+            yield partial(swap, self.net, one, other)
+
+    def replugs(self) -> Iterator[partial[None]]:
+        for link in self.links:
+            for end in link:
+                for free in self.free:
+                    yield partial(move, self.net, end, free)
+
+    def few(self, cases: Iterator[partial[None]]) -> list[partial[None]]:
+        listed = list(cases)
+        count = FEW if len(self.links) <= FEW_LINKS else VERY_FEW
+        return listed if len(listed) <= count else random.Random(len(listed)).sample(listed, count)
+
+    def attempt(self, change: partial[None], swept: bool) -> None:
+        """One case: change the cables, perhaps let an SM sweep, look, judge, go back."""
+        net = self.net
+        before = {port: port.peer for node in net.nodes for port in node.all_ports}
+        change()
+        if swept:
+            sm_sweeps(net, self.sm_port)
+        wire = listen(net)
+        with ibkeys.open(subnet=net, port=self.home.number, timeout=0.1) as fabric:
+            fabric.ring = self.ring
+            found = fabric.discover()
+        what = f"{change.func.__name__} {', '.join(map(str, change.args[1:]))}"
+        self.failures += [f"{what}: {wrong}" for wrong in (*wire.strays(), *provoked(net))]
+        untouched = reached(self.home, lambda port: before[port] is port.peer)
+        read = self.read(found)
+        self.count["cases"] += 1
+        self.count["ports"] += len(reached(self.home))
+        self.count["read"] += len(read)
+        self.count["untouched"] += len(untouched)
+        missing = untouched - read
+        self.count["untouched, not read"] += len(missing)
+        self.count["cases with such a port"] += bool(missing)
+        if missing:
+            lost = missing & self.provable(before)
+            self.count["of these only the table speaks against"] += len(lost)
+            if lost and not (swept and self.only_the_table_objects(found)):
+                self.failures.append(f"{what}: not read {lost}")
+        self.rewind()
+
+    def read(self, found: Fabric) -> set[Port]:
+        net = self.net
+        by_guid = {node.guid: node for node in net.nodes}
+        return {by_guid[port.node.guid].ports[port.num] for port in found.ports() if port.info is not None}
+
+    def provable(self, before: dict[Port, Port | None]) -> set[Port]:
+        """What is connected by links that nobody touched and that can be proven: by an SA that answers, or by a counter
+        that is as it was kept and that its agent tells."""
+        sa = self.known.sa and self.answers(self.sm_port)
+        counters = self.known.counters or not self.known.sa
+
+        def is_proven(near: Port) -> bool:
+            told = sa or (counters and self.answers(end_port(near.node, near.number)))
+            return before[near] is near.peer and told
+
+        return reached(self.home, is_proven)
+
+    def only_the_table_objects(self, found: Fabric) -> bool:
+        """Without an SA a forwarding table that sends the expected LID elsewhere is believed: a new parallel cable."""
+        return not self.known.sa and any(" is sent out of port " in trouble.error for trouble in found.troubles)
+
+    def answers(self, port: Port) -> bool:
+        """Whether a GMP gets from the own port to *port*, and its answer back."""
+        return routing.hops(self.home, port.lid)[1] is port and routing.hops(port, self.home.lid)[1] is self.home
+
+
+@pytest.mark.parametrize("swept", [False, True], ids=["unswept", "swept"])
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+@pytest.mark.parametrize("file", FABRICS, ids=label)
+def test_no_moved_cable_leads_a_key_astray_or_a_question_without_one(file: Path, known: Known, swept: bool) -> None:
+    site = Site(file, known)
+    for kind in (site.swaps, site.replugs):
+        for change in site.few(kind()):
+            site.attempt(change, swept)
+    print(f"\n{label(file)} {known} {'swept' if swept else 'unswept'}: {dict(site.count)}")
+    assert site.failures == []
