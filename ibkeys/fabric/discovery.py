@@ -11,7 +11,7 @@ Who is asked with which M_Key, and who is not asked, is explained in `Sweep._pro
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -479,25 +479,37 @@ class Sweep:
             return ""
         if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
             return ""
+        rivals = [port for port in self._end_ports_with(claimed) if port not in self.fabric.doubtful]
+        if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
+            return ""  # no place is known for it, and no other one says the same
+        if arrival.node_type == NodeType.SWITCH and rivals and not self._found & claimed:
+            return ""  # another link of a switch that got no key either
+        for rival in rivals:
+            if rival.guid not in self._found:  # neither of the two is proven
+                self.fabric.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
         if proof is not None and proof.found is not None and proof.found[0] == guid and self._is_found_switch(guid):
             return ""  # the SM names this switch behind this port too: another of its links
         there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
         return (
             f"it says that it is port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
-            f"{self._where_known(guid)}{there}: a port that moved, or a false GUID; it gets no M_Key of that GUID "
-            "(`ibkeys mkey-list --settle` records ports that moved)"
+            f"{self._where_known(guid, rivals)}{there}: a port that moved, or a false GUID; it gets no M_Key of that "
+            "GUID (`ibkeys mkey-list --settle` records ports that moved)"
         )
 
     def _is_found_switch(self, guid: int) -> bool:
         return any(node.is_switch for node in self._by_guid.get(guid, ())) and guid in self._found
 
-    def _where_known(self, guid: int) -> str:
-        """Return in words where the port *guid* was found, or else where it is known."""
+    def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
         for node in self.fabric.nodes:
             for port in node.ports.values():
-                if port.is_end_port and port.guid == guid and port not in self.fabric.doubtful:
-                    route = ",".join(map(str, (0, *(port.path if port.path is not None else node.path))))
-                    return f"which was found at route {route} ({port})"
+                if port.is_end_port and (port.guid in guids or (node.is_switch and node.guid in guids)):
+                    yield port
+
+    def _where_known(self, guid: int, found: Sequence[Port]) -> str:
+        """Return in words where the port *guid* was found, or else where it is known."""
+        for port in found:
+            route = ",".join(map(str, (0, *(port.path if port.path is not None else port.node.path))))
+            return f"which was found at route {route} ({port})"
         place = self.ring.place_of(guid)
         return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
 

@@ -86,6 +86,10 @@ class KeyRing:
         far = self.neighbors.get(near)
         return far if far is not None and self.neighbors.get(far, near) == near else None
 
+    def is_placed(self, port_guid: int) -> bool:
+        """Whether a known link ends at that port or switch."""
+        return any(guid == port_guid for guid, _ in self.neighbors)
+
     def place_of(self, port_guid: int) -> PortId | None:
         """Return the end of the link that the known links place before a port of a CA or router; None for a switch,
         which has many, and where none is known."""

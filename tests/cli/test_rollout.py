@@ -349,7 +349,7 @@ def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
         monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
 
     monkeypatch.setattr("ibkeys.cli.rollout_output.write", fill)
-    result = cli("mkey-deploy", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
+    result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")
     monkeypatch.undo()
