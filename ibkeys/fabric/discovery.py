@@ -178,6 +178,7 @@ class Sweep:
         self._prover = LinkProver(client, ring)
         self._protected = ring.protected() if self._proves else set()
         self._found: set[int] = set()
+        self._own_info = b""
         self._waiting: list[Port] = []
         self._left: dict[Port, Proof] = {}
         self._doubts: dict[Port, str] = {}
@@ -196,8 +197,8 @@ class Sweep:
             info = yield self._get_once(NodeInfo, 0, (), key)
             if not self.provokes:
                 num = NodeInfo(info).local_port_num if info[2] != NodeType.SWITCH else 0
-                own = PortInfo((yield self._get(PortInfo, num, (), None, key)))
-                if reason := own_port_is_closed(own):
+                self._own_info = yield self._get(PortInfo, num, (), None, key)
+                if reason := own_port_is_closed(PortInfo(self._own_info)):
                     raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
         else:
             info, key = yield from self._ask((), local.port_guid, key)
@@ -598,8 +599,10 @@ class Sweep:
         path = node.path if node.is_switch else port.path
         assert path is not None
         try:
-            port.info = yield self._get(PortInfo, port.num, path, node, key)
-            if path == () and port.is_end_port:
+            is_own = path == () and port.is_end_port
+            known, self._own_info = (self._own_info, b"") if is_own else (b"", self._own_info)
+            port.info = known or (yield self._get(PortInfo, port.num, path, node, key))
+            if is_own:
                 self._prover.start(port)
             if port.is_end_port and port.m_key_state == "hidden":
                 yield from self._uncover(node, port, path)

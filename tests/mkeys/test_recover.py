@@ -471,8 +471,8 @@ def test_the_key_that_was_found_can_be_protected_again() -> None:
 
 def test_one_new_key_for_all() -> None:
     net, known = tree()
-    Run(net, known, Wishes(new_key=MKey(0xABCDEF)))
-    assert set(keys_of(net).values()) == {MKey(0xABCDEF)}
+    Run(net, known, Wishes(new_key=MKey(0x9D3C_51E7_08B6_42FA)))
+    assert set(keys_of(net).values()) == {MKey(0x9D3C_51E7_08B6_42FA)}
 
 
 @pytest.mark.parametrize("wrong", [{"protect": 4}, {"lease": 65536}, {"new_key": MKey(0)}])

@@ -195,7 +195,7 @@ def test_ports_that_no_sm_has_configured(tmp_path: Path) -> None:
     """Their LID is 0, and their agents refuse it in a Set: a stand-in is sent, as ibportstate does."""
     net = Subnet.from_text(fat_tree(2, 3, 1), links="initialize")
     site = Site(net, tmp_path)
-    run = site.run(deploy())
+    run = site.run(deploy(), "links-initialize")
     assert run.account.done == len(site.ports()) == 9
     assert site.states() == {(2, 60)}
 
