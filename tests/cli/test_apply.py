@@ -250,7 +250,8 @@ def test_journal_tells_who_and_how(cli: Cli) -> None:
         {name: told[name] for name in ("started", "user", "host", "overrides", "options")},
     ]
     row = next(csv.DictReader(io.StringIO(cli("journal", "-f", "csv").out)))
-    assert (row["user"], row["host"], row["options"]) == (user, host, "--backend --timeout 900")
+    # A cell that begins with - is quoted as data.
+    assert (row["user"], row["host"], row["options"]) == (user, host, "'--backend --timeout 900")
     assert row["overrides"] == "active-sm default-pkey index-0"
     by = f"by {user} on {host}; overridden: active-sm, default-pkey, index-0; with --backend --timeout 900"
     assert f"started {told['started']} {by}\n" in cli("journal", 1).out
