@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db tshark
 CORPUS := $(abspath $(wildcard ../shared))
+# Each processor runs tests; one that has none left takes some of another's. ARGS=-n0 runs them one after the other.
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 # The tests see none of the environment but what they and the package clients need.
 TEST_ENV := .ci/clean-env $(if $(CORPUS),IBKEYS_CORPUS=$(CORPUS))
 
@@ -25,10 +27,10 @@ demo: setup ## show keys on a simulated fabric, change two, show the difference
 	@$(BIN)/python -m ibkeys.cli.demo
 
 test: setup ## run the tests
-	@$(TEST_ENV) $(BIN)/pytest -m 'not soak' $(ARGS)
+	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
 soak: setup ## run all tests at full length
-	@$(TEST_ENV) IBKEYS_SOAK=1 $(BIN)/pytest $(ARGS)
+	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) $(ARGS)
 
 lint: setup ## run ruff and mypy --strict
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
@@ -37,7 +39,7 @@ bench: setup ## measure speed and memory
 	@$(TEST_ENV) $(BIN)/python -m tests.bench
 
 clean: ## remove what setup and the tests made
-	@rm -rf .venv build ibkeys/umad/_libibumad*.so .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv build ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
