@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Final
 
+from ibkeys import jsonfile
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.policy.breaks import find_breaks
 from ibkeys.policy.goal import former_in, goal_of, ports_of
 from ibkeys.policy.objections import counted, named
@@ -156,11 +157,13 @@ def plan_resume(
 
 
 def _remember(writer: Writer, memory: PlanRecord, permissions: Permissions) -> Permissions:
-    earlier = json.loads(memory.options)
-    overrides = frozenset(earlier["overrides"]) - {"stale", "active-sm"}
+    try:
+        earlier = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
+        overrides = frozenset(map(str, earlier["overrides"])) - {"stale", "active-sm"}
+        may_remove, may_break = bool(earlier["removals"]), bool(earlier["breaks"])
+    except (FileFormatError, LookupError, TypeError):
+        raise StoreError(
+            "the journal is damaged: what was permitted to the operation cannot be read; `ibkeys undo` goes back"
+        ) from None
     writer.consent = replace(writer.consent, overrides=writer.consent.overrides | overrides)
-    return replace(
-        permissions,
-        removals=permissions.removals or earlier["removals"],
-        breaks=permissions.breaks or earlier["breaks"],
-    )
+    return replace(permissions, removals=permissions.removals or may_remove, breaks=permissions.breaks or may_break)
