@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from ibkeys.errors import ClosedError, StoreError
-from ibkeys.files import check_output, replace_file
-from ibkeys.store.columns import Column, first_wrong
+from ibkeys.files import MIB, STATE, NoRegularFile, check_output, refuse_what_is_no_file, replace_file
+from ibkeys.store.columns import first_wrong
+from ibkeys.store.schema import Schema as Schema
+from ibkeys.store.schema import objects_after, objects_of
 from ibkeys.store.strict import check_own
 
 if TYPE_CHECKING:
@@ -42,33 +41,13 @@ _BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
 """Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
 _OPS_OF_ANY_FILE: Final = 20_000_000
-_OPS_OF_A_BYTE: Final = 100
-"""What one query may take, by the size of the file: tens of times what reading all of it takes."""
+_OPS_OF_A_BYTE: Final = 4
+"""What one query may take, by the size of the file: twenty times what reading all of it takes."""
 
 
 def utc_now() -> datetime:
     """Return the time of day, in UTC: the default `Clock`."""
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What a kind of database looks like.
-
-    ``what`` names it in messages; ``application_id`` marks its files. ``steps`` are the migrations: step n holds the
-    statements that lead from version n to n + 1, so a new file runs them all. Steps that were released never change.
-    ``columns``: of each table, what a column may hold.
-    """
-
-    what: str
-    application_id: int
-    steps: Sequence[Sequence[str]]
-    columns: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
-
-    @property
-    def version(self) -> int:
-        """The version that this program knows, kept in ``PRAGMA user_version``."""
-        return len(self.steps)
 
 
 class Database:
@@ -105,8 +84,12 @@ class Database:
                     path = None
             if path is not None and not read_only:
                 check_own(path, self._what)
-            elif path is not None and not stat.S_ISREG(path.stat().st_mode):
-                raise StoreError(f"{path}: is no regular file, so no {self._what}")
+            elif path is not None:
+                refuse_what_is_no_file(path)
+                if path.stat().st_size > STATE:
+                    raise StoreError(f"{path}: is larger than any {self._what}: more than {STATE // MIB} MiB")
+        except NoRegularFile as error:
+            raise StoreError(f"{path}: {error.strerror}, so no {self._what}") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
@@ -197,7 +180,7 @@ class Database:
         try:
             found = connection.execute("PRAGMA application_id").fetchone()[0]
             version = self._version()
-            objects = _objects(connection)
+            objects = objects_of(connection)
         finally:
             if not joins:
                 connection.execute("COMMIT")
@@ -206,7 +189,7 @@ class Database:
         if not 0 <= version <= schema.version:
             known = f"this ibkeys knows up to {schema.version}, use a newer one"
             raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
-        strange = objects ^ _objects_of(tuple(map(tuple, schema.steps[:version])))
+        strange = objects ^ objects_after(tuple(map(tuple, schema.steps[:version])))
         if strange:
             kind, name, *_ = min(strange)
             raise StoreError(
@@ -410,29 +393,6 @@ def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")
     return connection
-
-
-def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, str, str, str]]:
-    """Return type, name, table and SQL of all that a database defines, but for what SQLite makes by itself."""
-    rows = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-    )
-    return frozenset((str(kind), str(name), str(table), "".join(str(sql).split())) for kind, name, table, sql in rows)
-
-
-@lru_cache(maxsize=8)
-def _objects_of(steps: tuple[tuple[str, ...], ...]) -> frozenset[tuple[str, str, str, str]]:
-    """Return what a database defines after *steps*."""
-    import sqlite3
-
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        for step in steps:
-            for statement in step:
-                connection.execute(statement)
-        return _objects(connection)
-    finally:
-        connection.close()
 
 
 def timestamp(clock: Clock) -> str:

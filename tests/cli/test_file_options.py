@@ -236,7 +236,7 @@ def test_key_files_are_not_exported_through_a_link(command: Callable[..., Result
     assert (target.read_text(), stat.S_IMODE(target.stat().st_mode)) == ("", 0o644)
 
 
-@pytest.mark.parametrize("line", [*SECRETS, *TEXTS, *STATES])
+@pytest.mark.parametrize("line", [*SECRETS, *TEXTS, *STATES, *DATABASES])
 def test_gigabytes_are_one_line_at_once(command: Callable[..., Result], line: str, tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.touch(0o600)
