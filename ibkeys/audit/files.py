@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import PKey
@@ -65,7 +66,7 @@ def parse_guid(text: str) -> int:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.read_text(path, files.LIST)
     except OSError as error:
         raise os_error(path, "file", error) from error
     except UnicodeDecodeError as error:

@@ -31,6 +31,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from ibkeys import files
 from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.rule import Draft
 from ibkeys.errors import FileFormatError, UsageError
@@ -38,6 +39,10 @@ from ibkeys.fabric.model import Port
 from ibkeys.store.sqlite import os_error
 
 _KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})
+# tomllib takes time by the square of the parts of a dotted name, and waivers have none with more than one.
+_DEEP_NAME: Final = re.compile(
+    r"""(?:^|[\[{,])[ \t]*+(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){8}""", re.MULTILINE
+)
 _PLACE: Final = re.compile(r"(?P<name>.*?)(?:/(?P<port>\d{1,3}))?", re.DOTALL)
 
 
@@ -139,10 +144,15 @@ def read_waivers(path: Path, today: date) -> Waivers:
     Raises FileFormatError for a file that is no TOML, and StoreError for one that cannot be read.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = files.read_text(path, files.LIST)
+        if _DEEP_NAME.search(text):
+            raise FileFormatError("is nested too deeply", str(path))
+        document = tomllib.loads(text)
     except OSError as error:
         raise os_error(path, "waiver file", error) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (RecursionError, MemoryError):
+        raise FileFormatError("is nested too deeply", str(path)) from None
+    except ValueError as error:  # no TOML, no UTF-8; a number of thousands of digits
         raise FileFormatError(f"is no TOML: {error}", str(path)) from None
     found = Waivers()
     entries = document.get("waiver", [])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from ibkeys import files
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.address import LOCAL
 from ibkeys.fabric.session import OpenFabric
@@ -115,7 +116,7 @@ def known_sweep_interval(fabric: OpenFabric, manager: SubnetManager, config: Pat
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
     try:
-        text = config.read_text(errors="replace")
+        text = files.read_text(config, files.SETTINGS, "replace")
     except OSError:
         return None
     match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)

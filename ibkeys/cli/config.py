@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.number import parse_number, parse_secret_number
@@ -35,7 +36,7 @@ def read_config(path: Path) -> Config:
     Raises FileFormatError, with line and column of a value that cannot be; no message repeats a key.
     """
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
     except OSError as error:
         raise FileFormatError(f"cannot read the configuration: {error.strerror}", str(path)) from error
     values: dict[str, str | int | MKey | SMKey | None] = {}

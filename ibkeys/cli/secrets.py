@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import stat
 import sys
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ibkeys import files
 from ibkeys.cli.exits import warn
 from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
@@ -17,7 +17,6 @@ from ibkeys.keys.smkey import SMKey
 _K = TypeVar("_K", bound=Secret64)
 
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
-_MAX_BYTES: Final = 4096
 
 
 def read_m_key(
@@ -81,7 +80,7 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
             f"the key store is encrypted, and there is no terminal to ask for its passphrase: {option} @FILE"
         )
     else:
-        phrase = sys.stdin.readline().rstrip("\n")
+        phrase = _line_of_stdin(option).rstrip("\n")
     if not phrase:
         raise UsageError(f"{option}: the passphrase is empty")
     return phrase
@@ -116,21 +115,26 @@ def _lines_of(path: Path, option: str) -> list[str]:
 
 def _read_secret_file(path: Path, option: str) -> bytes:
     try:
-        with path.open("rb") as file:
-            status = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0o600
-            data = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{option}: {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"{option}: {path}: more than {_MAX_BYTES} bytes: this is no key file")
-    if status & 0o077:
-        warn(f"{path}: other users may read this key (mode {status:04o}): chmod 600 it, and consider the key known")
+        data, mode = files.read_with_mode(path, files.SECRET)
+    except OSError as error:
+        raise UsageError(f"{option}: {path}: cannot be read: {error.strerror or error}") from None
+    if mode is not None and mode & 0o077:
+        warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key known")
     return data
+
+
+def _line_of_stdin(option: str) -> str:
+    line = sys.stdin.readline(files.SECRET + 1)
+    if len(line) > files.SECRET:
+        raise UsageError(
+            f"{option}: more than {files.SECRET} bytes in the first line of standard input: that is no key"
+        )
+    return line
 
 
 def _ask(kind: type[_K], option: str, confirm: bool) -> _K:
     if not sys.stdin.isatty():
-        line = sys.stdin.readline()
+        line = _line_of_stdin(option)
         if not line.strip():
             raise UsageError(f"{option}: no key on standard input")
         return kind.parse(line)

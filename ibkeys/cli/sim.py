@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.types import Number
@@ -76,6 +77,7 @@ def sim() -> None:
     metavar="[ADDRESS:]PORT",
     help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
 )
+@click.option("--allow-others", is_flag=True, help="Let programs of other users attach; -r needs it.")
 @click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line.")
 @click.option(
     "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
@@ -94,6 +96,7 @@ def serve(
     script: str | None,
     remote: bool,
     listen: str | None,
+    allow_others: bool,
     verbose: int,
     pcap: str | None,
     show_keys: bool,
@@ -130,6 +133,7 @@ def serve(
                 subnet,
                 name,
                 listen=where,
+                allow_others=allow_others,
                 home=home,
                 watch=(lambda seen: _all(watchers, seen)) if watchers else None,
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
@@ -207,7 +211,7 @@ def _script(path: str) -> Script:
     from ibkeys.sim.steering import Script
 
     try:
-        return Script.parse(Path(path).read_text(errors="replace"), path)
+        return Script.parse(files.read_text(path, files.LIST, "replace"), path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 

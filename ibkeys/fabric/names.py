@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError
 
 _LINE: Final = re.compile(r'\s*(0[xX][0-9a-fA-F]{1,16})\s+"([^"]*)"\s*(?:#.*)?')
@@ -17,7 +18,7 @@ def read_node_name_map(path: str | Path) -> dict[int, str]:
     Raises FileFormatError with line and column for any other line, and when the file cannot be read.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = files.read_text(path, files.LIST, "replace").splitlines()
     except OSError as error:
         raise FileFormatError(f"cannot read the node name map: {error.strerror}", str(path)) from error
     names: dict[int, str] = {}

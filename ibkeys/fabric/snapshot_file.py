@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.model import Fabric, Node, Port, Reading, Trouble
@@ -39,6 +39,11 @@ _KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
 _NO_KEY: Final = bytes(8)
 _P_KEY_BYTES: Final = 2
 _GUID_BYTES: Final = 8
+_DESCRIPTION_BYTES: Final = 64
+_MOST_PORTS: Final = 255
+_MOST_HOPS: Final = 63
+_READINGS: Final[dict[str, Reading]] = {reading: reading for reading in get_args(Reading)}
+_TRAITS: Final[dict[str, Trait]] = {trait: trait for trait in get_args(Trait)}
 _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
@@ -176,6 +181,8 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     Raises StoreError: no such file, no snapshot, a damaged one, a newer schema.
     """
     tables = read_snapshot(path)
+    if not tables["nodes"]:
+        raise StoreError(f"{path}: the snapshot holds no node, so it says nothing of any fabric; take another")
     try:
         snapshot = _Loader(tables).snapshot()
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -203,7 +210,7 @@ class _Loader:
         for port, peer in peers:
             port.peer = self.ports[peer]
         self.fabric.troubles = [
-            Trouble(self.ports[port], error, attribute, reading)
+            Trouble(self.ports[port], error, attribute, _READINGS[reading])
             for port, attribute, reading, error in self.tables["unread"]
         ]
         errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
@@ -212,8 +219,8 @@ class _Loader:
 
     def _node(self, row: Row) -> Node:
         _, _, description, *_, path, twin, info, description_raw, switch_info = row
-        if len(info) != NodeInfo.size:
-            raise ValueError("NodeInfo of another length")
+        if len(info) != NodeInfo.size or len(description_raw or bytes(_DESCRIPTION_BYTES)) != _DESCRIPTION_BYTES:
+            raise ValueError("NodeInfo or NodeDescription of another length")
         node = Node(info, _route(path), twin)
         node.description, node.description_raw = description, description_raw
         if switch_info is not None:
@@ -226,6 +233,8 @@ class _Loader:
         number, node, num, guid, _, path, peer, *rest = row
         *_, asked, _, _, info, p_key_table, guid_info, sm_info = rest
         _, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
+        if num > _MOST_PORTS:
+            raise ValueError("a port number that no node has")
         port = self.ports[number] = nodes[node].port(num)
         if port.is_end_port and guid is not None:
             port.guid = guid_number(guid)
@@ -235,14 +244,16 @@ class _Loader:
             if m_key is not None or fingerprint is not None:
                 shown = (int(m_key, 16) if m_key is not None else int(fingerprint, 16)).to_bytes(8)
             port.info = PortInfo(shown + info[8:] if port.is_end_port else info).raw
-        for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES), (sm_info, SMInfo.size)):
+        for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES)):
             if blob is not None and len(blob) % unit:
                 raise ValueError("an attribute of another length")
+        if sm_info is not None and len(sm_info) != SMInfo.size:
+            raise ValueError("SMInfo of another length")
         port.p_key_raw, port.guid_info, port.sm_info = p_key_table, guid_info, sm_info
         if asked is not None and port.is_end_port:
             port.m_key = MKey(int.from_bytes(port.info[:8])) if asked == fingerprint and port.info else _OTHER_KEY
         if port_traits is not None:
-            found[port] = tuple(port_traits.split())
+            found[port] = tuple(_TRAITS[each] for each in port_traits.split())
         if peer is not None:
             peers.append((port, peer))
 
@@ -259,4 +270,7 @@ def _about(values: dict[str, Any]) -> About:
 
 
 def _route(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",")[1:])
+    route = tuple(int(part) for part in text.split(",")[1:])
+    if len(route) > _MOST_HOPS or not all(0 <= port <= _MOST_PORTS for port in route):
+        raise ValueError("a directed route that there is none of")
+    return route

@@ -19,6 +19,7 @@ from typing import Final
 from ibkeys.errors import IbkeysError
 from ibkeys.mkeys.hostfiles import FileFact, read_file_fact, read_text
 from ibkeys.mkeys.opensm_host import (
+    DEVICES,
     OPENSM_CACHE,
     OPENSM_CONFIGS,
     PROC,
@@ -30,7 +31,6 @@ from ibkeys.mkeys.opensm_host import (
 from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
 
 IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
-DEVICES: Final = Path("/dev/infiniband")
 
 _RDMA: Final = ("rdma", "system", "show")
 _RDMA_SECONDS: Final = 5.0
@@ -93,7 +93,7 @@ def host_facts(
 
     *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM.
     """
-    processes = opensm_processes(proc, opensm_cache)
+    processes = opensm_processes(proc, opensm_cache, devices)
     config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
     configs = [(path, read_opensm_config(path)) for path in config_paths]
     files: list[KeyFile | None] = []

@@ -7,9 +7,8 @@ import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
-_MOST_BYTES: Final = 1 << 20
+from ibkeys import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,8 @@ def read_file_fact(path: Path) -> FileFact | None:
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a configuration file (its first MiB); None when it is not there or cannot be read."""
+    """Return the text of a configuration file; None when it is not there, cannot be read, or is no such file."""
     try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+        return files.read_text(path, files.SETTINGS, "replace")
     except OSError:
         return None

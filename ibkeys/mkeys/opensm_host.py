@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.hostfiles import FileFact, read_file_fact, read_text
 from ibkeys.store.opensm import c_number
@@ -21,6 +22,9 @@ OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm
 OPENSM_CACHE: Final = Path("/var/cache/opensm")
 """OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
 PROC: Final = Path("/proc")
+DEVICES: Final = Path("/dev/infiniband")
+_NOBODY: Final = -1
+"""Whose something is that is not there any more."""
 ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
 DEFAULT_SM_KEY: Final = MKey(1)
 """OpenSM's default of sm_key and sa_key."""
@@ -118,10 +122,19 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
 _KEY_OPTIONS: Final = (("m_key", 0), ("sm_key", 1), ("sa_key", 1))
 
 
-def opensm_processes(proc: Path = PROC, default_cache: Path = OPENSM_CACHE) -> list[OpensmProcess]:
-    """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root)."""
+def opensm_processes(
+    proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES
+) -> list[OpensmProcess]:
+    """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root).
+
+    Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
+    would so decide what is read and reported.
+    """
+    users = {0, os.geteuid()}.union(*map(_owner, devices.glob("umad*"))) - {_NOBODY}
     found = []
     for folder in sorted(proc.glob("[0-9]*")):
+        if not _users_of(folder) <= users:
+            continue
         arguments = _words(folder / "cmdline")
         if not arguments or os.path.basename(arguments[0]) != "opensm":
             continue
@@ -139,9 +152,28 @@ def opensm_processes(proc: Path = PROC, default_cache: Path = OPENSM_CACHE) -> l
     return found
 
 
+def _users_of(process: Path) -> set[int]:
+    """Return the user IDs of a process: the real, the effective and the saved one. A program that runs as root for
+    whoever starts it (setuid) has also the starter's."""
+    found = _owner(process)  # the effective one, also of a process that cannot be traced
+    try:
+        status = files.read_text(process / "status", files.SETTINGS, "replace")
+    except OSError:
+        return found
+    line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
+    return found | {int(word) for word in (line[1].split() if line else ())}
+
+
+def _owner(path: Path) -> set[int]:
+    try:
+        return {path.stat().st_uid}
+    except OSError:
+        return {_NOBODY}
+
+
 def _words(path: Path) -> list[str] | None:
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]
+        return files.read_bytes(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
     except OSError:
         return None
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from ibkeys import jsonfile
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.policy.breaks import find_breaks
 from ibkeys.policy.goal import former_in, goal_of, ports_of
 from ibkeys.policy.objections import counted, named
@@ -138,10 +139,11 @@ def plan_resume(
         former = former_in(journal, found[-1])
     kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
     # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
-    digest = json.loads(memory.options).get("digest", plan_digest(kept))
+    options = _options_of(memory)
+    digest = str(options.get("digest", plan_digest(kept)))
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
-    permissions = _remember(writer, memory, permissions or Permissions())
+    permissions = _remember(writer, options, permissions or Permissions())
     survey = look(writer, ports_of(kept), by_port_guid=True)
     goal = goal_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
@@ -155,9 +157,21 @@ def plan_resume(
     return work
 
 
-def _remember(writer: Writer, memory: PlanRecord, permissions: Permissions) -> Permissions:
-    earlier = json.loads(memory.options)
-    overrides = frozenset(earlier["overrides"]) - {"stale", "active-sm"}
+def _options_of(memory: PlanRecord) -> dict[str, Any]:
+    """Return what the operation was begun with. Raises StoreError."""
+    try:
+        options = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
+        overrides = frozenset(map(str, options["overrides"])) - {"stale", "active-sm"}
+        removals, breaks = bool(options["removals"]), bool(options["breaks"])
+    except (FileFormatError, LookupError, TypeError):
+        raise StoreError(
+            "the journal is damaged: what was permitted to the operation cannot be read; `ibkeys undo` goes back"
+        ) from None
+    return {**options, "overrides": overrides, "removals": removals, "breaks": breaks}
+
+
+def _remember(writer: Writer, earlier: dict[str, Any], permissions: Permissions) -> Permissions:
+    overrides = earlier["overrides"]
     writer.consent = replace(writer.consent, overrides=writer.consent.overrides | overrides)
     return replace(
         permissions,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Port
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -323,38 +324,37 @@ def dumps(plan: PlanFile) -> str:
 
 
 def write_plan(plan: PlanFile, path: Path) -> None:
-    """Write the document to *path*, whole or not at all. A symbolic link stays, and what it leads to is replaced.
+    """Write the document to *path*, whole or not at all. A symbolic link of the user's own stays, and the file that it
+    leads to is replaced.
 
     Raises OSError; UsageError as `check_place` does.
     """
-    check_place(path)
-    place = path.resolve()
-    new = place.with_name(f".{place.name}.{os.getpid()}.new")
+    place = check_place(path)
+    mask = os.umask(0o077)
+    os.umask(mask)
     try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(dumps(plan))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(place)
+        files.replace_file(place, dumps(plan).encode(), 0o666 & ~mask)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
 
 
-def check_place(path: Path) -> None:
-    """Raise UsageError when *path* is there and is something else than a plan or an empty file, OSError when that
-    cannot be read: whoever mistypes a name must not lose a policy or a device."""
-    if not path.exists():
-        return
-    if path.is_file():
-        with path.open("rb") as file:
-            head = file.read(_HEAD_SIZE)
-        if not head.strip() or _HEAD.match(head):
-            return
-    raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file")
+def check_place(path: Path) -> Path:
+    """Return where a plan called *path* is put: where a link leads to, else *path* itself.
+
+    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read:
+    whoever mistypes a name must not lose a policy or a device.
+    """
+    try:
+        place = files.check_output(path, follow=True)
+    except files.NoRegularFile:
+        raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    if place.exists():
+        head = files.read_head(place, _HEAD_SIZE)
+        if head.strip() and not _HEAD.match(head):
+            raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file")
+    return place
 
 
 def _guid_text(guid: int) -> str:

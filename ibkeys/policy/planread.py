@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
+from ibkeys import files, jsonfile
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import NODE_TYPE_NAMES
@@ -45,10 +46,7 @@ T = TypeVar("T")
 
 def read_plan(path: Path) -> PlanFile:
     """Read a plan file. Raises FileFormatError, also for one that was edited or has no digest; OSError."""
-    try:
-        return loads(path.read_bytes().decode("utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"is no UTF-8 text (byte {error.start})", str(path)) from None
+    return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)
 
 
 def loads(text: str, name: str = "", bound: bool = True) -> PlanFile:
@@ -56,14 +54,11 @@ def loads(text: str, name: str = "", bound: bool = True) -> PlanFile:
 
     *bound* False: the document comes from our own journal, so its digest does not matter; earlier versions wrote none.
     """
-    try:
-        document = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise FileFormatError(f"is no JSON: {error.msg}", name, error.lineno, error.colno) from None
-    except RecursionError:
-        raise FileFormatError("is no plan: nested too deeply", name) from None
-    except ValueError as error:  # a name that stands twice; a number of thousands of digits
-        raise FileFormatError(str(error).partition(";")[0], name) from None
+    return _read(text.encode("utf-8", "surrogatepass"), name, bound)
+
+
+def _read(data: bytes, name: str, bound: bool) -> PlanFile:
+    document = jsonfile.loads(data, name)
     try:
         plan = _plan(_Value(document, ""))
         if bound:
@@ -83,19 +78,6 @@ def _check_digest(plan: PlanFile, document: _Value) -> None:
         raise FileFormatError(
             f"was edited after it was made: its digest says {said[:64]}, and its content has {found}; plan again"
         )
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise FileFormatError(f"the name {twice[:40]!r} stands twice in one object")
-    return found
-
-
-def _no_constant(text: str) -> Any:
-    raise FileFormatError(f"{text} is no number of JSON")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.policy.flags import Header, hint, membership_of, read_flag
@@ -50,10 +51,9 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 def read_policy(path: str | Path) -> Policy:
     """Read a policy file; the result says what is wrong with it. Raises FileFormatError when there is no reading it."""
     try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        raise FileFormatError(f"the policy cannot be read: {reason}", str(path)) from None
+        data = files.read_bytes(path, files.LARGE)
+    except OSError as error:
+        raise FileFormatError(f"the policy cannot be read: {error.strerror or error}", str(path)) from None
     return parse_policy(data, str(path))
 
 

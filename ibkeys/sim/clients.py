@@ -6,10 +6,12 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from ibkeys.errors import TransportError
 from ibkeys.sim import ibsim_protocol as protocol
+from ibkeys.sim.credentials import show_senders
 from ibkeys.sim.nodes import Port
 
 MAX_CLIENTS: Final = 256
@@ -23,7 +25,8 @@ Address = bytes | str | tuple[str, int]
 
 
 class Client:
-    """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests."""
+    """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
+    packet showed that it belongs to a user who may attach."""
 
     __slots__ = (
         "address",
@@ -31,6 +34,7 @@ class Client:
         "gone",
         "held",
         "ident",
+        "is_known",
         "is_sm",
         "peer",
         "port",
@@ -52,6 +56,7 @@ class Client:
         self.socket = data_socket
         self.fd = data_socket.fileno()
         self.is_sm = False
+        self.is_known = False
         self.gone = False
         self.held = False
         self.waiting: deque[bytes] = deque()
@@ -132,8 +137,15 @@ class Clients:
             own = protocol.socket_name(self.name, f"out{slot}")
             opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
+            if self.listen is None:
+                show_senders(opened)
             opened.bind(own)
             opened.connect(peer)
+            # From here on the kernel takes packets of the peer alone. What others sent before that goes; the program
+            # itself does not know yet where to send.
+            with suppress(BlockingIOError):
+                while True:
+                    opened.recv(1)
         except BaseException:
             opened.close()
             raise
@@ -160,6 +172,8 @@ def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         where, words = protocol.socket_name(name, "ctl"), f"the socket name {name!r}"
     try:
+        if listen is None:
+            show_senders(opened)
         opened.bind(where)
     except OSError as error:
         opened.close()

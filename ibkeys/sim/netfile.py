@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType
 from ibkeys.sim.netline import Line, to_number
@@ -20,6 +21,8 @@ from ibkeys.sim.netmodel import FileNode, FilePort, NetFile, connect
 
 MAX_INCLUDES: Final = 9
 MAX_PORTS: Final = 254
+_BYTES_OF_A_FILE: Final = files.LARGE // 1000
+"""What each file counts beside its bytes: at most 1,000 are read."""
 DESCRIPTION_SIZE: Final = 64
 
 _KINDS: Final = {"Switch": NodeType.SWITCH, "Ca": NodeType.CA, "Hca": NodeType.CA, "Rt": NodeType.ROUTER}
@@ -79,15 +82,18 @@ class _Reader:
         self.defaults: dict[str, int] = {}
         self.node: FileNode | None = None
         self.depth = 0
+        self.bytes_left = files.LARGE
 
     def read_file(self, path: Path, name: str) -> None:
         try:
-            text = path.read_bytes().decode("utf-8", "surrogateescape")
+            data = files.read_bytes(path, self.bytes_left)
         except OSError as error:
             raise FileFormatError(f"cannot be read: {error.strerror or error}", name) from None
-        except ValueError as error:  # a NUL in the name
-            raise FileFormatError(f"cannot be read: {error}", name) from None
-        self.read_text(text, name, path.parent)
+        # With the files that it includes: one that includes another twice, and so on, would grow without end.
+        self.bytes_left -= len(data) + _BYTES_OF_A_FILE
+        if self.bytes_left < 0:
+            raise FileFormatError("more files inside each other than any net file has", name)
+        self.read_text(data.decode("utf-8", "surrogateescape"), name, path.parent)
 
     def read_text(self, text: str, name: str, folder: Path | None) -> None:
         self.depth += 1

@@ -14,7 +14,7 @@ import select
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -25,6 +25,7 @@ from ibkeys.sim import clients as attached
 from ibkeys.sim import ibsim_protocol as protocol
 from ibkeys.sim import steer_socket
 from ibkeys.sim.clients import Address, Client, Clients
+from ibkeys.sim.credentials import own_users, receive
 from ibkeys.sim.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.nodes import KEY, Node, Port
 from ibkeys.sim.steer_socket import Answer, Connection
@@ -79,7 +80,9 @@ class Seen(NamedTuple):
 class Server:
     """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
 
-    Programs that name no node attach to *home*, by default the first one.
+    Programs of *users*, by default root and the own user, may attach, with *allow_others* those of every user; UDP does
+    not tell users apart, so it needs that: UsageError. Only *users* may steer. Programs that name no node attach to
+    *home*, by default the first one.
     *watch* sees every MAD; *save* is called once a second; *tell* gets a line about whatever went wrong and about the
     script, *chat* about clients that come and go. Raises TransportError.
     """
@@ -90,6 +93,8 @@ class Server:
         name: str = protocol.DEFAULT_NAME,
         *,
         listen: tuple[str, int] | None = None,
+        allow_others: bool = False,
+        users: Container[int] | None = None,
         home: Node | None = None,
         watch: Callable[[Seen], None] | None = None,
         save: Callable[[], None] | None = None,
@@ -98,7 +103,12 @@ class Server:
     ) -> None:
         self.subnet = subnet
         self.name = protocol.check_name(name)
+        if listen is not None and not allow_others:
+            raise UsageError("over UDP nobody can tell whose a program is: serve with --allow-others, or locally")
         self.home = home or subnet.nodes[0]
+        self._users = own_users() if users is None else users
+        self._allow_others = allow_others
+        self._told: set[int] = set()
         self.clients = Clients(name, listen)
         self._counts: Counter[str] = Counter()
         self._script = Script()
@@ -260,16 +270,15 @@ class Server:
     # Control requests
 
     def _read_control(self) -> None:
-        receive = self._control.recvfrom
         for _ in range(BATCH):
             try:
-                raw, address = receive(protocol.CONTROL_SIZE + 1)
+                raw, user, address = receive(self._control, protocol.CONTROL_SIZE + 1)
             except BlockingIOError:
                 return
             except OSError:
                 continue  # UDP: an earlier reply found nobody
-            reply = self._control_reply(raw, address)
-            if reply is None:
+            reply = self._control_reply(raw, address) if self._may_attach(user) else self._turn_away(raw, user)
+            if reply is None or not address:
                 self._counts["malformed"] += 1
                 continue
             try:
@@ -278,6 +287,18 @@ class Server:
                 self._counts["lost"] += 1
             if self._leaving:
                 self._let_go()
+
+    def _may_attach(self, user: int) -> bool:
+        return self._allow_others or user in self._users
+
+    def _turn_away(self, raw: bytes, user: int) -> bytes | None:
+        """Do nothing of what another user asks for, and say so: a program that hears nothing waits for ever."""
+        self._counts["of other users"] += 1
+        if user not in self._told:
+            self._told.add(user)
+            self._tell(f"a program of another user (UID {user}) was turned away; --allow-others lets it attach")
+        request = protocol.parse_control(raw)
+        return None if request is None else protocol.control(request, protocol.ERROR)
 
     def _control_reply(self, raw: bytes, address: Address | None) -> bytes | None:
         request = protocol.parse_control(raw)
@@ -405,10 +426,10 @@ class Server:
     # Packets
 
     def _read_client(self, client: Client) -> None:
-        receive = client.socket.recv
+        take = client.socket.recv if client.is_known or self._allow_others else partial(self._first_packet, client)
         for _ in range(BATCH):
             try:
-                raw = receive(PACKET_SIZE + 1)
+                raw = take(PACKET_SIZE + 1)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -417,10 +438,22 @@ class Server:
                 return
             if len(raw) == PACKET_SIZE:
                 self._packet(client, raw)
-            else:
+            elif client.is_known or self._allow_others:
                 self._counts["malformed"] += 1
             if client.gone or client.held:
                 return
+
+    def _first_packet(self, client: Client, size: int) -> bytes:
+        """Take a packet of a program whose user is not known yet; an empty one in the place of another user's.
+
+        Once is enough: the kernel lets nobody else send to a socket that is connected. To ask it each time would cost a
+        tenth of all that this server does.
+        """
+        raw, user, _ = receive(client.socket, size)
+        client.is_known = user in self._users
+        if not client.is_known:
+            self._counts["of other users"] += 1
+        return raw if client.is_known else b""
 
     def _packet(self, client: Client, raw: bytes) -> None:
         mad = raw[HEADER_SIZE:]
@@ -574,7 +607,7 @@ class Server:
         return TICK if due is None else max(0.0, self._script_start + due - self.subnet.now)
 
     def _accept(self) -> None:
-        connection = steer_socket.accept(self._steer)
+        connection = steer_socket.accept(self._steer, self._users)
         if connection is None:
             return
         if len(self._steering) >= steer_socket.MAX_CONNECTIONS:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.errors import StoreError
-from ibkeys.sim.nodes import Node, Port, SubnetManager
+from ibkeys.mad.const import SMState
+from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
 from ibkeys.sim.pma import Counters
 
 if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
 
 VERSION: Final = 1
+_ATTRIBUTE_SIZE: Final = 64
+_MOST_ROUTES: Final = 48 * 1024
+_MOST_SECONDS: Final = 1e12
 
 
 def dump(subnet: Subnet) -> dict[str, Any]:
@@ -34,10 +39,11 @@ def load(subnet: Subnet, document: dict[str, Any]) -> None:
             raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
         for record in document["nodes"]:
             _load_node(subnet, record)  # first, because capacities decide how large tables are
-        for record in document["ports"]:
-            _load_port(subnet, record)
-        subnet.advance(max(0.0, float(document["now"]) - subnet.now))
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        loaded = [_load_port(subnet, record) for record in document["ports"]]
+        for port in loaded:
+            _check_cable(port)
+        subnet.advance(max(0.0, _seconds(document["now"]) - subnet.now))
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
 
 
@@ -60,26 +66,62 @@ def _dump_port(port: Port) -> dict[str, Any]:
     return record
 
 
-def _load_port(subnet: Subnet, record: dict[str, Any]) -> None:
-    node, number = record["at"]
-    port = subnet.nodes[node].ports[number]
-    info = bytes.fromhex(record["info"])
-    if len(info) != len(port.info):
-        raise ValueError("PortInfo of another size")
-    port.info[:] = info
+def _load_port(subnet: Subnet, record: dict[str, Any]) -> Port:
+    port = _port_at(subnet, record["at"])
+    port.info[:] = _bytes(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
-    port.guids = {int(index): int(guid) for index, guid in record["guids"].items()} if "guids" in record else None
-    port.lease_deadline = float(record["lease_deadline"]) if "lease_deadline" in record else None
+    port.guids = (
+        {_number(int(index), 0xFFFF): _number(guid, (1 << 64) - 1) for index, guid in record["guids"].items()}
+        if "guids" in record
+        else None
+    )
+    port.lease_deadline = _seconds(record["lease_deadline"]) if "lease_deadline" in record else None
     if "counters" in record:
-        basic, extended = (bytes.fromhex(counted) for counted in record["counters"])
+        basic, extended = record["counters"]
         fresh = Counters()
-        if (len(basic), len(extended)) != (len(fresh.basic), len(fresh.extended)):
-            raise ValueError("counters of another size")
-        port.counters = Counters(basic, extended)
+        port.counters = Counters(_bytes(basic, len(fresh.basic)), _bytes(extended, len(fresh.extended)))
     if "peer" in record:
-        far_end = record["peer"]
-        port.peer = None if far_end is None else subnet.nodes[far_end[0]].ports[far_end[1]]
+        port.peer = None if record["peer"] is None else _port_at(subnet, record["peer"])
     subnet.touched_ports.add(port)
+    return port
+
+
+def _check_cable(port: Port) -> None:
+    """Raise ValueError where a cable has one end, or three."""
+    former = port.first_peer
+    if port.peer is not None and (port.peer.peer is not port or not port.peer.number or not port.number):
+        raise ValueError("a cable with one end")
+    if former is not None and former.peer is port and port.peer is not former:
+        raise ValueError("a cable with one end")
+
+
+# What may stand in the document: another type or a number out of range would surface anywhere, at any time.
+
+
+def _number(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"a number that is not in 0..{most}")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
+        raise ValueError("a time that is none")
+    return seconds
+
+
+def _bytes(value: str, size: int) -> bytes:
+    data = bytes.fromhex(value)
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes instead of {size}")
+    return data
+
+
+def _port_at(subnet: Subnet, place: Any) -> Port:
+    index, number = place
+    node = subnet.nodes[_number(index, len(subnet.nodes) - 1)]
+    return node.ports[_number(number, node.num_ports)]
 
 
 def _dump_node(node: Node) -> dict[str, Any]:
@@ -101,20 +143,29 @@ def _dump_node(node: Node) -> dict[str, Any]:
 
 
 def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
-    node = subnet.nodes[record["at"]]
-    node.silent = int(record["silent"])
-    node.partition_capacity, node.enforcement_capacity = (int(value) for value in record["caps"])
+    node = subnet.nodes[_number(record["at"], len(subnet.nodes) - 1)]
+    node.silent = _number(record["silent"], 2)
+    node.partition_capacity, node.enforcement_capacity = (_number(value, MAX_P_KEYS) for value in record["caps"])
     if "description" in record:
-        node.description_bytes = bytes.fromhex(record["description"])[:64]
+        node.description_bytes = bytes.fromhex(record["description"])[:_ATTRIBUTE_SIZE]
     if node.switch_info is not None:
-        node.switch_info[:] = bytes.fromhex(record["switch_info"]).ljust(64, b"\0")[:64]
+        switch_info = bytes.fromhex(record["switch_info"])
+        node.switch_info[:] = switch_info.ljust(_ATTRIBUTE_SIZE, b"\0")[:_ATTRIBUTE_SIZE]
         if "routes" in record:
             node.routes = bytearray.fromhex(record["routes"])
+            _number(len(node.routes), _MOST_ROUTES)
     if "tables" in record:
-        node.tables = {(int(attribute), int(place)): bytes.fromhex(data) for attribute, place, data in record["tables"]}
+        node.tables = {
+            (_number(attribute, 0xFFFF), _number(place, 0xFFFFFFFF)): _bytes(data, _ATTRIBUTE_SIZE)
+            for attribute, place, data in record["tables"]
+        }
     manager = None
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
-        manager = SubnetManager(node.ports[number], state, priority, sm_key)
+        if node.ports[_number(number, node.num_ports)] not in node.end_ports:
+            raise ValueError("a subnet manager at a port that is none of its own")
+        manager = SubnetManager(
+            node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
+        )
     subnet.place_sm(node, manager)
     subnet.touched_nodes.add(node)

@@ -6,22 +6,28 @@ reader sees the old state or the new one, and the lock is held without a gap.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import math
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from ibkeys.errors import StoreError, StoreLocked
+from ibkeys import files, jsonfile
+from ibkeys.errors import FileFormatError, StoreError, StoreLocked
 from ibkeys.sim.subnet import Subnet
+
+_OPENING = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class StateFile:
     """The state of *subnet* in the file *path*. Opening loads it; time since the last save counts.
 
     Raises StoreLocked when another process has it open, StoreError when it is damaged, belongs to another net file or
-    cannot be written. It holds M_Keys, so its mode is 0600.
+    cannot be written. It holds M_Keys, so its mode is 0600. What is no regular file, has other names (hard links) or
+    belongs to another user is left as it is, and a link is not followed: StoreError.
     """
 
     def __init__(self, path: str | Path, subnet: Subnet) -> None:
@@ -40,13 +46,14 @@ class StateFile:
     def _lock(self) -> int:
         while True:
             try:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError as error:
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | _OPENING, 0o600)
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
                 raise self._error("opened", error) from None
             try:
+                files.refuse_strange_file(os.fstat(fd))
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.fchmod(fd, 0o600)
-                there = os.stat(self.path)
+                there = os.lstat(self.path)
             except BlockingIOError:
                 os.close(fd)
                 raise StoreLocked(f"{self.path}: another process has this simulated subnet open") from None
@@ -61,22 +68,26 @@ class StateFile:
                 return fd
             os.close(fd)
 
-    def _error(self, what: str, error: OSError) -> StoreError:
-        return StoreError(f"{self.path}: simulator state cannot be {what}: {error.strerror or error}")
+    def _error(self, what: str, error: OSError | ValueError) -> StoreError:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            why = "is a symbolic link; name the file itself"
+        return StoreError(f"{self.path}: simulator state cannot be {what}: {why}")
 
     def _load(self) -> None:
         try:
-            with open(self._fd, "rb", closefd=False) as file:
-                raw = file.read()
+            raw = files.read_descriptor(self._fd, files.STATE)
         except OSError as error:
             raise self._error("read", error) from None
         if not raw:
             return
         try:
-            document: dict[str, Any] = json.loads(raw)
+            document = jsonfile.loads(raw)
             wall = float(document["wall"])
+            if not math.isfinite(wall):
+                raise ValueError("a time that is none")
             self.subnet.load_state(document["subnet"])
-        except (ValueError, KeyError, TypeError):
+        except (FileFormatError, ValueError, KeyError, TypeError, OverflowError):
             raise StoreError(f"{self.path}: damaged simulator state; remove it to start afresh") from None
         except StoreError as error:
             raise StoreError(f"{self.path}: {error}") from None
@@ -92,7 +103,9 @@ class StateFile:
         document = {"wall": time.time(), "subnet": self.subnet.dump_state()}
         new = self.path.with_name(f".{self.path.name}.new")
         try:
-            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with suppress(FileNotFoundError):
+                os.unlink(new)  # of a run that was killed, or somebody else's: the one that is made is a new file
+            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPENING, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with open(fd, "wb", closefd=False) as file:

@@ -1,21 +1,20 @@
 """The socket through which a running simulator is steered: a line in, an answer out, for its own user (and root) only.
 
-Abstract sockets have no permissions, so the kernel is asked who is at the other end. A connection carries one line;
+A connection carries one line;
 the first line of the answer is ``ok``, ``usage`` or ``error``, the rest is text.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
-import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, Literal, NamedTuple
 
 from ibkeys.errors import TransportError
 from ibkeys.sim import ibsim_protocol as protocol
+from ibkeys.sim.credentials import own_users, user_of_stream
 
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16
@@ -24,7 +23,6 @@ PATIENCE: Final = 10.0
 
 Outcome = Literal["ok", "usage", "error"]
 _OUTCOMES: Final[dict[str, Outcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
-_CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 
 
 class Answer(NamedTuple):
@@ -89,23 +87,17 @@ def bind(name: str) -> socket.socket:
     return opened
 
 
-def accept(listening: socket.socket) -> Connection | None:
-    """Take one who wants to steer; None when nobody is there or it is another user."""
+def accept(listening: socket.socket, users: Container[int]) -> Connection | None:
+    """Take one who wants to steer; None when nobody is there or it is none of *users*."""
     try:
         accepted, _ = listening.accept()
     except OSError:
         return None
     accepted.setblocking(False)
-    if _user_of(accepted) not in (0, os.geteuid()):
+    if user_of_stream(accepted) not in users:
         accepted.close()
         return None
     return Connection(accepted)
-
-
-def _user_of(connected: socket.socket) -> int:
-    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    user: int = _CREDENTIALS.unpack(raw)[1]
-    return user
 
 
 def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
@@ -114,7 +106,7 @@ def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
             asking.settimeout(timeout)
             asking.connect(protocol.socket_name(name, "steer"))
-            if _user_of(asking) not in (0, os.geteuid()):
+            if user_of_stream(asking) not in own_users():
                 raise TransportError(f"the simulator {name!r} belongs to another user", errno.EPERM)
             asking.sendall(line.encode("utf-8", "surrogateescape") + b"\n")
             raw = b"".join(iter(lambda: asking.recv(65536), b""))

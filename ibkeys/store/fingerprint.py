@@ -8,8 +8,10 @@ import stat
 from pathlib import Path
 
 from ibkeys.errors import StoreError
+from ibkeys.files import SECRET, create_beside, read_bytes, trusted_users
 from ibkeys.keys.fingerprint import SECRET_BYTES, Fingerprints
-from ibkeys.store.sqlite import create_private_file, os_error, sync_directory
+from ibkeys.store.sqlite import make_directory, os_error, sync_directory
+from ibkeys.store.strict import check_folders
 
 _WHAT = "secret of fingerprints"
 
@@ -27,10 +29,14 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
             if not create:
                 return None
             _make(path)
-        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        check_folders(path, _WHAT)
+        status = path.stat()
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise StoreError(f"{path}: other users may read or write this {_WHAT}; chmod 600 it, or remove it")
-        secret = path.read_bytes()
-    except OSError as error:
+        if status.st_uid not in trusted_users():
+            raise StoreError(f"{path}: this {_WHAT} belongs to another user (UID {status.st_uid}); remove it")
+        secret = read_bytes(path, SECRET)
+    except (OSError, ValueError) as error:
         raise os_error(path, _WHAT, error) from error
     if len(secret) != SECRET_BYTES:
         raise StoreError(f"{path}: is no {_WHAT} ({len(secret)} bytes instead of {SECRET_BYTES}); move it away")
@@ -39,18 +45,18 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
 
 def _make(path: Path) -> None:
     """Write a new secret beside *path* and link it there: whoever comes second keeps the first one's."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    create_private_file(unfinished)
+    check_folders(path, _WHAT)
+    make_directory(path.parent)
+    file, name = create_beside(path)
     try:
-        with unfinished.open("r+b") as file:
+        with file:
             file.write(secrets.token_bytes(SECRET_BYTES))
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(unfinished, path)
+            os.link(name, path)
         except FileExistsError:
             return
         sync_directory(path.parent)
     finally:
-        unfinished.unlink(missing_ok=True)
+        os.unlink(name)

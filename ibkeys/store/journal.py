@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from ibkeys.errors import StoreError
+from ibkeys import jsonfile
+from ibkeys.errors import EncodeError, FileFormatError, StoreError
 from ibkeys.store.journal_records import EntryStatus as EntryStatus
 from ibkeys.store.journal_records import Image as Image
 from ibkeys.store.journal_records import OperationRecord as OperationRecord
@@ -230,7 +231,8 @@ class Journal(Store):
 
     def plan_of(self, operation: int) -> PlanRecord | None:
         """Return the plan that an operation follows, None when it follows none."""
-        rows = self._database.query("SELECT document, options, stage FROM plans WHERE operation = ?", (operation,))
+        query = "SELECT document, options, stage FROM plans WHERE operation = ?"
+        rows = self._database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
 
     def set_stage(self, operation: int, stage: Stage) -> None:
@@ -257,10 +259,13 @@ class Journal(Store):
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
                       (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage, undoes,
-                      (SELECT max(id) FROM operations AS undo WHERE undo.undoes = operations.id AND state = 'done'),
-                      EXISTS (SELECT 1 FROM operations AS undo WHERE undo.undoes = operations.id
-                              AND state IN ('open', 'failed'))
-               FROM operations LEFT JOIN plans ON plans.operation = id ORDER BY id"""
+                      undone_by, coalesce(is_open, 0)
+               FROM operations LEFT JOIN plans ON plans.operation = id LEFT JOIN (
+                   SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
+                          max(state IN ('open', 'failed')) AS is_open
+                   FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
+               ) ON undone = id ORDER BY id""",
+            of="operations plans",
         )
         starts = self._starts()
         return [
@@ -275,9 +280,13 @@ class Journal(Store):
     def _starts(self) -> dict[int, list[Start]]:
         found: dict[int, list[Start]] = {}
         for operation, started, user, host, overrides, options in self._database.query(
-            "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number"
+            "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
+            of="starts",
         ):
-            origin = Origin(user, host, _texts(overrides), _texts(options))
+            try:
+                origin = Origin(user, host, _texts(overrides), _texts(options))
+            except (FileFormatError, TypeError):
+                raise self._database.damage("what a change was started with cannot be read") from None
             found.setdefault(operation, []).append(Start(started, origin))
         return found
 
@@ -287,7 +296,14 @@ class Journal(Store):
         rows = self._database.query(
             f"SELECT sequence, status, {_IMAGE_COLUMNS} FROM entries WHERE operation = ? ORDER BY sequence",
             (operation,),
+            of="entries",
         )
+        try:
+            return self._entries_of(operation, rows)
+        except EncodeError as error:
+            raise self._database.damage(str(error)) from None
+
+    def _entries_of(self, operation: int, rows: Sequence[Sequence[Any]]) -> list[Entry]:
         return [
             Entry(
                 self,
@@ -400,7 +416,7 @@ def _undoes(connection: sqlite3.Connection, operation: int) -> int | None:
 
 
 def _texts(text: str) -> tuple[str, ...]:
-    return tuple(map(str, json.loads(text)))
+    return tuple(map(str, jsonfile.loads(text.encode("utf-8", "surrogatepass"))))
 
 
 def _columns(image: Image) -> tuple[object, ...]:

@@ -4,7 +4,53 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.store import columns
+from ibkeys.store.columns import Column
+from ibkeys.store.journal_records import ATTRIBUTE_SIZE, ATTRIBUTES
 from ibkeys.store.sqlite import Schema
+
+_STATES: Final = ("open", "done", "undone", "failed")
+_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "operations": {
+        "id": columns.number(),
+        "command": columns.text(),
+        "state": columns.text(_STATES),
+        "started": columns.time(),
+        "finished": columns.time(null=True),
+        "undoes": columns.number(null=True),
+        "undone_by": columns.number(null=True),
+        "state_before_undo": columns.text(_STATES, null=True),
+    },
+    "entries": {
+        "sequence": columns.number(),
+        "node_guid": columns.guid(),
+        "port_guid": columns.guid(),
+        "node_desc": columns.text(),
+        "node_type": columns.text(("ca", "switch", "router")),
+        "port": columns.number(255),
+        "lid": columns.number(0xFFFF),
+        "attribute": columns.text(ATTRIBUTES),
+        "attribute_modifier": columns.number(0xFFFFFFFF),
+        "before": columns.blob(ATTRIBUTE_SIZE),
+        "after": columns.blob(ATTRIBUTE_SIZE),
+        "key_ref": columns.number(null=True),
+        "status": columns.text(("pending", "done", "failed")),
+    },
+    "plans": {
+        "document": columns.text(),
+        "options": columns.text(),
+        # NULL where an operation has no plan.
+        "stage": columns.text(("running", "unconfirmed", "confirmed", "going-back"), null=True),
+    },
+    "starts": {
+        "operation": columns.number(),
+        "started": columns.time(),
+        "user": columns.text(),
+        "host": columns.text(),
+        "overrides": columns.text(),
+        "options": columns.text(),
+    },
+}
 
 JOURNAL_SCHEMA: Final = Schema(
     what="journal",
@@ -59,4 +105,5 @@ JOURNAL_SCHEMA: Final = Schema(
             ) WITHOUT ROWID""",
         ),
     ),
+    columns=_COLUMNS,
 )

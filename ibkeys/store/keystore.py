@@ -33,6 +33,7 @@ ImportResult = Literal["new", "known", "changed", "older"]
 ``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
 _SUBNET: Final = "the subnet"
 _PROOF: Final = MKey(0)
+_KEY_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class KeyStore(TopologyStore):
         where = (node_guid, port_guid, port)
         with self._database.transaction() as connection:
             self._restate(connection, port_guid, "pending", "former", "its Set was never confirmed")
-            current = self._current_row(connection, port_guid)
+            current = self._current_row(port_guid)
             old = current[0] if current else None
             if old_key is not None and (current is None or current[1] != old_key):
                 self._restate(connection, port_guid, "current", "former", "the port had another key")
@@ -121,7 +122,7 @@ class KeyStore(TopologyStore):
         Works from any state, so that a run which finds that a port went back, or forward after all, can say so.
         """
         with self._database.transaction() as connection:
-            stored = self._get(connection, ref)
+            stored = _without_key(self._row(ref))
             if stored.state != "current":
                 self._restate(connection, stored.port_guid, "current", "former", "")
                 self._set_state(connection, ref, "current", "")
@@ -132,7 +133,7 @@ class KeyStore(TopologyStore):
         Raises StoreError when *ref* is the current key.
         """
         with self._database.transaction() as connection:
-            stored = self._get(connection, ref)
+            stored = _without_key(self._row(ref))
             if stored.state == "current":
                 raise StoreError(
                     f"key {ref} is the current one of port {guid_text(stored.port_guid)}; it is not abandoned"
@@ -147,22 +148,19 @@ class KeyStore(TopologyStore):
         A key that the port has in any state is not stored twice.
         """
         with self._database.transaction() as connection:
-            for known in self._known(connection, port_guid):
+            for known in self._known(port_guid):
                 if known.m_key == key:
                     return known.ref
             return self._insert(connection, node_guid, port_guid, port, key, None, None, "imported", None, note)
 
     def get(self, ref: int) -> StoredKey:
         """Return one row. Raises StoreError when there is none."""
-        rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,))
-        if not rows:
-            raise StoreError(f"the key store has no key {ref}")
-        return self._stored(rows[0])
+        return self._stored(self._row(ref))
 
     def keys_for(self, port_guid: int) -> list[MKey]:
         """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
-        rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?", (guid_text(port_guid),))
-        return _in_try_order(map(self._stored, rows))
+        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?"
+        return _in_try_order(map(self._stored, self._database.query(query, (guid_text(port_guid),), of="keys")))
 
     # --- all ports -----------------------------------------------------------------------------------------------
 
@@ -191,22 +189,24 @@ class KeyStore(TopologyStore):
     def current_of(self, port_guid: int) -> StoredKey | None:
         """Return the current key of one port, or None when it has none."""
         rows = self._database.query(
-            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'", (guid_text(port_guid),)
+            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'",
+            (guid_text(port_guid),),
+            of="keys",
         )
         return self._stored(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
-        rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'")
+        rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'", of="keys")
         return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
         """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
-        return [self._stored(row) for row in self._database.query(_ALL_ROWS)]
+        return [self._stored(row) for row in self._database.query(_ALL_ROWS, of="keys")]
 
     def outline(self) -> list[KeyRow]:
         """Return all rows as `rows` does, but without keys: no passphrase is needed."""
-        return [_without_key(row) for row in self._database.query(_ALL_ROWS)]
+        return [_without_key(row) for row in self._database.query(_ALL_ROWS, of="keys")]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
         """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
@@ -223,7 +223,8 @@ class KeyStore(TopologyStore):
     def put_subnet_key(self, key: MKey, note: str = "") -> None:
         """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``)."""
         with self._database.transaction() as connection:
-            rows = connection.execute("SELECT id, m_key FROM subnet_keys ORDER BY id DESC LIMIT 1").fetchall()
+            query = "SELECT id, m_key FROM subnet_keys ORDER BY id DESC LIMIT 1"
+            rows = self._database.query(query, of="subnet_keys")
             if not any(self._key(blob, _SUBNET) == key for _, blob in rows):
                 blob = self._blob(key, _SUBNET)
                 row = (blob, timestamp(self._clock), note)
@@ -231,12 +232,12 @@ class KeyStore(TopologyStore):
 
     def subnet_keys(self) -> list[MKey]:
         """Return the keys of the whole subnet, the newest first, none twice."""
-        rows = self._database.query("SELECT m_key FROM subnet_keys ORDER BY id DESC")
+        rows = self._database.query("SELECT m_key FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
         return list(dict.fromkeys(self._key(blob, _SUBNET) for (blob,) in rows))
 
     def subnet_key_outline(self) -> list[tuple[str, str]]:
         """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
-        rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC")
+        rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
         return [(since, note) for since, note in rows]
 
     # --- encryption ----------------------------------------------------------------------------------------------
@@ -264,8 +265,8 @@ class KeyStore(TopologyStore):
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
         with self._database.transaction() as connection:
-            keys = connection.execute("SELECT id, m_key, port_guid FROM keys").fetchall()
-            subnet_keys = connection.execute("SELECT id, m_key FROM subnet_keys").fetchall()
+            keys = self._database.query("SELECT id, m_key, port_guid FROM keys", of="keys")
+            subnet_keys = self._database.query("SELECT id, m_key FROM subnet_keys", of="subnet_keys")
             opened = [(self._key(blob, owner), owner, ref) for ref, blob, owner in keys]
             opened_subnet = [(self._key(blob, _SUBNET), _SUBNET, ref) for ref, blob in subnet_keys]
             connection.execute("DELETE FROM encryption")
@@ -281,10 +282,12 @@ class KeyStore(TopologyStore):
 
     @cached_property
     def _seal(self) -> Seal | None:
-        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption")
+        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
         if not rows:
             return None
         [(salt, n, r, p, proof)] = rows
+        if n & (n - 1) or not n * r * p:
+            raise self._database.damage("a cost of scrypt that none has")
         if self._passphrase is None:
             raise StoreSealed(
                 f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
@@ -299,7 +302,11 @@ class KeyStore(TopologyStore):
 
     def _key(self, blob: bytes, owner: str) -> MKey:
         seal = self._seal
-        return MKey(int.from_bytes(blob)) if seal is None else seal.open(blob, owner)
+        if seal is not None:
+            return seal.open(blob, owner)
+        if len(blob) != _KEY_BYTES:
+            raise self._database.damage("a sealed key in a store that is not encrypted")
+        return MKey(int.from_bytes(blob))
 
     def _blob(self, key: MKey, owner: str) -> bytes:
         return _sealed(self._seal, key, owner)
@@ -309,7 +316,7 @@ class KeyStore(TopologyStore):
     def _import(
         self, connection: sqlite3.Connection, port_guid: int, key: MKey, written: str, note: str
     ) -> ImportResult:
-        known = self._known(connection, port_guid)
+        known = self._known(port_guid)
         if _pending(known) == key or _in_try_order(known)[:1] == [key]:
             return "known"
         same = next((row for row in known if row.m_key == key), None)
@@ -327,9 +334,9 @@ class KeyStore(TopologyStore):
             self._set_state(connection, same.ref, "imported", note)
         return "changed" if known else "new"
 
-    def _known(self, connection: sqlite3.Connection, port_guid: int) -> list[StoredKey]:
+    def _known(self, port_guid: int) -> list[StoredKey]:
         query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? ORDER BY id"
-        return [self._stored(row) for row in connection.execute(query, (guid_text(port_guid),))]
+        return [self._stored(row) for row in self._database.query(query, (guid_text(port_guid),), of="keys")]
 
     def _insert(
         self,
@@ -374,19 +381,17 @@ class KeyStore(TopologyStore):
             "UPDATE keys SET state = ?, since = ?, note = ? WHERE id = ?", (state, timestamp(self._clock), note, ref)
         )
 
-    @staticmethod
-    def _get(connection: sqlite3.Connection, ref: int) -> KeyRow:
-        row = connection.execute(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,)).fetchone()
-        if row is None:
+    def _row(self, ref: int) -> tuple[Any, ...]:
+        rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,), of="keys")
+        if not rows:
             raise StoreError(f"the key store has no key {ref}")
-        return _without_key(row)
+        return rows[0]
 
-    def _current_row(self, connection: sqlite3.Connection, port_guid: int) -> tuple[int, MKey] | None:
+    def _current_row(self, port_guid: int) -> tuple[int, MKey] | None:
         owner = guid_text(port_guid)
-        row = connection.execute(
-            "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'", (owner,)
-        ).fetchone()
-        return None if row is None else (row[0], self._key(row[1], owner))
+        query = "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'"
+        rows = self._database.query(query, (owner,), of="keys")
+        return (rows[0][0], self._key(rows[0][1], owner)) if rows else None
 
     def _stored(self, row: Sequence[Any]) -> StoredKey:
         ref, node_guid, port_guid, port, blob, bits, lease, state, since, note, replaces = row

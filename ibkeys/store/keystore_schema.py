@@ -4,8 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.store.run_tables import RUN_TABLES
+from ibkeys.store.columns import Column, blob, guid, number, text, time
+from ibkeys.store.run_tables import RUN_COLUMNS, RUN_TABLES
+from ibkeys.store.sealing import SALT_BYTES
 from ibkeys.store.sqlite import Schema
+
+_CLEAR_AND_SEALED: Final = (8, 36)
+"""Bytes of a key."""
+_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "keys": {
+        "id": number(),
+        "node_guid": guid(null=True),
+        "port_guid": guid(),
+        "port": number(255, null=True),
+        "m_key": blob(*_CLEAR_AND_SEALED),
+        "m_key_protect_bits": number(3, null=True),
+        "m_key_lease_period": number(0xFFFF, null=True),
+        "state": text(("current", "pending", "former", "imported")),
+        "since": time(),
+        "note": text(),
+        "replaces": number(null=True),
+    },
+    "links": {
+        "node_guid": guid(),
+        "port": number(255),
+        "peer_guid": guid(),
+        "peer_port": number(255),
+        "seen": time(),
+    },
+    "subnet_keys": {"id": number(), "m_key": blob(*_CLEAR_AND_SEALED), "since": time(), "note": text()},
+    "lids": {"port_guid": guid(), "base_lid": number(0xFFFF), "top_lid": number(0xFFFF), "seen": time()},
+    "encryption": {
+        "salt": blob(SALT_BYTES),
+        "n": number(1 << 40),  # ibkeys.store.sealing bounds the memory that it takes
+        "r": number(1 << 10),
+        "p": number(1 << 6),
+        "proof": blob(_CLEAR_AND_SEALED[1]),
+    },
+}
 
 KEYSTORE_SCHEMA: Final = Schema(
     what="key store",
@@ -100,4 +136,5 @@ KEYSTORE_SCHEMA: Final = Schema(
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
     ),
+    columns={**_KEY_COLUMNS, **RUN_COLUMNS},
 )

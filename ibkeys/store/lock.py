@@ -9,8 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from ibkeys.errors import StoreLocked
+from ibkeys.errors import StoreError, StoreLocked
+from ibkeys.files import refuse_strange_file
 from ibkeys.store.sqlite import create_private_file, os_error
+from ibkeys.store.strict import check_folders
 
 _HOLDER_BYTES: Final = 200
 
@@ -31,6 +33,9 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
     """
     # The same order in every process, so that two commands with the same files never each get one of them.
     files = sorted({lock_path(path) for path in paths if path is not None})
+    for path in paths:
+        if path is not None and path.exists() and not path.is_file():
+            raise StoreError(f"{path}: is no regular file, so neither a journal nor a key store")
     with ExitStack() as stack:
         for file in files:
             stack.enter_context(_locked(file, command))
@@ -40,8 +45,14 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 @contextmanager
 def _locked(file: Path, command: str) -> Iterator[None]:
     try:
+        check_folders(file, "lock file")
         create_private_file(file)
-        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            refuse_strange_file(os.fstat(descriptor))  # before it is emptied
+        except BaseException:
+            os.close(descriptor)
+            raise
     except OSError as error:
         raise os_error(file, "lock file", error) from error
     try:

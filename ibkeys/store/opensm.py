@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ibkeys.errors import FileFormatError
+from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.sqlite import os_error, replace_private_file
 
@@ -108,7 +109,7 @@ def _read(
 ) -> bool:
     """Add the records of *path* to *into*. Return whether the file is there."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, LIST)
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.store.columns import Column, guid, number, text, time
+
 RUN_TABLES: Final = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -34,3 +36,31 @@ RUN_TABLES: Final = (
     ) WITHOUT ROWID""",
 )
 """One migration step."""
+
+RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "runs": {
+        "id": number(),
+        "command": text(),
+        "state": text(("open", "ended", "undone")),
+        "same": number(1),
+        "m_key_protect_bits": number(3, null=True),
+        "m_key_lease_period": number(0xFFFF, null=True),
+        "at_once": number(),
+        "first": number(null=True),
+        "max_failures": number(),
+        "started": time(),
+        "finished": time(null=True),
+    },
+    "run_ports": {
+        "sequence": number(),
+        "node_guid": guid(),
+        "port_guid": guid(),
+        "port": number(255),
+        "state": text(("waiting", "sent", "done", "skipped", "failed", "undone")),
+        "key_ref": number(null=True),
+        "old_ref": number(null=True),
+        "old_protect_bits": number(3, null=True),
+        "old_lease_period": number(0xFFFF, null=True),
+        "reason": text(),
+    },
+}

@@ -130,7 +130,7 @@ class Runs:
 
     def last(self) -> Run | None:
         """Return the newest run, or None when there was never one."""
-        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id DESC LIMIT 1")
+        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id DESC LIMIT 1", of="runs")
         if not rows:
             return None
         ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished = rows[0]
@@ -139,7 +139,9 @@ class Runs:
 
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""
-        rows = self._database.query(f"SELECT {_PORT_COLUMNS} FROM run_ports WHERE run = ? ORDER BY sequence", (run,))
+        rows = self._database.query(
+            f"SELECT {_PORT_COLUMNS} FROM run_ports WHERE run = ? ORDER BY sequence", (run,), of="run_ports"
+        )
         return [RunPort(sequence, guid_number(node), guid_number(guid), *rest) for sequence, node, guid, *rest in rows]
 
     def note_key(

@@ -16,8 +16,10 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
+from ibkeys import files
 from ibkeys.errors import StoreError
-from ibkeys.store.sqlite import Database, Schema, create_private_file, os_error, sync_directory
+from ibkeys.store.columns import Column, blob, number, text
+from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error, sync_directory
 
 Row = tuple[Any, ...]
 
@@ -97,6 +99,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "notes": ("text TEXT NOT NULL",),
 }
 """Table → its columns, and constraints in capitals."""
+_CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
     """CREATE VIEW links AS
@@ -108,6 +111,15 @@ _VIEWS: Final = (
               hex(substr(p.sm_info, 1, 8)) AS sm_guid, hex(substr(p.sm_info, 21, 1)) AS priority_and_state
        FROM ports p JOIN nodes n ON p.node = n.id WHERE p.sm_info IS NOT NULL""",
 )
+
+
+def _columns_of(definitions: Sequence[str]) -> dict[str, Column]:
+    found = {}
+    for name, kind, *rest in (each.split() for each in definitions if not each.startswith(_CONSTRAINTS)):
+        null = not rest
+        found[name] = {"TEXT": text(null=null), "BLOB": blob(null=null), "INTEGER": number(null=null)}[kind]
+    return found
+
 
 SCHEMA: Final = Schema(
     what="snapshot",
@@ -122,40 +134,44 @@ SCHEMA: Final = Schema(
             *_VIEWS,
         ),
     ),
+    columns={name: _columns_of(definitions) for name, definitions in TABLES.items()},
 )
 
 
 def columns(table: str) -> list[str]:
     """Return the names of a table's columns, in order."""
-    return [column.split()[0] for column in TABLES[table] if not column.startswith(("UNIQUE", "PRIMARY"))]
+    return [column.split()[0] for column in TABLES[table] if not column.startswith(_CONSTRAINTS)]
 
 
 _MAGIC: Final = b"SQLite format 3\0"
+_NOT_REPLACED: Final = "{path}: is there and is no snapshot, so it is not replaced; name another file"
 _APPLICATION_ID: Final = slice(68, 72)  # of the database header (sqlite.org/fileformat.html)
 
 
-def check_place(path: Path) -> None:
-    """Raise StoreError when no snapshot can be put at *path*: it is something else, or the directory cannot be written.
+def check_place(path: Path) -> Path:
+    """Return where a snapshot called *path* is put: where a link of the user's own leads to, else *path* itself.
 
-    Only a snapshot, or an empty file, is replaced: whoever mistypes a name must not lose a configuration or a device.
+    Raises StoreError when none can be put there: it is something else, or the directory cannot be written. Only a
+    snapshot, or an empty file, is replaced: whoever mistypes a name must not lose a configuration or a device.
     """
     try:
-        if path.exists() and not _may_be_replaced(path):
-            raise StoreError(f"{path}: is there and is no {SCHEMA.what}, so it is not replaced; name another file")
-        directory = next(each for each in path.resolve().parents if each.exists())
+        place = files.check_output(path, follow=True)
+        if place.exists() and not _may_be_replaced(place):
+            raise StoreError(_NOT_REPLACED.format(path=path))
+        directory = next(each for each in place.absolute().parents if each.exists())
         if not directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(directory, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, f"no permission to write in {directory}")
+    except files.NoRegularFile:
+        raise StoreError(_NOT_REPLACED.format(path=path)) from None
     except OSError as error:
         raise os_error(path, SCHEMA.what, error) from error
+    return place
 
 
 def _may_be_replaced(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        header = file.read(_APPLICATION_ID.stop)
+    header = files.read_head(path, _APPLICATION_ID.stop)
     return not header or (
         header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
     )
@@ -165,28 +181,28 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
     """Write the rows of every table into *path*, of mode 0600, at one stroke.
 
     Whoever looks at *path* sees the file that was there before or the whole new one, also when this process is killed:
-    it is written beside it, synced, and renamed. A symbolic link stays, and what it leads to is replaced. Raises
-    StoreError, also as `check_place` does.
+    it is written beside it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to
+    is replaced. Raises StoreError, also as `check_place` does.
     """
-    check_place(path)
+    place = check_place(path)
     database = Database(None, SCHEMA)
     try:
         with database.transaction() as connection:
             for table, rows in contents.items():
                 marks = ", ".join("?" * len(columns(table)))
                 connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-        _replace(path, database)
+        _replace(path, place, database)
     finally:
         database.close()
 
 
-def _replace(path: Path, database: Database) -> None:
-    place = path.resolve()
+def _replace(path: Path, place: Path, database: Database) -> None:
     unfinished = place.with_name(f".{place.name}.{os.getpid()}.unfinished")
     try:
+        make_directory(place.parent)
         _remove_leftovers(place)
         unfinished.unlink(missing_ok=True)
-        create_private_file(unfinished)
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
         try:
             database.copy_to(unfinished, path)
             _sync(unfinished)
@@ -225,6 +241,10 @@ def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
         raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
     database = Database(path, SCHEMA, read_only=True)
     try:
-        return {table: database.query(f"SELECT * FROM {table} ORDER BY rowid") for table in TABLES if table != "p_keys"}
+        return {
+            table: database.query(f"SELECT * FROM {table} ORDER BY rowid", of=table)
+            for table in TABLES
+            if table != "p_keys"
+        }
     finally:
         database.close()

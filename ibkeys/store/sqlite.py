@@ -1,8 +1,12 @@
 """One small helper for every file that must last: SQLite with the right mode, sync, schema version and error text.
 
-A database is created with mode 0600 in a directory of mode 0700, and a file that others may read is refused. A commit
-returns only when the data and the directory are on disk (``synchronous=EXTRA``: FULL would let the last transaction
-of rollback-journal mode come back undone after a power cut). SQLite gives its ``-journal`` file the database's mode.
+A database is created with mode 0600 in a directory of mode 0700, and a file that others may read or replace is refused
+(`ibkeys.store.strict`). Nothing that a file holds is believed: it must define exactly what its schema does, no SQL of
+its own runs, each query ends, and each value is what its column may hold.
+
+A commit returns only when the data and the directory are on disk (``synchronous=EXTRA``: FULL would let the last
+transaction of rollback-journal mode come back undone after a power cut). SQLite gives its ``-journal`` file the
+database's mode.
 
 Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays cheap.
 """
@@ -11,17 +15,19 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from ibkeys.errors import ClosedError, StoreError
+from ibkeys.files import MIB, STATE, NoRegularFile, check_output, refuse_what_is_no_file, replace_file
+from ibkeys.store.columns import first_wrong
+from ibkeys.store.schema import Schema as Schema
+from ibkeys.store.schema import objects_after, objects_of
+from ibkeys.store.strict import check_own
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,31 +37,17 @@ Clock = Callable[[], datetime]
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _BUSY_SECONDS: Final = 10.0
+_OPS_AT_ONCE: Final = 1_000_000
+"""Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
+_OPS_OF_ANY_FILE: Final = 20_000_000
+_OPS_OF_A_BYTE: Final = 4
+"""What one query may take, by the size of the file: twenty times what reading all of it takes."""
 
 
 def utc_now() -> datetime:
     """Return the time of day, in UTC: the default `Clock`."""
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What a kind of database looks like.
-
-    ``what`` names it in messages; ``application_id`` marks its files. ``steps`` are the migrations: step n holds the
-    statements that lead from version n to n + 1, so a new file runs them all. Steps that were released never change.
-    """
-
-    what: str
-    application_id: int
-    steps: Sequence[Sequence[str]]
-
-    @property
-    def version(self) -> int:
-        """The version that this program knows, kept in ``PRAGMA user_version``."""
-        return len(self.steps)
 
 
 class Database:
@@ -79,30 +71,38 @@ class Database:
         upgrade: bool = True,
     ) -> None:
         self.path = path
+        self._schema = schema
         self._what = schema.what
         self._connection: sqlite3.Connection | None = None
+        self._ops_left: int | None = None
         try:
             if path is not None and not path.exists():
                 if create:
+                    check_own(path, self._what)
                     create_private_file(path)
                 else:
                     path = None
-            if path is not None:
-                self._refuse_what_is_no_file(path)
-                if not read_only:
-                    self._refuse_open_to_others(path)
-        except OSError as error:
+            if path is not None and not read_only:
+                check_own(path, self._what)
+            elif path is not None:
+                refuse_what_is_no_file(path)
+                if path.stat().st_size > STATE:
+                    raise StoreError(f"{path}: is larger than any {self._what}: more than {STATE // MIB} MiB")
+        except NoRegularFile as error:
+            raise StoreError(f"{path}: {error.strerror}, so no {self._what}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
-            self._connection = _connect(path, read_only)
+            self._connection = self._connected(path, read_only)
             try:
-                self._check_kind(schema)
-                if read_only:
-                    self._refuse_other_version(schema)
-                else:
+                with self._bounded():
+                    self._check_kind()
+                    if read_only:
+                        self._refuse_damage()
+                if not read_only:
                     if path is not None and not upgrade and self._version() < schema.version:
                         self._go_on_in_memory()
-                    self._migrate(schema)
+                    self._migrate()
             except BaseException:
                 self.close()
                 raise
@@ -113,10 +113,22 @@ class Database:
             self._connection.close()
             self._connection = None
 
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a SELECT."""
-        with self._plain_errors():
-            return self._open_connection().execute(sql, parameters).fetchall()
+    def query(self, sql: str, parameters: Sequence[Any] = (), of: str = "") -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT. *of*: the tables, with blanks between, whose columns its values are held
+        against; the columns go by their names."""
+        with self._plain_errors(), self._bounded():
+            cursor = self._open_connection().execute(sql, parameters)
+            rows = cursor.fetchall()
+        if of:
+            columns = {name: column for table in of.split() for name, column in self._schema.columns[table].items()}
+            wrong = first_wrong([each[0] for each in cursor.description], rows, columns)
+            if wrong is not None:
+                raise self.damage(f"{wrong} holds what it cannot")
+        return rows
+
+    def damage(self, why: str) -> StoreError:
+        """Return the error for a file whose content cannot be."""
+        return StoreError(f"{self.path or 'memory'}: {_DAMAGED.format(what=self._what, error=why)}")
 
     def copy_to(self, path: Path, name: Path) -> None:
         """Write the whole database into an empty file, which errors call *name*. Not synced."""
@@ -149,67 +161,96 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
 
+    def _connected(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
+        connection = _connect(path, read_only)
+        connection.set_progress_handler(self._is_too_long, _OPS_AT_ONCE)
+        return connection
+
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             raise ClosedError(f"the {self._what} was used after it was closed")
         return self._connection
 
-    def _check_kind(self, schema: Schema) -> None:
-        connection = self._open_connection()
-        found = connection.execute("PRAGMA application_id").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found != schema.application_id and (found or tables):
+    def _check_kind(self) -> None:
+        """Refuse what is no database of this schema, or holds anything but the tables of its version."""
+        connection, schema = self._open_connection(), self._schema
+        joins = connection.in_transaction
+        if not joins:
+            connection.execute("BEGIN")  # version and tables at one moment: another process may be migrating
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            version = self._version()
+            objects = objects_of(connection)
+        finally:
+            if not joins:
+                connection.execute("COMMIT")
+        if found != schema.application_id and (found or objects):
             raise StoreError(f"{self.path}: is a database, but no ibkeys {self._what}; name another file")
+        if not 0 <= version <= schema.version:
+            known = f"this ibkeys knows up to {schema.version}, use a newer one"
+            raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
+        strange = objects ^ objects_after(tuple(map(tuple, schema.steps[:version])))
+        if strange:
+            kind, name, *_ = min(strange)
+            raise StoreError(
+                f"{self.path}: {kind} {name!r} is not as this {self._what} has it: the file is damaged, or another "
+                f"program changed it; take another, or restore it from a backup"
+            )
 
-    def _migrate(self, schema: Schema) -> None:
+    def _migrate(self) -> None:
+        schema = self._schema
         if self._version() == schema.version:
             return
         with self.transaction() as connection:
-            version = self._version()
-            if version > schema.version:
-                known = f"this ibkeys knows up to {schema.version}, use a newer one"
-                raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
-            for step in schema.steps[version:]:
+            self._check_kind()
+            for step in schema.steps[self._version() :]:
                 for statement in step:
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {schema.application_id}")
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _go_on_in_memory(self) -> None:
-        file, self._connection = self._open_connection(), _connect(None, False)
+        file, self._connection = self._open_connection(), self._connected(None, False)
         try:
             file.backup(self._connection)
         finally:
             file.close()
 
-    def _refuse_other_version(self, schema: Schema) -> None:
-        if self.query("PRAGMA application_id") != [(schema.application_id,)]:
+    def _refuse_damage(self) -> None:
+        """Refuse a file for reading alone that is of another version, or not whole."""
+        if self.path is None:
+            return
+        if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
-        problems = self.query("PRAGMA quick_check(1)")
+        version = self._version()
+        if version != self._schema.version:
+            raise StoreError(
+                f"{self.path}: {self._what} of schema {version}, and this ibkeys reads {self._schema.version}; read it "
+                "with the one that wrote it"
+            )
+        problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
         if problems != [("ok",)]:
             raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")
-        version = self._version()
-        if version != schema.version:
-            raise StoreError(
-                f"{self.path}: {self._what} of schema {version}, and this ibkeys reads {schema.version}; read it with "
-                f"{'a newer one' if version > schema.version else 'the one that wrote it'}"
-            )
 
     def _version(self) -> int:
         return int(self._open_connection().execute("PRAGMA user_version").fetchone()[0])
 
-    def _refuse_what_is_no_file(self, path: Path) -> None:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise StoreError(f"{path}: is no regular file, so no {self._what}")
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Let what runs inside take as long as reading the whole file may, and no longer."""
+        before = self._ops_left
+        try:
+            if self.path is not None and self.path.exists():
+                self._ops_left = _OPS_OF_ANY_FILE + _OPS_OF_A_BYTE * self.path.stat().st_size
+            yield
+        finally:
+            self._ops_left = before
 
-    def _refuse_open_to_others(self, path: Path) -> None:
-        status = path.stat()
-        if status.st_mode & _OTHERS:
-            mode = stat.S_IMODE(status.st_mode)
-            raise StoreError(
-                f"{path}: other users may read or write this {self._what} (mode {mode:04o}); chmod 600 it, and "
-                "consider its secrets known"
-            )
+    def _is_too_long(self) -> bool:
+        if self._ops_left is None:  # what this program writes ends by itself
+            return False
+        self._ops_left -= _OPS_AT_ONCE
+        return self._ops_left < 0
 
     @contextmanager
     def _plain_errors(self, name: Path | None = None) -> Iterator[None]:
@@ -264,19 +305,23 @@ class Store:
 
 
 # Primary result codes of SQLite (sqlite3.h); the module's constants would need it imported here.
+_DAMAGED: Final = "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file"
 _SQLITE_ADVICE: Final = {
     5: "the {what} is in use by another program; try again when it has finished",
     8: "the {what} cannot be written: file, directory or file system is read-only",
     10: "the {what} could not be read or written ({error}); nothing was changed that depends on it",
-    11: "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file",
+    9: "the {what} is damaged: reading it does not end; restore it from a backup, and keep the damaged file",
+    11: _DAMAGED,
     13: "no space left for the {what}; nothing was changed that depends on it",
     14: "the {what} cannot be opened: check the permissions of file and directory",
     26: "is no database, so no {what}; name another file",
 }
 
 
-def os_error(path: Path | None, what: str, error: OSError) -> StoreError:
-    """Return the StoreError for a failed system call on *path*."""
+def os_error(path: Path | None, what: str, error: OSError | ValueError) -> StoreError:
+    """Return the StoreError for a failed system call on *path*; a ValueError is a name that no file can have."""
+    if not isinstance(error, OSError):
+        return StoreError(f"{path}: {what}: {error}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(f"{path}: no space left for the {what}")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -291,7 +336,7 @@ def create_private_file(path: Path) -> None:
 
     A file that somebody else made meanwhile is left as it is. Raises OSError.
     """
-    _make_directory(path.parent)
+    make_directory(path.parent)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
@@ -305,23 +350,16 @@ def create_private_file(path: Path) -> None:
 
 def replace_private_file(path: Path, data: bytes) -> None:
     """Write a file of mode 0600 and put it in the place of *path* at once, all synced: a crash leaves the old file or
-    the new one. Directories are made as `create_private_file` makes them. Raises OSError."""
-    _make_directory(path.parent)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
+    there and is no regular file."""
+    make_directory(path.parent)
+    check_output(path)
+    replace_file(path, data, FILE_MODE)
     sync_directory(path.parent)
 
 
-def _make_directory(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
+    """Make a directory of mode 0700, with those above it that are missing, all synced. Raises OSError."""
     missing = []
     while not directory.exists():
         missing.append(directory)
@@ -347,6 +385,10 @@ def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     mode = "ro&immutable=1" if read_only else "rw"
     name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")

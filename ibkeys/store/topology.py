@@ -53,7 +53,7 @@ class TopologyStore(Store):
 
     def links(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the known links, each from both its ends: (GUID, port) to (GUID, port)."""
-        rows = self._database.query("SELECT node_guid, port, peer_guid, peer_port FROM links")
+        rows = self._database.query("SELECT node_guid, port, peer_guid, peer_port FROM links", of="links")
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
 
     def link_downed(self) -> dict[tuple[int, int], int]:
@@ -102,12 +102,15 @@ class TopologyStore(Store):
 
     def lids(self) -> dict[int, tuple[int, int]]:
         """Return base and top LID by port GUID, as they were last seen."""
-        rows = self._database.query("SELECT port_guid, base_lid, top_lid FROM lids")
+        rows = self._database.query("SELECT port_guid, base_lid, top_lid FROM lids", of="lids")
         return {guid_number(guid): (base, top) for guid, base, top in rows}
 
     def topology_seen(self) -> tuple[str, str] | None:
         """Return when the oldest and the newest link was seen, as ISO 8601 in UTC; None when no link is known."""
         [(oldest, newest)] = self._database.query("SELECT min(seen), max(seen) FROM links")
+        for each in (oldest, newest):
+            if not isinstance(each, str | None):
+                raise self._database.damage("seen holds what it cannot")
         return None if oldest is None else (oldest, newest)
 
     def _time(self, seen: datetime | None) -> str:

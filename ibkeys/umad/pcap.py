@@ -7,13 +7,13 @@ Record Format (ERF, link type 197): what is meant for raw InfiniBand, link type 
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ibkeys import files
 from ibkeys.errors import StoreError
 from ibkeys.mad.decode import masked
 from ibkeys.umad.port import Incoming, Outgoing
@@ -37,7 +37,8 @@ _QP1_Q_KEY: Final = 0x80010000
 
 
 class PcapFile:
-    """An observer of a `Tap` that writes every whole MAD to *path*, mode 0600, over what was there.
+    """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in the place of an older
+    one. An inherited descriptor, such as /dev/stdout, is written to as it is.
 
     M_Keys, SM_Keys and the key of trap 256 are zeroed unless *show_keys*. Raises StoreError when the file cannot be
     written. *local_lid*: the own LID, for the made-up headers.
@@ -51,11 +52,7 @@ class PcapFile:
         self._show_keys = show_keys
         self._clock = clock
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._file: BinaryIO = os.fdopen(descriptor, "wb")
-            if os.path.isfile(path):  # a pipe or /dev/null keeps its mode and has no length
-                os.fchmod(descriptor, 0o600)
-                os.ftruncate(descriptor, 0)
+            self._file: BinaryIO = files.create_output(path)
             self._file.write(_FILE_HEADER)
         except OSError as error:
             raise self._problem(error) from error

@@ -24,6 +24,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--override",
     "--all",
     "--trust-topology",
+    "--allow-others",
     "--ask-unproven",
     "--settle",
     "--dry-run",

@@ -155,7 +155,7 @@ def test_a_node_that_nobody_has(tmp_path: Path) -> None:
 
 def test_over_udp() -> None:
     port = 21_000 + time.monotonic_ns() % 10_000  # below those that the kernel hands out
-    with Served(TWO_SWITCH, extra=("--listen", str(port))) as fabric:
+    with Served(TWO_SWITCH, extra=("--listen", str(port), "--allow-others")) as fabric:
         remote = {"IBSIM_SERVER_NAME": "127.0.0.1", "IBSIM_SERVER_PORT": str(port)}
         assert f"export IBSIM_SERVER_NAME=127.0.0.1 IBSIM_SERVER_PORT={port}" in "".join(fabric.output)
         done = fabric.run(["smpquery", "nodeinfo", "-D", "0"], env=remote, check=True)

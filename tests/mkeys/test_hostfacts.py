@@ -188,6 +188,66 @@ def test_opensm_in_a_container_is_reached_through_its_root(tmp_path: Path, proc:
     assert (found.cache / "guid2mkey").exists()
 
 
+def test_a_process_of_another_user_is_not_taken_for_opensm(
+    tmp_path: Path, proc: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one that runs as root for whoever started it: any of its user IDs counts."""
+    other = os.geteuid() + 7
+    made(proc(10, "opensm", "-F", "/trap") / "status", f"Name:\topensm\nUid:\t{other}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")
+    made(proc(11, "opensm", "-F", "/good") / "status", "Name:\topensm\nUid:\t0\t0\t0\t0\n")
+    found = opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")
+    assert [each.pid for each in found] == [11]
+    monkeypatch.setattr("ibkeys.mkeys.opensm_host.os.geteuid", lambda: other)
+    assert 10 in [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")], "one's own"
+
+
+def test_a_process_of_the_owner_of_a_umad_device_is_opensm(tmp_path: Path, proc: Callable[..., Path]) -> None:
+    """Made up the other way round: here the devices and the folders of the processes belong to whoever runs this."""
+    other = os.geteuid() + 7
+    made(proc(10, "opensm") / "status", f"Uid:\t{other}\t{other}\t{other}\t{other}\n")
+    assert opensm_processes(tmp_path / "proc", devices=tmp_path / "dev") == []
+    made(tmp_path / "dev" / "umad0")
+    with pytest.MonkeyPatch.context() as patch:
+        stat = Path.stat
+
+        def owned(path: Path, **options: bool) -> os.stat_result:
+            found = stat(path, **options)
+            if path.name != "umad0":
+                return found
+            fields = list(found)
+            fields[4] = other
+            return os.stat_result(fields)
+
+        patch.setattr(Path, "stat", owned)
+        assert [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")] == [10]
+
+
+def test_files_that_a_process_names_are_read_only_if_they_are_files(tmp_path: Path, proc: Callable[..., Path]) -> None:
+    """A FIFO would hold up whoever reads it until somebody writes; a large file would fill the memory."""
+    for name in ("config", "cache/guid2mkey"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    large = made(tmp_path / "large")
+    os.truncate(large, 1 << 40)
+    cache = f"OSM_CACHE_DIR={tmp_path / 'cache'}"
+    proc(10, "opensm", "-F", str(tmp_path / "config"), environment=[cache])
+    proc(11, "opensm", "-F", str(large))
+    found = facts(tmp_path)
+    assert [(each.kind, each.file.path.name, each.holds_key) for each in found.key_files] == [
+        ("guid2mkey", "guid2mkey", None),
+        ("opensm.conf", "config", None),
+        ("opensm.conf", "large", None),
+    ]
+    assert found.opensm_configs == ()
+
+
+def test_a_process_that_hides_its_arguments_behind_gigabytes_is_passed_over(
+    tmp_path: Path, proc: Callable[..., Path]
+) -> None:
+    os.truncate(proc(10, "opensm") / "cmdline", 1 << 40)
+    assert opensm_processes(tmp_path / "proc") == []
+
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import NodeType
+from ibkeys.sim import netfile
 from ibkeys.sim.netfile import parse_net_file, parse_net_text
 from ibkeys.sim.netmodel import NetFile
 from ibkeys.umad.simulated import DEMO
@@ -193,3 +194,22 @@ def test_any_text_parses_or_raises_the_one_error(text: str) -> None:
     for prefix in ("", 'Switch 4 "a" ', 'Ca 2 "a"\n[1] "a"[2]', "caguid=", 'include "'):
         with suppress(FileFormatError):
             parse_net_text(prefix + text)
+
+
+def test_files_that_include_others_many_times_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine files of a thousand lines would be read 10^27 times."""
+    for depth in range(9):
+        (tmp_path / f"{depth}.net").write_text(f'include "{depth + 1}.net"\n' * 1000)
+    (tmp_path / "9.net").write_text("# the end\n")
+    read = 0
+    whole = netfile.files.read_bytes
+
+    def counted(path: Path, limit: int) -> bytes:
+        nonlocal read
+        read += 1
+        return whole(path, limit)
+
+    monkeypatch.setattr(netfile.files, "read_bytes", counted)
+    with pytest.raises(FileFormatError, match="more files inside each other"):
+        parse_net_file(tmp_path / "0.net")
+    assert read <= 1001

@@ -17,6 +17,7 @@ import pytest
 
 from ibkeys.errors import ClosedError, StoreError
 from ibkeys.store import sqlite
+from ibkeys.store.columns import blob, guid, number, text
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.sqlite import Database, Schema, guid_number, guid_text, timestamp
@@ -315,3 +316,54 @@ def test_a_transaction_inside_another_comes_on_disk_with_it_or_not_at_all(tmp_pa
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert database.query("SELECT * FROM a") == [(1,), (2,)]
+
+
+def test_a_query_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE endless(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM endless) SELECT max(x) FROM endless"
+    database = Database(tmp_path / "a.db", ONE)
+    with pytest.raises(StoreError, match="reading it does not end"):
+        database.query(endless)
+    assert database.query("SELECT count(*) FROM a") == [(0,)]
+    database.close()
+
+
+def test_nothing_of_a_file_runs_when_it_is_opened_for_reading(tmp_path: Path) -> None:
+    Database(tmp_path / "a.db", ONE).close()
+    database = Database(tmp_path / "a.db", ONE, read_only=True)
+    assert [database.query(f"PRAGMA {name}") for name in ("trusted_schema", "query_only")] == [[(0,)], [(1,)]]
+    database.close()
+
+
+COLUMNS = Schema(
+    "test store",
+    0x1234,
+    (("CREATE TABLE a (n, g, t, b)",),),
+    {"a": {"n": number(9, null=True), "g": guid(), "t": text(("x", "y")), "b": blob(2)}},
+)
+GOOD = (5, "0x0000000000000001", "x", b"ab")
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, 10),
+        (0, -1),
+        (0, 5.0),
+        (0, "5"),
+        (1, None),
+        (1, "0x1"),
+        (1, "0x000000000000000G"),
+        (2, "z"),
+        (2, 1),
+        (3, b"a"),
+    ],
+)
+def test_a_value_that_its_column_cannot_have_is_damage(at: int, value: object) -> None:
+    database = Database(None, COLUMNS)
+    rows = [GOOD, (None, *GOOD[1:]), tuple(value if place == at else good for place, good in enumerate(GOOD))]
+    with database.transaction() as connection:
+        connection.executemany("INSERT INTO a VALUES (?, ?, ?, ?)", rows)
+    assert len(database.query("SELECT * FROM a LIMIT 2", of="a")) == 2
+    assert len(database.query("SELECT * FROM a")) == 3
+    with pytest.raises(StoreError, match=f"damaged .{'ngtb'[at]} holds what it cannot"):
+        database.query("SELECT * FROM a", of="a")

@@ -1,0 +1,251 @@
+"""Files that a user names, read and made so that none of them surprises: whole, bounded, and only what is a file.
+
+A name may lead to a device, to a pipe that nobody writes to, or to a link that somebody else put there; and a command
+is often run by root. So a regular file is read, up to a limit; of all else only what this process inherited, such as
+the ``/dev/fd/63`` of a shell's ``<(...)`` or ``/dev/stdin``. What is written never goes through a link. Every failure
+is an OSError whose ``strerror`` says in words what is wrong.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+# Most bytes of each kind of file. The largest subnet has 48,000 LIDs; each limit lets one pass that is several times
+# as large, and still ends a file that is none in well under a second, in memory that a small host has.
+SECRET: Final = 4 * KIB
+"""A key, a passphrase, a short list of keys."""
+SETTINGS: Final = MIB
+"""ibdiag.conf, opensm.conf, what /proc says of a process."""
+LIST: Final = 32 * MIB
+"""One line for each node or port: names, GUIDs, partitions, waivers, OpenSM's key files, scripts."""
+LARGE: Final = 256 * MIB
+"""Policies, net files, plans: many lines for each port."""
+STATE: Final = 1024 * MIB
+"""The state of a simulated subnet: every attribute of every node, in hex."""
+
+_INHERITED: Final = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|(?P<pid>[0-9]+))/fd)/(?P<fd>[0-9]{1,6})")
+_STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+_CHUNK: Final = MIB
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: a FIFO without a writer holds nobody up
+
+
+class NoRegularFile(OSError):
+    """What a name leads to is a directory, a FIFO, a socket, a device, or a symbolic link where none may be."""
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Return all of a file, which may have *limit* bytes.
+
+    Raises OSError: not there, not readable, larger than that, or neither a regular file nor inherited.
+    """
+    return read_with_mode(path, limit)[0]
+
+
+def read_text(path: str | os.PathLike[str], limit: int, errors: str = "strict") -> str:
+    """Return all of a file as UTF-8 text. Raises as `read_bytes`; UnicodeDecodeError unless *errors* says otherwise."""
+    return read_bytes(path, limit).decode("utf-8", errors)
+
+
+def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int | None]:
+    """Return all of a file, and its permission bits: those of the very file that was read; None of a pipe.
+
+    Raises as `read_bytes`.
+    """
+    descriptor, is_inherited = _open_to_read(path)
+    try:
+        status = os.fstat(descriptor)
+        is_file = stat.S_ISREG(status.st_mode)
+        if not is_file and not is_inherited:
+            raise _no_file(status.st_mode)
+        return read_descriptor(descriptor, limit), stat.S_IMODE(status.st_mode) if is_file else None
+    finally:
+        os.close(descriptor)
+
+
+def read_head(path: str | os.PathLike[str], size: int) -> bytes:
+    """Return the first *size* bytes of a regular file. Raises OSError."""
+    refuse_what_is_no_file(path)
+    descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    try:
+        return os.pread(descriptor, size, 0)
+    finally:
+        os.close(descriptor)
+
+
+def read_descriptor(descriptor: int, limit: int) -> bytes:
+    """Return all of an open file, from its start wherever it stands, or of a pipe to its end. Raises OSError."""
+    status = os.fstat(descriptor)
+    is_file = stat.S_ISREG(status.st_mode)
+    if is_file and status.st_size > limit:
+        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        wanted = min(_CHUNK, limit + 1 - size)
+        part = os.pread(descriptor, wanted, size) if is_file else os.read(descriptor, wanted)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+
+
+def inherited(path: str | os.PathLike[str]) -> int | None:
+    """Return the number of the descriptor of this process that *path* names, such as ``/dev/fd/63``; else None."""
+    text = os.path.normpath(os.fspath(path))
+    if text in _STANDARD:
+        return _STANDARD[text]
+    found = _INHERITED.fullmatch(text)
+    if found is None or (found["pid"] and int(found["pid"]) != os.getpid()):
+        return None
+    return int(found["fd"])
+
+
+def _open_to_read(path: str | os.PathLike[str]) -> tuple[int, bool]:
+    number = inherited(path)
+    if number is not None:
+        return os.dup(number), True
+    refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
+    return os.open(path, os.O_RDONLY | _FLAGS), False
+
+
+def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
+    """Raise OSError when *path* is not there or is no regular file."""
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError:
+        raise OSError(errno.EINVAL, "a name with a NUL byte") from None
+    if not stat.S_ISREG(mode):
+        raise _no_file(mode)
+
+
+def _too_large(limit: int) -> OSError:
+    size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
+    return OSError(errno.EFBIG, f"more than {size}, which no such file has")
+
+
+_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a symbolic link"),
+)
+
+
+def _no_file(mode: int) -> NoRegularFile:
+    kind = next((name for test, name in _KINDS if test(mode)), "a device")
+    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, no regular file")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def check_output(path: Path, follow: bool = False) -> Path:
+    """Return the place where a file called *path* may be put, in the stead of what is there.
+
+    Raises NoRegularFile when something else is there. A symbolic link is no file, unless *follow* lets what it leads to
+    be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return path
+    except ValueError:
+        raise OSError(errno.EINVAL, "a name with a NUL byte") from None
+    if stat.S_ISLNK(status.st_mode) and follow:
+        if status.st_uid not in trusted_users():
+            raise OSError(errno.EPERM, f"is a symbolic link of another user (UID {status.st_uid})")
+        place = Path(os.path.realpath(path))
+        if not place.exists():
+            raise OSError(errno.ENOENT, f"is a symbolic link to {place}, which is not there")
+        refuse_what_is_no_file(place)
+        return place
+    if not stat.S_ISREG(status.st_mode):
+        raise _no_file(status.st_mode)
+    return path
+
+
+def create_output(path: Path) -> BinaryIO:
+    """Return a new, empty file of mode 0600, open for writing, that has taken the place of what *path* was.
+
+    An inherited descriptor (``/dev/stdout``, ``/dev/fd/N``) is written to as it is. Raises OSError as `check_output`.
+    """
+    number = inherited(path)
+    if number is not None:
+        return os.fdopen(os.dup(number), "wb")
+    check_output(path)
+    file, name = create_beside(path)
+    try:
+        # A rename replaces the name, whatever it has become since it was looked at: nothing is ever followed.
+        os.replace(name, path)
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    return file
+
+
+def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
+    """Return a new file of mode *mode* in the directory of *path*, open for writing, and its name, which nobody can
+    have known. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        os.fchmod(descriptor, mode)
+        return os.fdopen(descriptor, "wb"), name
+    except BaseException:
+        os.close(descriptor)
+        os.unlink(name)
+        raise
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file and put it in the place of *path* at once, synced: a crash leaves the old file or the new one.
+
+    What *path* is, is looked at before: see `check_output`. Raises OSError.
+    """
+    file, name = create_beside(path, mode)
+    try:
+        with file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+# --- whose it is ------------------------------------------------------------------------------------------------------
+
+
+def trusted_users() -> frozenset[int]:
+    """Return the user IDs whose files are as good as one's own: root's, and those of whoever ran sudo."""
+    own = os.geteuid()
+    users = {0, own}
+    caller = os.environ.get("SUDO_UID", "")
+    if own == 0 and caller.isascii() and caller.isdigit():
+        users.add(int(caller))
+    return frozenset(users)
+
+
+def refuse_strange_file(status: os.stat_result) -> None:
+    """Raise OSError unless *status*, of an open descriptor, is that of a regular file with one name that is ours."""
+    if not stat.S_ISREG(status.st_mode):
+        raise _no_file(status.st_mode)
+    if status.st_uid not in trusted_users():
+        raise OSError(errno.EPERM, f"belongs to another user (UID {status.st_uid})")
+    if status.st_nlink > 1:
+        raise OSError(errno.EPERM, f"has {status.st_nlink} names (hard links), so it shows elsewhere too")

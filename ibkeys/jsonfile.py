@@ -1,0 +1,48 @@
+"""JSON that came in a file: read within bounds, so that a file made to exhaust the reader is one line of error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ibkeys.errors import FileFormatError
+
+MOST_VALUES: Final = 16_000_000
+"""Values in one document, about 1 GiB; the plan of a full subnet with 20 P_Keys on each port has 4 million."""
+
+
+def loads(data: bytes, name: str = "") -> Any:
+    """Return the values of a JSON document in UTF-8; *name* is the file's, for messages.
+
+    Raises FileFormatError, also for a name that stands twice in one object, NaN and the infinities.
+    """
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+        raise FileFormatError(f"more than {MOST_VALUES} values, which no such file has", name)
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"is no UTF-8 text (byte {error.start})", name) from None
+    except json.JSONDecodeError as error:
+        raise FileFormatError(f"is no JSON: {error.msg}", name, error.lineno, error.colno) from None
+    except RecursionError:
+        raise FileFormatError("is nested too deeply", name) from None
+    except MemoryError:
+        raise FileFormatError("does not fit into memory", name) from None
+    except ValueError as error:  # a name that stands twice; a number of thousands of digits
+        raise FileFormatError(str(error).partition(";")[0], name) from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for each, _ in pairs:
+            if each in seen:
+                raise FileFormatError(f"the name {each[:40]!r} stands twice in one object")
+            seen.add(each)
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise FileFormatError(f"{text} is no number of JSON")

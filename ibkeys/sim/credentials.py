@@ -1,0 +1,43 @@
+"""Who is at the other end of a local socket: abstract sockets have no permissions, so the kernel is asked.
+
+A stream shows the user who connected it (SO_PEERCRED), a datagram the one who sent it (SO_PASSCRED, SCM_CREDENTIALS).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import Final
+
+_CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
+SPACE: Final = socket.CMSG_SPACE(_CREDENTIALS.size)
+"""Bytes of ancillary data that `receive` needs."""
+NOBODY: Final = -1
+"""The user of a datagram that came without credentials."""
+
+
+def own_users() -> frozenset[int]:
+    """Return the users that may use what this process serves: its own, and root."""
+    return frozenset((0, os.geteuid()))
+
+
+def user_of_stream(connected: socket.socket) -> int:
+    """Return the user ID of the process that connected a stream, or listens to it."""
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    user: int = _CREDENTIALS.unpack(raw)[1]
+    return user
+
+
+def show_senders(datagrams: socket.socket) -> None:
+    """Let the kernel say of each datagram who sent it. To be called before the socket has a name."""
+    datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def receive(datagrams: socket.socket, size: int) -> tuple[bytes, int, bytes | str | None]:
+    """Return a datagram, the user ID of its sender, and the sender's address. Raises as ``recvmsg``."""
+    raw, ancillary, _, address = datagrams.recvmsg(size, SPACE)
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) >= _CREDENTIALS.size:
+            return raw, _CREDENTIALS.unpack_from(data)[1], address
+    return raw, NOBODY, address

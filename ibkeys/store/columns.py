@@ -1,0 +1,79 @@
+"""What a column of a database may hold. SQLite lets any column hold anything, and a damaged file does.
+
+Every row that is read is held against this, so that damage is one error with the column's name, found where the row is
+read and not where its value is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_GUID: Final = re.compile(r"0x[0-9a-f]{16}")
+_TIME: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type in Python, whether it may be NULL, and what else holds of its values, where not None."""
+
+    kind: type[Any]
+    null: bool = False
+    most: int | None = None
+    pattern: re.Pattern[str] | None = None
+    words: frozenset[str] | None = None
+    sizes: frozenset[int] | None = None
+
+    def takes(self, value: Any) -> bool:
+        """Return whether *value* may stand in this column."""
+        if value is None:
+            return self.null
+        if type(value) is not self.kind:
+            return False
+        if self.most is not None and not 0 <= value <= self.most:
+            return False
+        if self.pattern is not None and not self.pattern.fullmatch(value):
+            return False
+        if self.words is not None and value not in self.words:
+            return False
+        return self.sizes is None or len(value) in self.sizes
+
+
+def number(most: int = (1 << 63) - 1, null: bool = False) -> Column:
+    """A number from 0 to *most*."""
+    return Column(int, null, most=most)
+
+
+def text(words: Iterable[str] | None = None, null: bool = False) -> Column:
+    """A text; with *words* one of these."""
+    return Column(str, null, words=None if words is None else frozenset(words))
+
+
+def blob(*sizes: int, null: bool = False) -> Column:
+    """Bytes; with *sizes* so many of them."""
+    return Column(bytes, null, sizes=frozenset(sizes) or None)
+
+
+def guid(null: bool = False) -> Column:
+    """A GUID as ``0x`` and 16 digits."""
+    return Column(str, null, pattern=_GUID)
+
+
+def time(null: bool = False) -> Column:
+    """A time as ISO 8601 in UTC, to the second."""
+    return Column(str, null, pattern=_TIME)
+
+
+def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Mapping[str, Column]) -> str | None:
+    """Return the name of a column in which one of *rows* holds what it may not; None when there is none.
+
+    Columns that *columns* does not name hold anything.
+    """
+    known = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
+    for at, name, column in known:
+        # Most values of a column occur many times: each is looked at once. With its type, because 1 equals 1.0.
+        if not all(column.takes(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
+            return name
+    return None

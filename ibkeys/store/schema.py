@@ -1,0 +1,59 @@
+"""What a kind of database looks like, and whether one looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ibkeys.store.columns import Column
+
+if TYPE_CHECKING:
+    import sqlite3
+
+Objects = frozenset[tuple[str, str, str, str]]
+"""Type, name, table and SQL, without its blanks, of what a database defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of database looks like.
+
+    ``what`` names it in messages; ``application_id`` marks its files. ``steps`` are the migrations: step n holds the
+    statements that lead from version n to n + 1, so a new file runs them all. Steps that were released never change.
+    ``columns``: of each table, what a column may hold.
+    """
+
+    what: str
+    application_id: int
+    steps: Sequence[Sequence[str]]
+    columns: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """The version that this program knows, kept in ``PRAGMA user_version``."""
+        return len(self.steps)
+
+
+def objects_of(connection: sqlite3.Connection) -> Objects:
+    """Return type, name, table and SQL of all that a database defines, but for what SQLite makes by itself."""
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    )
+    return frozenset((str(kind), str(name), str(table), "".join(str(sql).split())) for kind, name, table, sql in rows)
+
+
+@lru_cache(maxsize=8)
+def objects_after(steps: tuple[tuple[str, ...], ...]) -> Objects:
+    """Return what a database defines after *steps*."""
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        for step in steps:
+            for statement in step:
+                connection.execute(statement)
+        return objects_of(connection)
+    finally:
+        connection.close()

@@ -1,0 +1,133 @@
+"""Whether a store is the user's own, so that nobody else decides what is in it: the rules of ssh's StrictModes.
+
+The file belongs to the user or to root and has one name. Every directory on the way to it, links included, belongs to
+the user or to root, and nobody else may write there: who may rename a directory, or put SQLite's ``-journal`` beside
+the file, decides what the store says. In a sticky directory, such as /tmp, others cannot rename what is not theirs, so
+it may stand further up; but not right above the file. Under sudo the files of whoever ran it count as the user's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import StoreError
+from ibkeys.files import refuse_strange_file, trusted_users
+
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_MOST_LINKS: Final = 40
+"""As many as the kernel follows."""
+
+
+def check_own(path: Path, what: str) -> None:
+    """Raise StoreError unless nobody but the user, and root, can change the file *path* or put another in its place.
+
+    A file that is not there yet counts by its directories. *what* names it in the message. Raises OSError.
+    """
+    check_folders(path, what)
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return
+    check_file(path, status, what)
+
+
+def check_file(path: Path, status: os.stat_result, what: str) -> None:
+    """Raise StoreError unless the file *path*, whose *status* this is, is a regular one, private and the user's own."""
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path}: is no regular file, so no {what}")
+    if status.st_mode & _OTHERS:
+        mode = stat.S_IMODE(status.st_mode)
+        raise StoreError(
+            f"{path}: other users may read or write this {what} (mode {mode:04o}); chmod 600 it, and "
+            "consider its secrets known"
+        )
+    try:
+        refuse_strange_file(status)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: this {what} {error.strerror}; copy it into a directory of your own, or name another file"
+        ) from None
+
+
+def check_folders(path: Path, what: str) -> None:
+    """Raise StoreError where another user could put another file in the place of *path*. Raises OSError."""
+    users = trusted_users()
+    steps, parent = _steps(path)
+    for folder, status in steps:
+        if status.st_uid not in users:
+            owner = f"belongs to another user (UID {status.st_uid})"
+            raise StoreError(
+                f"{path}: {_kind(status)} {folder} {owner}, who could put another {what} there; keep it in a directory "
+                "of your own"
+            )
+        if stat.S_ISLNK(status.st_mode) or not _others_write(status, users):
+            continue
+        if folder == parent or not status.st_mode & stat.S_ISVTX:
+            raise StoreError(
+                f"{path}: other users may write in {folder} (mode {stat.S_IMODE(status.st_mode):04o}), and so put "
+                f"another {what} there; keep it in a directory of your own (mkdir -m 700)"
+            )
+
+
+def _kind(status: os.stat_result) -> str:
+    return "the link" if stat.S_ISLNK(status.st_mode) else "the directory"
+
+
+def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
+    """Return each directory that the kernel looks a name up in on its way to *path*, and each link that it follows, as
+    far as they are there; and the file's own directory, None where that is not there yet."""
+    place = "/"
+    words = [*reversed(os.path.join(os.getcwd(), path).split("/"))]
+    steps = [(place, os.lstat(place))]
+    links = 0
+    while words:
+        word = words.pop()
+        if word in ("", "."):
+            continue
+        if word == "..":
+            place = os.path.dirname(place)
+            continue
+        there = os.path.join(place, word)
+        try:
+            status = os.lstat(there)
+        except FileNotFoundError:
+            return steps, None if words else place
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            steps.append((there, status))
+            target = os.readlink(there)
+            place = "/" if target.startswith("/") else place
+            words += reversed(target.split("/"))
+        elif stat.S_ISDIR(status.st_mode):
+            place = there
+            steps.append((place, status))
+        else:
+            return steps, place
+    return steps, place
+
+
+def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
+    """Whether others than *users* may write in a directory. A group that has no other member is no others."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_private_group(status.st_gid, users)
+
+
+def _is_private_group(gid: int, users: frozenset[int]) -> bool:
+    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks).
+    A group that no user is in is for programs that give it to whoever runs them."""
+    import grp
+    import pwd
+
+    try:
+        members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem}
+    except KeyError:
+        return False
+    members |= {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid}
+    return bool(members) and members <= users
