@@ -49,8 +49,9 @@ def account_of(fabric: Fabric, p_keys: bool, before: Mapping[bytes, int], after:
     sent: dict[str, int] = {}
     for attribute, count in after.items():
         if count > before.get(attribute, 0):
-            number = int.from_bytes(attribute)
-            sent[attribute_name(number) or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
+            number, gmp = int.from_bytes(attribute[-2:]), attribute[:-2]
+            name = attribute_name(number, gmp[0]) if gmp else attribute_name(number)
+            sent[name or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
     ports = list(fabric.ports())
     counts = {
         NodeInfo: 1 + sum(port.peer is not None for node in fabric.nodes for port in node.ports.values()) // 2,

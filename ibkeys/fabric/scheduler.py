@@ -126,7 +126,8 @@ class Failure:
 @dataclass(slots=True)
 class Statistics:
     """What went over the wire. ``keyed``: SMPs sent with an M_Key other than 0, attempt by attempt. ``strays``: late,
-    duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two bytes of their AttributeID."""
+    duplicate and foreign replies. ``by_attribute``: SMPs sent, by the two bytes of their AttributeID; GMPs by the
+    MgmtClass and these."""
 
     sent: int = 0
     keyed: int = 0
@@ -280,7 +281,7 @@ class Scheduler:
                 timeout = request.timeout
                 timeout_ms = int(timeout * 1000)
             mad = request.mad
-            attribute = mad[16:18]
+            attribute = mad[16:18] if request.to is SMI else mad[1:2] + mad[16:18]
             by_attribute[attribute] = by_attribute.get(attribute, 0) + 1
             mad = _WITH_TID(mad, tid, mad[16:])
             batch.append((tid, _new_tuple(Outgoing, (mad, request.lid, timeout_ms, *request.to))))
