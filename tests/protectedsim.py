@@ -151,10 +151,12 @@ def listening(net: Subnet) -> Iterator[Wire]:
     assert wire.strays() == []
 
 
-def provoked(net: Subnet) -> list[str]:
-    """What a question without its key did to a port, in words: violations, running leases, traps, lost protection."""
+def provoked(net: Subnet, besides: Node | None = None) -> list[str]:
+    """What questions without their keys did to ports, but for those of *besides*: violations, leases, traps."""
     found = []
     for port in end_ports(net):
+        if port.node is besides:
+            continue
         if port.m_key_violations:
             found.append(f"{port}: {port.m_key_violations} violations")
         if port.lease_deadline is not None:
@@ -163,7 +165,9 @@ def provoked(net: Subnet) -> list[str]:
     return found + [
         f"{event.node} port {event.port}: {event.kind} {event.detail.get('number', '')}"
         for event in net.events
-        if event.kind.startswith(bad) and event.detail.get("number") not in (128, 144)
+        if event.kind.startswith(bad)
+        and event.detail.get("number") not in (128, 144)
+        and not (besides is not None and event.node == besides.description)
     ]
 
 
