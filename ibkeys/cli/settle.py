@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import confirm, say
+from ibkeys.cli.changing import confirm, say, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_json
@@ -25,12 +25,12 @@ def settle(where: Where, yes: bool, format: str) -> int:
 
     Returns 0, also when there is nothing to settle; 3 when places are left that nothing can identify.
     """
-    from ibkeys.change.writer import Writer
     from ibkeys.mkeys import places as rooms
 
     if format == "csv":
         raise UsageError("--settle: -f table and -f json are the formats")
-    with open_fabric(where, changing=True) as fabric, Writer(fabric, f"{_COMMAND} --settle") as writer:
+    agreed = Changing(dry_run=False, yes=yes, force=False, override=())
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, f"{_COMMAND} --settle", agreed) as writer:
         if not fabric.ring.has_keys:
             raise UsageError("--settle: no M_Key is known here, so no port is missed (--keystore, --security-keys)")
         places = rooms.survey(writer)
@@ -49,7 +49,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
                     f"on, which a protected port counts as an M_Key violation. {question}"
                 )
             show = (lambda: None) if format == "table" else lambda: _write(document, say)
-            confirm(Changing(dry_run=False, yes=yes, force=False, override=()), show, question)
+            confirm(agreed, show, question)
             changed = writer.changed_links(places.nears())
             for port, why in changed.items():
                 exits.warn(f"{port}: not kept: {why}")
