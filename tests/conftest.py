@@ -1,6 +1,7 @@
 """What holds for all tests: Hypothesis profiles, and signals as a program at a terminal has them.
 
-Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``).
+Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and five times as
+many where one costs next to nothing: below the rooms that talk to fabrics.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import signal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _COMMON: dict[str, Any] = {
@@ -18,8 +20,18 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 }
 settings.register_profile("default", max_examples=50, **_COMMON)
-settings.register_profile("soak", max_examples=5000, **_COMMON)
-settings.load_profile("soak" if os.environ.get("IBKEYS_SOAK") == "1" else "default")
+settings.register_profile("soak", max_examples=1000, **_COMMON)
+settings.register_profile("soak, cheap", max_examples=5000, **_COMMON)
+_SOAK = os.environ.get("IBKEYS_SOAK") == "1"
+_CHEAP = {"keys", "mad", "sim", "store"}
+settings.load_profile("soak" if _SOAK else "default")
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Load the profile of a module's room before it is imported: a test takes the one that is loaded then."""
+    if _SOAK and isinstance(collector, pytest.Module):
+        settings.load_profile("soak, cheap" if collector.path.parent.name in _CHEAP else "soak")
+
 
 # A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
