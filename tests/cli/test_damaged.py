@@ -50,7 +50,9 @@ class Place:
         conf.write_text("m_key 0x77\n")
         self.good("mkey-import", "--opensm-conf", conf)
         self.good("mkey-set", 2, "--new-m-key", f"@{key}", "--protect", 1, "--yes")
-        self.good("mkey-deploy", "--same", "--new-m-key", f"@{key}", "--lease", 60, "--first", 1, "--yes")
+        self.good(
+            "mkey-deploy", "--same", "--new-m-key", f"@{key}", "--protect", 1, "--lease", 60, "--first", 1, "--yes"
+        )
         self.good("pkey-add", 3, "0x8010", "--yes")
         self.good("plan", "--policy", policy, "--out", plan)
         self.good("apply", plan, "--first", 1, "--allow-removals", "--yes")
