@@ -372,19 +372,14 @@ class Sweep:
             self._left[near] = proof
 
     def _join(self, near: Port, proof: Proof) -> bool:
-        """Join *near* with the port of a protected switch that the SA names behind it, where that switch was found with
-        the LID that the SA means: then nobody needs to be asked. Returns whether it did."""
-        if proof.found is None or not proof.lid or proof.found[0] not in self._found:
+        """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
+        nobody needs to be asked. Returns whether it did."""
+        switch = self._switch_named(proof)
+        port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
+        if port is None or port is near or port.peer is not None or not port.is_linked:
             return False
-        guid, num = proof.found
-        for node in self._by_guid.get(guid, ()):
-            own, port = node.port(0), node.ports.get(num)
-            if not node.is_switch or own.lid != proof.lid or own in self.fabric.doubtful or port is None:
-                continue
-            if port is not near and port.peer is None and port.is_linked:
-                near.peer, port.peer = port, near
-                return True
-        return False
+        near.peer, port.peer = port, near
+        return True
 
     def _name_left(self) -> None:
         """Put the places that were not asked among what could not be read, each with the reason and the way on."""
@@ -488,7 +483,7 @@ class Sweep:
         for rival in rivals:
             if rival.guid not in self._found:  # neither of the two is proven
                 self.fabric.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
-        if proof is not None and proof.found is not None and proof.found[0] == guid and self._is_found_switch(guid):
+        if proof is not None and proof.found is not None and proof.found[0] == guid and self._switch_named(proof):
             return ""  # the SM names this switch behind this port too: another of its links
         there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
         return (
@@ -497,8 +492,18 @@ class Sweep:
             "GUID (`ibkeys mkey-list --settle` records ports that moved)"
         )
 
-    def _is_found_switch(self, guid: int) -> bool:
-        return any(node.is_switch for node in self._by_guid.get(guid, ())) and guid in self._found
+    def _switch_named(self, proof: Proof) -> Node | None:
+        """Return the switch that the SA names, where it was found with that GUID and with the LID that the SA means.
+
+        The GUID alone would be that of a liar too, whose LID is its own.
+        """
+        if proof.found is None or not proof.lid or proof.found[0] not in self._found:
+            return None
+        for node in self._by_guid.get(proof.found[0], ()):
+            own = node.port(0)
+            if node.is_switch and own.lid == proof.lid and own not in self.fabric.doubtful:
+                return node
+        return None
 
     def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
         for node in self.fabric.nodes:

@@ -118,3 +118,30 @@ def ask(fabric: OpenFabric, address: Address) -> None:
         fabric.port(address).read_p_keys()
     except IbkeysError:
         return  # nothing has it, or nothing there may be asked: what matters is what was sent
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_new_switch_that_says_it_is_one_that_was_found_is_no_other_link_of_it(
+    level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SA repeats the GUID, but with the liar's own LID."""
+    net = subnet("ring-router")
+    net.set_sm("ibrouter01")
+    lie = next(each for each in LIES if str(each) == "both-switch-as-switch-new-online")
+    liar, victim = sides(net, lie)
+    ring = protect_all(net, level)
+    ring.levels = dict.fromkeys(ring.by_guid, level)
+    with listening(net), tool(net, timeout=0.1) as fabric:
+        tell(lie, net, liar, victim, ring, monkeypatch)
+        fabric.ring = ring
+        found = fabric.discover()
+    true = [node for node in found.nodes if node.guid == victim.node.guid and node.port(0).lid == victim.lid]
+    assert len(true) == 1
+    nears = {link_end(port.peer) for port in liar.node.all_ports if port.peer is not None}
+    joined = {
+        (port.peer.node.guid, port.peer.num)
+        for port in true[0].ports.values()
+        if port.peer is not None and port.num != 12 and port.num != 11
+    }
+    assert not nears & joined
+    assert nears & {(trouble.port.node.guid, trouble.port.num) for trouble in found.troubles}
