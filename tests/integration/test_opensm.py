@@ -120,7 +120,7 @@ def test_active_sm_guards_port_info_too(fabric: Ibsim, line: tuple[str, ...]) ->
 
 
 def test_mkey_under_sm(fabric: Ibsim) -> None:
-    line = ("mkey-set", *PORT, "--new-m-key", "@key", "--yes")
+    line = ("mkey-set", *PORT, "--new-m-key", "@key", "--protect", 0, "--yes")
     with running_opensm(fabric):
         for force in ((), ("--force",), ("--override", "active-sm")):
             done = fabric.ibkeys(*line, *force)
@@ -131,8 +131,11 @@ def test_mkey_under_sm(fabric: Ibsim) -> None:
             assert "SIGHUP" in error
             assert "mkey-show --all" in error
             assert "--override mkey-under-sm" in error
-        # overridden it is sent; ibsim takes it and stores nothing
+        # this OpenSM's own configuration has no m_key: it would take the key away again
         done = fabric.ibkeys(*line, "--override", "mkey-under-sm")
+        assert (done.returncode, "refused by interlock sm-wipes-keys" in done.stderr) == (4, True)
+        # overridden it is sent; ibsim takes it and stores nothing
+        done = fabric.ibkeys(*line, "--override", "mkey-under-sm", "--override", "sm-wipes-keys")
         assert done.returncode == 3
         assert "accepted but not stored" in done.stderr
 

@@ -284,6 +284,8 @@ def test_neither_arguments_nor_environment_of_the_process(story: Story) -> None:
         *CA,
         "--new-m-key",
         "-",
+        "--protect",
+        "0",
         "--yes",
         "-f",
         "json",
