@@ -107,15 +107,13 @@ def confirm(
     questions: Sequence[Question] = (),
 ) -> None:
     """Ask on the terminal unless the user said yes beforehand. *show* shows what is asked about, where it was not seen.
-    *questions* are not covered by --yes: each names the option that says yes to it.
+    *questions* come before; --yes answers them too, and then each is a note that names the option for it.
 
     Raises Refused when the answer is not yes, and where there is no terminal to ask on.
     """
     if consent.yes:
         for each in questions:
-            raise Refused(
-                f"nothing was changed: {each.text}; --yes does not say yes to this: {each.answer} does", _ASKED
-            )
+            exits.warn(f"{each.text}; {each.answer} says that this is meant", "note")
         return
     if not _is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} says yes to it" for each in questions)

@@ -194,15 +194,18 @@ class LinkProver:
 
     # --- GMPs ----------------------------------------------------------------------------------------------------
 
-    def read_counter(self, near: Port) -> Task:
-        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read."""
+    def read_counter(self, near: Port, insists: bool = False) -> Task:
+        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read. *insists*: ask
+        also where the agent of that node was silent before."""
         near.link_downed = None
         lid = near.lid
         if self._path is None or not lid:
             return None
         timing, mad = self._client.timing, build_port_counters_get(near.num)
         try:
-            answer: bytes = yield self._path.request(mad, lid, timing.timeout, timing.retries, ("PMA", lid))
+            answer: bytes = yield self._path.request(
+                mad, lid, timing.timeout, timing.retries, object() if insists else ("PMA", lid)
+            )
         except IbkeysError:
             return None
         counters = PortCounters(answer[DATA_OFFSET : DATA_OFFSET + PortCounters.size])

@@ -107,7 +107,7 @@ class LinkLook:
             self.changed[near] = f"its link is {state_name(near)} now, which it was not in the sweep"
             return
         if counter is not None:
-            now = yield from self._prover.read_counter(near)
+            now = yield from self._prover.read_counter(near, insists=True)
             near.link_downed = counter
             if now is None:
                 self.unread[near] = "its LinkDownedCounter could not be read again"

@@ -18,7 +18,7 @@ from ibkeys.mad.attributes import (
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.notice import Notice
-from ibkeys.mad.records import LinkRecord, MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
+from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 
@@ -34,10 +34,7 @@ SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
 SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     0x0001: ClassPortInfo,
     0x0002: Notice,
-    **{
-        cls.attribute_id: cls
-        for cls in (NodeRecord, PortInfoRecord, LinkRecord, PKeyTableRecord, PathRecord, MCMemberRecord)
-    },
+    **{cls.attribute_id: cls for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord)},
 }
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]

@@ -190,10 +190,11 @@ class Rollout:
 
     def _read(self, job: Job) -> Task:
         """Task: read PortInfo right before the Set, and make the Set of it."""
-        if why := (yield from self._link_changed(job)):
-            self._end(job, "failed", "waiting", why)
-            return
-        problem = yield from self._read_again(job, job.shown)
+        problem = yield from self._link_changed(job)
+        if problem and not self._writer.fabric.has_changed(job.port):
+            problem = NoReply(problem)  # the look was lost on its way
+        elif not problem:
+            problem = yield from self._read_again(job, job.shown)
         if isinstance(problem, NoReply) and not job.read_twice:
             job.read_twice = True
             self._unread.append((job, problem))

@@ -78,7 +78,7 @@ class Faults:
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
         # What a program asks of its own port is on no wire; at 100 % nobody answers, the own port neither.
         is_local = request[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request[7] == 0 and self.drop < 1
-        return self.drop > 0 and not is_local and self.random.random() < 1 - (1 - self.drop) ** 0.5
+        return self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5 and not is_local
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
         """Return what arrives of *reply* as (extra seconds, bytes)."""

@@ -234,7 +234,7 @@ def test_a_long_key_file_is_refused_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.touch(0o600)
     path.write_text("#" + "x" * 4083 + "\n0x1122334455667788\n")
-    with pytest.raises(UsageError, match="no key file"):
+    with pytest.raises(UsageError, match="more than 4096 bytes"):
         read_m_key(f"@{path}", "-y")
 
 

@@ -225,11 +225,15 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     assert result.code == 4
     assert "refused by interlock weak-key: the new M_Key stands in public documentation" in result.err
     assert "deadbeef" not in result.err
-    result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4
     assert "gets its first M_Key at level 0" in result.err
-    assert "--yes does not say yes to this: --protect 0 does" in result.err
+    assert "--protect 0 says yes to it" in result.err
     assert cli("mkey-show", 2, "-f", "json").json["ports"][0]["m_key_state"] == "zero"
+    result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    assert result.code == 0
+    assert "--protect 0 says that this is meant" in result.err
+    assert cli("mkey-set", 2, "--new-m-key", "-", "--yes", stdin="0\n").code == 0
     overridden = ("--override", "weak-key", "--protect", 0, "--yes")
     assert cli("mkey-set", 2, "--new-m-key", f"@{easy}", *overridden).code == 0
 

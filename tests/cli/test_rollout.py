@@ -219,8 +219,8 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
-def test_yes_alone_makes_no_first_key_that_everybody_can_read(cli: Cli, format: str) -> None:
-    for more in (("--yes",), ("--lease", 60, "--yes"), ()):
+def test_a_first_key_that_everybody_can_read_is_asked_about(cli: Cli, format: str) -> None:
+    for more in (("--lease", 60), ()):
         result = cli("mkey-deploy", "--per-port", "-f", format, *more)
         assert result.code == 4
         assert "8 ports get their first M_Keys at level 0: everybody who asks is shown the new M_Key" in result.err
@@ -229,7 +229,9 @@ def test_yes_alone_makes_no_first_key_that_everybody_can_read(cli: Cli, format: 
     result = cli("mkey-deploy", "--per-port", "--dry-run")
     assert result.code == 1
     assert "ibkeys: would be asked: 8 ports get their first M_Keys at level 0" in result.err
-    assert cli("mkey-deploy", "--per-port", "--protect", 0, "--yes").code == 0
+    result = cli("mkey-deploy", "--per-port", "--yes")
+    assert result.code == 0
+    assert "--protect 0 says that this is meant" in result.err
     assert shown(cli) == {("set", 0, 0)}
 
 

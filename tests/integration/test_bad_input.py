@@ -212,9 +212,7 @@ def test_standard_output_closed_early(line: tuple[str, ...]) -> None:
         done = ibkeys(*line, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
     finally:
         os.close(writing)
-    assert done.returncode == 3
-    (text,) = done.stderr.splitlines()
-    assert "standard output was closed" in text
+    assert (done.returncode, done.stderr) == (0, ""), "a reader that had enough is no error"
 
 
 @pytest.mark.parametrize("line", WRITERS, ids=" ".join)

@@ -507,18 +507,18 @@ def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:
     run = site.run(plan_return)
     assert (run.account.done, run.account.unread) == (2, 1)
     assert "mkey-deploy" in str(site.reasons("skipped")["node05 mlx4_0"])
-    site.run(deploy())
+    site.run(deploy(), "links-initialize")  # that of the port that was reset, until an SM comes
     assert all(site.keys().values())
     assert site.current() == site.keys()
 
 
 def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted(tmp_path: Path) -> None:
     site = Site(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"), tmp_path)
-    site.run(deploy())
-    run = site.run(rotate())
+    site.run(deploy(), "links-initialize")
+    run = site.run(rotate(), "links-initialize")
     assert (run.account.done, run.account.unread) == (1, 1)  # the own port, and what is behind it
-    assert site.run(plan_return).account.done == 1
-    assert site.run(rotate(), trust_topology=True).account.done == 9
+    assert site.run(plan_return, "links-initialize").account.done == 1
+    assert site.run(rotate(), "links-initialize", trust_topology=True).account.done == 9
 
 
 def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:
