@@ -181,6 +181,7 @@ class Sweep:
         self._own_info = b""
         self._waiting: list[Port] = []
         self._left: dict[Port, Proof] = {}
+        self._open_ends: set[Port] = set()
         self._doubts: dict[Port, str] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------------
@@ -318,6 +319,7 @@ class Sweep:
         while True:
             waiting = [near for near in self._waiting if near.peer is None]
             self._waiting = []
+            self._open_ends = self._find_open_ends() if waiting else set()
             if waiting and self.provokes and not self._protected <= self._found:
                 self.client.run([self._ask_far_end(near, self.ring.for_strangers, retries=0) for near in waiting])
             elif waiting:
@@ -339,16 +341,20 @@ class Sweep:
             yield from self._identify(near)
 
     def _may_be_found_switch(self, near: Port) -> bool:
-        """Whether the link of *near* may end at a protected switch that was found: at a port of it that has a link, or
-        that could not be read, and of which no far end is known."""
+        """Whether the link of *near* may end at a protected switch that was found, at another one of its open ends."""
+        return len(self._open_ends) > (near in self._open_ends)
+
+    def _find_open_ends(self) -> set[Port]:
+        """Return the ports of protected switches that were found where another link may end: which have a link or could
+        not be read, and of which no far end is known. Port 0 stands for those that were left out."""
+        ends = set()
         for node in self.fabric.nodes:
-            if not node.is_switch or not self.ring.is_protected(node.port(0).guid):
-                continue
-            for num in range(1, node.num_ports + 1):
-                port = node.ports.get(num)
-                if port is None or (port is not near and port.peer is None and (port.info is None or port.is_linked)):
-                    return True
-        return False
+            if node.is_switch and self.ring.is_protected(node.port(0).guid):
+                for num in range(1, node.num_ports + 1):
+                    port = node.ports.get(num)
+                    if port is None or (port.peer is None and (port.info is None or port.is_linked)):
+                        ends.add(port or node.port(0))
+        return ends
 
     def _identify(self, near: Port) -> Task:
         """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
