@@ -29,8 +29,8 @@ demo: setup ## show keys on a simulated fabric, change two, show the difference
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
-soak: setup ## run all tests at full length
-	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) $(ARGS)
+soak: setup ## run all tests at full length, and say which took longest
+	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
 lint: setup ## run ruff and mypy --strict
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy

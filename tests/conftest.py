@@ -1,6 +1,6 @@
 """What holds for all tests: Hypothesis profiles, and signals as a program at a terminal has them.
 
-Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and five times as
+Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and ten times as
 many where one costs next to nothing: below the rooms that talk to fabrics.
 """
 
@@ -20,7 +20,7 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 }
 settings.register_profile("default", max_examples=50, **_COMMON)
-settings.register_profile("soak", max_examples=1000, **_COMMON)
+settings.register_profile("soak", max_examples=500, **_COMMON)
 settings.register_profile("soak, cheap", max_examples=5000, **_COMMON)
 _SOAK = os.environ.get("IBKEYS_SOAK") == "1"
 _CHEAP = {"keys", "mad", "sim", "store"}

@@ -345,7 +345,12 @@ BAD = [
 BAD_CODES = {line: code for code, line in BAD}
 
 
-@pytest.mark.parametrize(("place", "line"), everywhere(BAD_CODES))
+def on_the_sample(lines: Iterable[str]) -> list[Any]:
+    """As `everywhere`, on the fabrics of the sample: what is refused there is refused on any other."""
+    return [parameter for parameter in everywhere(lines) if parameter.values[0].name in SAMPLE]
+
+
+@pytest.mark.parametrize(("place", "line"), on_the_sample(BAD_CODES))
 def test_refused(pair_at: Callable[[Place], Pair], place: Place, line: str) -> None:
     """Nothing here writes; the message is the same on both."""
     code, _ = pair_at(place).same(line)
