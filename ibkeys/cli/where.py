@@ -58,6 +58,11 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
     _refuse_at_without_simulation(where)
     if not changing:
         _warn_of_missing_keystore(where)
+    if where.ask_unproven:
+        exits.warn(
+            "--ask-unproven: each protected port that is asked without its key counts an M_Key violation, and with a "
+            "lease it opens when that has run out"
+        )
     config = _config(where)
     m_key = _m_key(where)
     with ibkeys.open(
