@@ -315,7 +315,7 @@ def test_commands_on_a_fabric_use_it_or_end(said: Cli, sealed: str, key_file: Pa
     new = (*set_key, "--ask-unproven")
     result = said(*new)
     assert result.code == 3
-    assert "--keystore-passphrase @FILE" in result.error
+    assert "--keystore-passphrase @FILE" in result.err
     assert said(*new, "--keystore-passphrase", sealed).code == 0
     assert said("mkey-show", 3, "--keystore-passphrase", sealed).code == 0
     assert KEY.to_bytes(8) not in store_path(tmp_path).read_bytes()
