@@ -10,6 +10,7 @@ No key is in any message of this module.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.sqlite import os_error, sync_directory
@@ -51,7 +53,14 @@ class KeyLines:
 def read_conf(path: Path) -> bytes:
     """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is no regular file, or is too
     long, and StoreError where it cannot be read."""
-    return _read(path)[0]
+    try:
+        return files.read_bytes(path, MOST_BYTES)
+    except FileNotFoundError as error:
+        raise FileFormatError("there is no such file", str(path)) from error
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):
+            raise os_error(path, "configuration of OpenSM", error) from error
+        raise FileFormatError(error.strerror or str(error), str(path)) from error
 
 
 def values(data: bytes) -> dict[str, int]:
@@ -124,7 +133,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     Raises FileFormatError (also for what is no regular file), StoreError.
     """
     try:
-        before, status = _read(path, follow=False)
+        before, status = _read_to_replace(path)
     except FileFormatError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
@@ -194,21 +203,24 @@ def _with_value(data: bytes, name: str, value: str) -> bytes:
     return data + newline + f"{name} {value}\n".encode()
 
 
-def _read(path: Path, follow: bool = True) -> tuple[bytes, os.stat_result]:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    if not follow and path.is_symlink():
+def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    if path.is_symlink():
         raise FileFormatError("is a symbolic link: name the file that it leads to", str(path))
     try:
+        files.refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
         descriptor = os.open(path, flags)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise FileFormatError("is no regular file", str(path))
-            if not follow and status.st_nlink > 1:
+            if status.st_nlink > 1:
                 raise FileFormatError("has another name too (a hard link), which would keep the old lines", str(path))
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError as error:
         raise FileFormatError("there is no such file", str(path)) from error
+    except files.NoRegularFile as error:
+        raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:
         raise os_error(path, "configuration of OpenSM", error) from error
     if len(data) > MOST_BYTES:
