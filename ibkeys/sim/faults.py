@@ -76,15 +76,16 @@ class Faults:
                     self._orders.remove(order)
                 return True
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
-        # What a program asks of its own port is on no wire; at 100 % nobody answers, the own port neither.
-        is_local = request[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request[7] == 0 and self.drop < 1
-        return self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5 and not is_local
+        lost = self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5
+        return lost and not (self.drop < 1 and _is_local(request))
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
         """Return what arrives of *reply* as (extra seconds, bytes)."""
         arriving = [(self._extra(), self._corrupted(reply))]
         if self.duplicate and self.random.random() < self.duplicate:
             arriving.append((self._extra(), self._corrupted(reply)))
+        if _is_local(reply) and max(self.delay, self.duplicate, self.corrupt) < 1:
+            return [(0.0, reply)]
         return arriving
 
     def _extra(self) -> float:
@@ -98,3 +99,8 @@ class Faults:
         spoiled = bytearray(reply)
         spoiled[self.random.randrange(len(spoiled))] ^= 1 << self.random.randrange(8)
         return bytes(spoiled)
+
+
+def _is_local(mad: bytes) -> bool:
+    """Whether a program asks its own port: that is on no wire where SMPs get lost. At 100 % it suffers as all do."""
+    return mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[7] == 0
