@@ -178,7 +178,8 @@ class KeyStore(TopologyStore):
         """
         found: dict[int, int | None] = {}
         rows = self._database.query(
-            "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')"
+            "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')",
+            of="keys",
         )
         for owner, level in rows:
             guid = guid_number(owner)

@@ -31,7 +31,9 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "peer_guid": guid(),
         "peer_port": number(255),
         "seen": time(),
+        "link_downed": number(255, null=True),
     },
+    "settled": {"port_guid": guid(), "since": time()},
     "subnet_keys": {"id": number(), "m_key": blob(*_CLEAR_AND_SEALED), "since": time(), "note": text()},
     "lids": {"port_guid": guid(), "base_lid": number(0xFFFF), "top_lid": number(0xFFFF), "seen": time()},
     "encryption": {

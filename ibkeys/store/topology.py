@@ -58,7 +58,8 @@ class TopologyStore(Store):
 
     def link_downed(self) -> dict[tuple[int, int], int]:
         """Return LinkDownedCounter by (GUID, port) when the link of that port was proven, where it was kept."""
-        rows = self._database.query("SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL")
+        query = "SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL"
+        rows = self._database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
 
     def forget_place(self, port_guid: int, port: int) -> None:
@@ -81,7 +82,7 @@ class TopologyStore(Store):
 
     def settled(self) -> set[int]:
         """Return the GUIDs of the ports that are not to be waited for."""
-        return {guid_number(guid) for (guid,) in self._database.query("SELECT port_guid FROM settled")}
+        return {guid_number(guid) for (guid,) in self._database.query("SELECT port_guid FROM settled", of="settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
         """Store base and top LID of ports by port GUID. A LID belongs to one port: who was known to have it loses it.

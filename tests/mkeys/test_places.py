@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import MKeyNeeded, NoReply
+from ibkeys.errors import MKeyNeeded, NoReply, StoreError
 from ibkeys.fabric.model import Fabric
 from ibkeys.mkeys.planned import carry_out
 from ibkeys.mkeys.rotate import plan_rest, plan_run
@@ -207,3 +208,20 @@ def test_ask_unproven_asks_once(site: Site) -> None:
         [trouble] = fabric.discover().troubles
     assert "asked with 1 SMP without a key" in trouble.error or "1 attempt" in trouble.error
     assert site.net.port(HOST, 1).m_key_violations == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("UPDATE keys SET port_guid = '0.0' WHERE id = 1", "levels"),
+        ("UPDATE links SET link_downed = 999", "link_downed"),
+        ("INSERT INTO settled VALUES ('nobody', '2026-01-01T00:00:00Z')", "settled"),
+    ],
+)
+def test_a_damaged_place_is_an_error_of_the_store(site: Site, change: str, read: str) -> None:
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(site.stores["keystore"])) as connection, connection:
+        connection.execute(change)
+    with KeyStore(site.stores["keystore"]) as store, pytest.raises(StoreError, match="holds what it cannot"):
+        getattr(store, read)()
