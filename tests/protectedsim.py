@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import LinkEnd
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim import pma
@@ -33,7 +34,7 @@ def end_ports(net: Subnet) -> list[Port]:
     return [port for node in net.nodes for port in node.end_ports]
 
 
-def link_end(port: Port) -> PortId:
+def link_end(port: Port) -> LinkEnd:
     """A port as a link's end is written in the ``neighbors`` file."""
     return (port.node.guid if port.node.is_switch else port.guid, port.number)
 

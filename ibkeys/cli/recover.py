@@ -22,7 +22,7 @@ from ibkeys.cli.where import load, open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.keyring import PortId
+    from ibkeys.fabric.model import LinkEnd
     from ibkeys.fabric.session import OpenFabric
     from ibkeys.mkeys.recover import Outlook, Progress, Recovery, Result, Status, Wishes
 
@@ -86,7 +86,7 @@ def mkey_recover(
         return _run(where, recovery, format)
 
 
-def _topology(fabric: OpenFabric, snapshot: str | None) -> tuple[dict[PortId, PortId], dict[int, str]]:
+def _topology(fabric: OpenFabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
     """Return the links of key ring and snapshot, and names by GUID."""
     from ibkeys.mkeys.links import links_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import NoReply, SendRefused
-from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.linkproof import Proof
+from ibkeys.fabric.model import LinkEnd
 from ibkeys.mad.attributes import PortInfo
 
 ABOUT_OWN_KEY: Final = (
@@ -52,7 +53,7 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
     return NoReply(text, error.attempts, error.timeout)
 
 
-def why_not_asked(known: PortId | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
+def why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
     """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
     *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
     *is_found*: who *proof* names was found, at another place."""

@@ -19,10 +19,10 @@ from ibkeys.errors import IbkeysError, LimitReached, MKeyNeeded, NoReply, SendRe
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed, why_not_asked
-from ibkeys.fabric.keyring import KeyRing, PortId
+from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Bounds, limit_notes
-from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves, link_end
-from ibkeys.fabric.model import Fabric, Node, Port, Trouble, Unasked
+from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves
+from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble, Unasked
 from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.fabric.swapped import describe_swaps
@@ -226,7 +226,7 @@ class Sweep:
 
         Where none is, nothing is sent.
         """
-        far = self.ring.expected_behind(link_end(near))
+        far = self.ring.expected_behind(near.link_end)
         if far is not None:
             proof = yield from self._prover.prove(near, far)
             if proof.is_known:
@@ -277,7 +277,7 @@ class Sweep:
         if not self._proves:
             yield from self._ask_far_end(near, ring.for_strangers)
             return
-        far = ring.expected_behind(link_end(near))
+        far = ring.expected_behind(near.link_end)
         if far is None:
             self._waiting.append(near)
             return
@@ -292,7 +292,7 @@ class Sweep:
         self,
         near: Port,
         key: MKey,
-        far: PortId | None = None,
+        far: LinkEnd | None = None,
         proof: Proof | None = None,
         retries: int | None = None,
     ) -> Task:
@@ -394,7 +394,7 @@ class Sweep:
         for near, proof in self._left.items():
             if near.peer is not None:
                 continue
-            known = self.ring.expected_behind(link_end(near))
+            known = self.ring.expected_behind(near.link_end)
             is_found = proof.found is not None and proof.found[0] in self._found
             text = why_not_asked(known, proof, self._doubts.get(near, ""), missing, is_found)
             self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
@@ -407,7 +407,7 @@ class Sweep:
             return
         self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
-        expected = self.ring.expected_behind(link_end(near))
+        expected = self.ring.expected_behind(near.link_end)
         if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
             attempts = error.attempts if isinstance(error, NoReply) else 1
             text += (
@@ -425,7 +425,7 @@ class Sweep:
         path: tuple[int, ...],
         near: Port | None,
         key: MKey,
-        far: PortId | None = None,
+        far: LinkEnd | None = None,
         proof: Proof | None = None,
     ) -> None:
         """A NodeInfo came in through *near*, in answer to *key*: join the link, and start reading what is new.
@@ -471,12 +471,12 @@ class Sweep:
             self.fabric.doubtful[port.end_port] = doubt
             self.fabric.notes.append(f"{port}: {doubt}")
 
-    def _doubt_of(self, arrival: NodeInfo, near: Port, far: PortId | None, proof: Proof | None) -> str:
+    def _doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: Proof | None) -> str:
         """Return why the GUIDs of *arrival* are not believed, "" where nothing speaks against them."""
         ring = self.ring
         guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
         claimed = {arrival.port_guid, guid}
-        known = far or ring.expected_behind(link_end(near))
+        known = far or ring.expected_behind(near.link_end)
         if known is not None and claimed == {known[0]}:
             return ""
         if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):

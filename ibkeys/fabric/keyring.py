@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.fabric.model import LinkEnd
 from ibkeys.keys.mkey import NO_MKEY, MKey
-
-PortId = tuple[int, int]
-"""(node or port GUID, port number), as the ``neighbors`` file writes one end of a link."""
 
 OPEN_LEVELS = frozenset({0, 1})
 """M_KeyProtectBits at which a Get without the key is answered, counts nothing and starts no lease (IBA 14.2.4)."""
@@ -38,8 +36,8 @@ class KeyRing:
     fallback: MKey = NO_MKEY
     by_guid: dict[int, MKey] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
-    neighbors: dict[PortId, PortId] = field(default_factory=dict)
-    link_downed: Mapping[PortId, int] = field(default_factory=dict)
+    neighbors: dict[LinkEnd, LinkEnd] = field(default_factory=dict)
+    link_downed: Mapping[LinkEnd, int] = field(default_factory=dict)
     lids: dict[int, int] = field(default_factory=dict)
     settled: frozenset[int] = frozenset()
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
@@ -80,7 +78,7 @@ class KeyRing:
         """The key for a port of which nothing is known, or nothing is proven."""
         return self.fallback if self.for_all is None else self.for_all
 
-    def expected_behind(self, near: PortId) -> PortId | None:
+    def expected_behind(self, near: LinkEnd) -> LinkEnd | None:
         """Return the end that the known links place at the far side of *near*; None where they say nothing, or place
         that end elsewhere too."""
         far = self.neighbors.get(near)
@@ -90,7 +88,7 @@ class KeyRing:
         """Whether a known link ends at that port or switch."""
         return any(guid == port_guid for guid, _ in self.neighbors)
 
-    def place_of(self, port_guid: int) -> PortId | None:
+    def place_of(self, port_guid: int) -> LinkEnd | None:
         """Return the end of the link that the known links place before a port of a CA or router; None for a switch,
         which has many, and where none is known."""
         nears = {near for (guid, _), near in self.neighbors.items() if guid == port_guid}

@@ -24,11 +24,11 @@ from typing import Final
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.gmp import GmpPath, gmp_path
-from ibkeys.fabric.keyring import KeyRing, PortId
-from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port
 from ibkeys.fabric.performance import build_port_counters_get
 from ibkeys.mad.attributes import LinearForwardingTable
-from ibkeys.mad.const import PORT_STATE_NAMES, Method, MgmtClass, NodeType, PortState
+from ibkeys.mad.const import Method, MgmtClass, NodeType
 from ibkeys.mad.performance import DATA_OFFSET, PortCounters
 from ibkeys.mad.records import LinkRecord, NodeRecord, SaRecord, query_of
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, build_sa
@@ -39,22 +39,6 @@ COUNTER_FULL: Final = 255
 _LIDS_PER_BLOCK: Final = 64
 
 
-def link_end(port: Port) -> PortId:
-    """Return a port as a link's end is written in the ``neighbors`` file: switch GUID or port GUID, and number."""
-    return (port.node.guid if port.node.is_switch else port.guid, port.num)
-
-
-def is_active(port: Port) -> bool:
-    """Whether PortState, as it was read, is Active."""
-    return port.info is not None and port.info[32] & 0x0F == PortState.ACTIVE
-
-
-def state_name(port: Port) -> str:
-    """Return the name of PortState as it was read."""
-    state = port.info[32] & 0x0F if port.info is not None else 0
-    return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
-
-
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
@@ -62,7 +46,7 @@ class Proof:
     LID under which the SA names that end, 0 where it does not."""
 
     is_known: bool
-    found: PortId | None = None
+    found: LinkEnd | None = None
     reason: str = ""
     lid: int = 0
 
@@ -79,7 +63,7 @@ class LinkProver:
         self._path: GmpPath | None = None
         self._sa_lid = 0
         self._sa_answers = False
-        self._ends: dict[int, PortId | None] = {}
+        self._ends: dict[int, LinkEnd | None] = {}
         self._tables: dict[tuple[Node, int], bytes] = {}
         self.by_sa = self.by_counter = 0
 
@@ -88,7 +72,7 @@ class LinkProver:
 
         Without them neither the SA nor a counter can be asked.
         """
-        if not is_active(own) and not own.node.is_switch:
+        if not own.is_active and not own.node.is_switch:
             return
         umad = self._client.port
         try:
@@ -103,12 +87,12 @@ class LinkProver:
 
     # --- proving -------------------------------------------------------------------------------------------------
 
-    def prove(self, near: Port, far: PortId) -> Task:
+    def prove(self, near: Port, far: LinkEnd) -> Task:
         """Task: return the `Proof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
         if self._ring.trust_topology:
             return Proof(True, far)
-        if not is_active(near):
-            reason = f"the link is {state_name(near)}: it was plugged again, or no SM has brought it up"
+        if not near.is_active:
+            reason = f"the link is {near.state_name}: it was plugged again, or no SM has brought it up"
             return Proof(False, None, reason)
         counter = yield from self.read_counter(near)
         named, lid = yield from self.far_end_by_sa(near)
@@ -126,14 +110,14 @@ class LinkProver:
     def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
         if counter is None:
             return "no SA says who is there, and LinkDownedCounter of the port before it could not be read"
-        before = self._ring.link_downed.get(link_end(near), 0)
+        before = self._ring.link_downed.get(near.link_end, 0)
         if counter == COUNTER_FULL:
             return "no SA says who is there, and LinkDownedCounter of the port before it is full"
         if counter != before:
             return f"no SA says who is there, and LinkDownedCounter of the port before it is {counter}, not {before}"
         return ""
 
-    def _doubt_of_table(self, near: Port, far: PortId) -> Task:
+    def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
         """Task: return why the forwarding table of the near switch speaks against *far*; "" where it does not.
 
         Of parallel links it names one for each LID, so a port that is known to lead to the same node is as good.
@@ -155,8 +139,8 @@ class LinkProver:
     def identify(self, near: Port) -> Task:
         """Task: return a `Proof` whose ``found`` names who is behind *near*: the SA, else the forwarding table where it
         sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
-        if not is_active(near):
-            reason = f"the link is {state_name(near)}: neither the SA nor a forwarding table can say who is there"
+        if not near.is_active:
+            reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can say who is there"
             return Proof(False, None, reason)
         named, lid = yield from self.far_end_by_sa(near)
         if named is not None:
@@ -252,25 +236,25 @@ class LinkProver:
         return record(answer[SA_HEADER_SIZE : SA_HEADER_SIZE + record.size])
 
 
-def _end_text(end: PortId) -> str:
+def _end_text(end: LinkEnd) -> str:
     return f"GUID 0x{end[0]:016x}{f' port {end[1]}' if end[1] else ''}"
 
 
 # --- what moved -------------------------------------------------------------------------------------------------------
 
 
-def moved_links(found: Fabric, ring: KeyRing) -> Iterator[tuple[Port, PortId]]:
+def moved_links(found: Fabric, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
     """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
 
     A link is named once, by the switch at its end where there is one.
     """
     for port in found.ports():
-        known = ring.neighbors.get(link_end(port))
-        if known is None or port.peer is None or link_end(port.peer) == known:
+        known = ring.neighbors.get(port.link_end)
+        if known is None or port.peer is None or port.peer.link_end == known:
             continue
         if not port.node.is_switch and port.peer.node.is_switch:
-            back = ring.neighbors.get(link_end(port.peer))
-            if back is not None and back != link_end(port):
+            back = ring.neighbors.get(port.peer.link_end)
+            if back is not None and back != port.link_end:
                 continue
         yield port, known
 
@@ -284,7 +268,7 @@ def describe_moves(found: Fabric, ring: KeyRing) -> list[str]:
         assert peer is not None
         what = "switch" if peer.node.is_switch else "port"
         lines.append(
-            f"{port} now leads to {peer} ({what} GUID 0x{link_end(peer)[0]:016x}); known there was GUID "
+            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
             f"0x{known[0]:016x} port {known[1]}"
         )
     if len(moved) > MOST_TOLD:

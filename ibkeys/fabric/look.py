@@ -14,7 +14,7 @@ from typing import Final
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.client import SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.linkproof import LinkProver, state_name
+from ibkeys.fabric.linkproof import LinkProver
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.mad.attributes import PortInfo
 
@@ -104,7 +104,7 @@ class LinkLook:
         self._looked[near] = self._client.port.now()
         near.info = info
         if before is not None and (info[32] & 0x0F, info[33] >> 4) != (before[32] & 0x0F, before[33] >> 4):
-            self.changed[near] = f"its link is {state_name(near)} now, which it was not in the sweep"
+            self.changed[near] = f"its link is {near.state_name} now, which it was not in the sweep"
             return
         if counter is not None:
             now = yield from self._prover.read_counter(near, insists=True)

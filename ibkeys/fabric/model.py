@@ -17,12 +17,15 @@ from ibkeys.errors import IbkeysError, NoReply
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
-from ibkeys.mad.const import NODE_TYPE_NAMES, CapabilityMask, NodeType, PortPhysicalState
+from ibkeys.mad.const import NODE_TYPE_NAMES, PORT_STATE_NAMES, CapabilityMask, NodeType, PortPhysicalState, PortState
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked"]
 """How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
 M_Key is silence too: from outside the two cannot be told apart."""
+
+LinkEnd = tuple[int, int]
+"""One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
 
 
 class _PKeys(dict[int, PKey]):
@@ -177,6 +180,22 @@ class Port:
         return self.info is not None and self.info[33] >> 4 == _LINK_UP
 
     @property
+    def is_active(self) -> bool:
+        """Whether PortState, as it was read, is Active."""
+        return self.info is not None and self.info[32] & 0x0F == PortState.ACTIVE
+
+    @property
+    def state_name(self) -> str:
+        """The name of PortState as it was read."""
+        state = self.info[32] & 0x0F if self.info is not None else 0
+        return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
+
+    @property
+    def link_end(self) -> LinkEnd:
+        """This port as one end of its link."""
+        return (self.node.guid if self.node.is_switch else self.guid, self.num)
+
+    @property
     def capacity(self) -> int | None:
         """Entries of the P_Key table; None when it could not be read.
 
@@ -276,8 +295,8 @@ class Unasked:
     """
 
     near: Port
-    known: tuple[int, int] | None
-    named: tuple[int, int] | None
+    known: LinkEnd | None
+    named: LinkEnd | None
 
 
 @dataclass(slots=True)

@@ -6,9 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.fabric.keyring import KeyRing, PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import Fabric, LinkEnd, Port
 
 _MOST: Final = 256
 """With more places than this nobody was swapped: the keys at hand are those of another day."""
@@ -19,7 +18,7 @@ class _Place:
     """A port behind which a known port should be that was found nowhere. ``named``: the GUID that the SM has there."""
 
     near: Port
-    known: PortId
+    known: LinkEnd
     named: int | None
 
 
@@ -45,12 +44,12 @@ def describe_swaps(found: Fabric, ring: KeyRing) -> list[str]:
 
 
 def _places(found: Fabric, ring: KeyRing) -> list[_Place]:
-    there = {link_end(port)[0] for port in found.end_ports() if port not in found.doubtful}
+    there = {port.link_end[0] for port in found.end_ports() if port not in found.doubtful}
     named = {place.near: place.named for place in found.unasked}
     places: dict[Port, _Place] = {}
     for trouble in found.troubles:
         near = trouble.port
-        known = ring.expected_behind(link_end(near))
+        known = ring.expected_behind(near.link_end)
         if trouble.is_behind and near.peer is None and known is not None and known[0] not in there:
             at = named.get(near)
             places[near] = _Place(near, known, at[0] if at else None)

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Task
-from ibkeys.fabric.keyring import PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Node, Port
+from ibkeys.fabric.model import LinkEnd, Node, Port
 from ibkeys.fabric.scheduler import MAX_WINDOW
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo
@@ -47,10 +45,10 @@ class BlindProbes:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._linked = {guid for guid, _ in search.links}
-        self.ends: dict[PortId, BlindEnd] = {}
+        self.ends: dict[LinkEnd, BlindEnd] = {}
         self.since: dict[int, float] = {}
         self._waves: dict[int, int] = {}
-        self._by_near: dict[PortId, Closed] = {}
+        self._by_near: dict[LinkEnd, Closed] = {}
 
     def opened(self, spot: Closed) -> None:
         """Note that *spot*, which has a GUID now, is closed no longer."""
@@ -103,7 +101,7 @@ class BlindProbes:
         search, client = self._search, self._search.client
         left = (spot for spot in spots if search.closed.get(spot.path) is spot)
         groups: list[list[Closed]] = []
-        self._by_near = {link_end(spot.near): spot for spot in search.closed.values() if spot.near is not None}
+        self._by_near = {spot.near.link_end: spot for spot in search.closed.values() if spot.near is not None}
 
         def go_on() -> None:
             if client.backlog > _NEARLY_SENT or (groups and until is not None and search.now >= until):

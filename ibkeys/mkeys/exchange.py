@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused
-from ibkeys.fabric.linkproof import link_end
 from ibkeys.fabric.model import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.hostfiles import read_file_fact
@@ -110,7 +109,7 @@ def export_key_files(
     files = KeyFiles({guid: keys[0] for guid, keys in known.items()}, store.links())
     names = [MKEY_FILE]
     if found is not None:
-        files.neighbors |= {link_end(port): link_end(port.peer) for port in found.ports() if port.peer is not None}
+        files.neighbors |= {port.link_end: port.peer.link_end for port in found.ports() if port.peer is not None}
         files.lids = {
             port.guid: (port.lid, port.lid + (1 << info.lmc) - 1)
             for port in found.end_ports()

@@ -9,27 +9,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from ibkeys.fabric.keyring import PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric
+from ibkeys.fabric.model import Fabric, LinkEnd
 from ibkeys.mad.const import MAX_HOPS
 
-Links = Mapping[PortId, PortId]
+Links = Mapping[LinkEnd, LinkEnd]
 """One end of a link → the other, each link from both its ends. Switch ports go by the switch GUID, others by their own
 port GUID, as in the ``neighbors`` file."""
 
 
-def links_of(fabric: Fabric) -> dict[PortId, PortId]:
+def links_of(fabric: Fabric) -> dict[LinkEnd, LinkEnd]:
     """Return the links that a sweep or a snapshot has, from both ends."""
     return {
-        link_end(port): link_end(port.peer)
+        port.link_end: port.peer.link_end
         for node in fabric.nodes
         for port in node.ports.values()
         if port.peer is not None
     }
 
 
-def routes(links: Links, start: PortId) -> dict[int, tuple[int, ...]]:
+def routes(links: Links, start: LinkEnd) -> dict[int, tuple[int, ...]]:
     """Return the shortest directed route to every switch and end port that *links* lead to, by GUID, *start* included.
 
     *start* is the local port; port 0 is that of a switch. What is more than 63 hops away is left out.
@@ -54,7 +52,7 @@ def routes(links: Links, start: PortId) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def hidden_behind(links: Links, start: PortId, closed: Collection[int]) -> set[int]:
+def hidden_behind(links: Links, start: LinkEnd, closed: Collection[int]) -> set[int]:
     """Return the GUIDs that *links* lead to from *start* through the nodes *closed* and in no other way."""
     all_ways = routes(links, start).keys()
     others = {near: far for near, far in links.items() if near[0] not in closed and far[0] not in closed}

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.discovery import Wanted
-from ibkeys.fabric.keyring import KeyRing, PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric, Port, Unasked
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import Fabric, LinkEnd, Port, Unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,8 @@ class Moved:
     None where none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
     says so; else the port itself, which answered without a key."""
 
-    end: PortId
-    was: PortId | None
+    end: LinkEnd
+    was: LinkEnd | None
     near: Port
     is_named: bool
 
@@ -34,8 +33,8 @@ class Replaced:
     """A place where another port is than the known one. ``near``: the port before it; ``known``, ``now``: the ends."""
 
     near: Port
-    known: PortId
-    now: PortId
+    known: LinkEnd
+    now: LinkEnd
 
 
 @dataclass(slots=True)
@@ -86,9 +85,9 @@ def settle(writer: Writer, places: Places) -> None:
     All of it or nothing is on disk when this returns.
     """
     store = writer.keystore
-    links = [(*link_end(each.near), *each.end) for each in places.moved]
-    links += [(*link_end(each.near), *each.now) for each in places.replaced]
-    counters = {link_end(near): near.link_downed for near in places.nears() if near.link_downed is not None}
+    links = [(*each.near.link_end, *each.end) for each in places.moved]
+    links += [(*each.near.link_end, *each.now) for each in places.replaced]
+    counters = {near.link_end: near.link_downed for near in places.nears() if near.link_downed is not None}
     with store.together():
         store.put_links(links, link_downed=counters)
         store.unsettle(each.end[0] for each in places.moved)
@@ -109,7 +108,7 @@ def _named(found: Fabric, ring: KeyRing) -> list[Moved]:
 def _answered(found: Fabric, ring: KeyRing) -> list[Moved]:
     """Return the ports that answered without their key at a place where they are not known."""
     return [
-        Moved(link_end(port), ring.place_of(port.guid), port.peer, is_named=False)
+        Moved(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
         for port in found.doubtful
         if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_strangers
     ]
@@ -119,10 +118,10 @@ def _replaced(found: Fabric, ring: KeyRing) -> list[Replaced]:
     """Return the places known for a port with a key where one without a key answered."""
     replaced = []
     for port in found.ports():
-        known, peer = ring.expected_behind(link_end(port)), port.peer
+        known, peer = ring.expected_behind(port.link_end), port.peer
         if known is None or peer is None or peer.end_port in found.doubtful or known[0] not in found.missing:
             continue
-        now = link_end(peer)
+        now = peer.link_end
         if now[0] != known[0] and now[0] not in ring.by_guid:
             replaced.append(Replaced(port, known, now))
     return replaced

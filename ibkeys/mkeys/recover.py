@@ -24,10 +24,8 @@ from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
-from ibkeys.fabric.keyring import PortId
 from ibkeys.fabric.limits import limit_notes
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Port
+from ibkeys.fabric.model import LinkEnd, Port
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.blind import BLIND_PROBES, MOST_BLIND_WAVES
@@ -449,14 +447,14 @@ class Recovery:
             "lid": None,
         }
 
-    def _links_with(self, closed: Sequence[Closed]) -> tuple[dict[PortId, PortId], dict[tuple[int, ...], int]]:
+    def _links_with(self, closed: Sequence[Closed]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
         """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""
-        links: dict[PortId, PortId] = {**self._links, **links_of(self.search.fabric)}
+        links: dict[LinkEnd, LinkEnd] = {**self._links, **links_of(self.search.fabric)}
         ids = {spot.path: -number if spot.guid is None else spot.guid for number, spot in enumerate(closed, 1)}
         for spot in closed:
             if spot.guid is None and spot.near is not None:
                 far = (ids[spot.path], -1)  # nobody knows which of its ports this link is at
-                links[link_end(spot.near)], links[far] = far, link_end(spot.near)
+                links[spot.near.link_end], links[far] = far, spot.near.link_end
         for end, blind in self.search.blind.ends.items():
             if blind.path in ids:
                 links[end], links[ids[blind.path], blind.num] = (ids[blind.path], blind.num), end

@@ -16,9 +16,8 @@ from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import SmpClient, Task
 from ibkeys.fabric.discovery import Sweep, Wanted
-from ibkeys.fabric.keyring import KeyRing, PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric, Node, Port, Trouble
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble
 from ibkeys.fabric.scheduler import Request
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -96,7 +95,7 @@ class Search:
         return self.client.port.now()
 
     @property
-    def start(self) -> PortId:
+    def start(self) -> LinkEnd:
         """The local port, as links name it."""
         local = self.client.port.attributes()
         return local.port_guid, local.port
@@ -154,7 +153,7 @@ class Search:
         if () in self.closed and ring.others_for(own, ring.key_of(own)):
             tasks.append(self._root())
         for spot in self.closed.values():
-            expected = ring.expected_behind(link_end(spot.near)) if spot.near is not None else None
+            expected = ring.expected_behind(spot.near.link_end) if spot.near is not None else None
             others = ring.others_for(expected[0], ring.key_of(expected[0])) if expected is not None else ()
             if spot.near is not None and others:
                 spot.asked += 1 + len(others)
@@ -330,9 +329,9 @@ class Search:
             self._found.append(port)
         for spot in list(self.closed.values()):
             peer = spot.near.peer if spot.near is not None else None
-            if peer is not None and spot.guid != link_end(peer)[0]:
+            if peer is not None and spot.guid != peer.link_end[0]:
                 self._closed_by_guid.pop(spot.guid or 0, None)
-                spot.guid = link_end(peer)[0]
+                spot.guid = peer.link_end[0]
             if peer is not None or spot.answered or spot.guid in self.reached:
                 self.drop(spot)
                 self._opened(spot)
@@ -369,7 +368,7 @@ class Search:
         if spot is not None:
             spot.near = near
             return
-        end = link_end(near) if near is not None else None
+        end = near.link_end if near is not None else None
         if end in self.blind.ends or any(isinstance(old, Closed) and old.path == path for old in self.given_up):
             return
         far = self.links.get(end) if end is not None else None

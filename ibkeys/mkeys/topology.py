@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.keyring import PortId
-from ibkeys.fabric.linkproof import link_end
-from ibkeys.fabric.model import Fabric, Port
+from ibkeys.fabric.model import Fabric, LinkEnd, Port
 from ibkeys.fabric.performance import Reading
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.mad.performance import PortCounters
@@ -29,9 +27,9 @@ def remember_topology(fabric: OpenFabric, store: KeyStore, found: Fabric) -> Non
     counters = _counters(fabric, joined)
     store.put_links(
         (
-            (*link_end(port), *link_end(port.peer))
+            (*port.link_end, *port.peer.link_end)
             for port in joined
-            if port.peer is not None and link_end(port) <= link_end(port.peer)
+            if port.peer is not None and port.link_end <= port.peer.link_end
         ),
         link_downed=counters,
     )
@@ -45,7 +43,7 @@ def remember_topology(fabric: OpenFabric, store: KeyStore, found: Fabric) -> Non
     store.unsettle(port.guid for port in own if port.is_end_port)
 
 
-def _counters(fabric: OpenFabric, joined: list[Port]) -> dict[PortId, int]:
+def _counters(fabric: OpenFabric, joined: list[Port]) -> dict[LinkEnd, int]:
     """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
 
     The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was
@@ -65,10 +63,10 @@ def _counters(fabric: OpenFabric, joined: list[Port]) -> dict[PortId, int]:
         peer = port.peer
         if port.link_downed is None or _value(reading) != port.link_downed or peer is None:
             continue
-        counters[link_end(port)] = port.link_downed
+        counters[port.link_end] = port.link_downed
         value = far.get(id(peer))
         if value is not None:
-            counters[link_end(peer)] = value
+            counters[peer.link_end] = value
     return counters
 
 

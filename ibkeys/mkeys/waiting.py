@@ -12,8 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.fabric.keyring import PortId
-from ibkeys.fabric.model import Port
+from ibkeys.fabric.model import LinkEnd, Port
 
 LATE: Final = 0.1
 """Seconds after the end of a lease that a port is asked: its clock is another one."""
@@ -78,7 +77,7 @@ class BlindEnd:
 
     path: tuple[int, ...]
     num: int
-    far: PortId
+    far: LinkEnd
 
 
 def next_question(started: float, last: float, leases: Collection[int]) -> float | None:
