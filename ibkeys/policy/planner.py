@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.errors import UsageError
 from ibkeys.fabric.model import Fabric, Node, Port
-from ibkeys.fabric.places import others_that_show_it, shared_port_guids
+from ibkeys.fabric.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
 from ibkeys.policy.breaks import find_breaks
 from ibkeys.policy.manager import Manager, find_manager

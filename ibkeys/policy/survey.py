@@ -11,8 +11,8 @@ from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.fabric.client import Task
 from ibkeys.fabric.discovery import read_p_key_table
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.places import others_that_show_it, shared_port_guids
 from ibkeys.fabric.session import PortHandle
+from ibkeys.fabric.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
