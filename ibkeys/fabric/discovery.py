@@ -26,6 +26,7 @@ from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble, Unasked
 from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.fabric.swapped import describe_swaps
+from ibkeys.fabric.tables import read_guid_info, read_p_key_table
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
@@ -37,7 +38,7 @@ from ibkeys.mad.attributes import (
     SMInfo,
     SwitchInfo,
 )
-from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, Method, NodeType
+from ibkeys.mad.const import Method, NodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,47 +101,6 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-def read_p_key_table(client: SmpClient, port: Port, path: tuple[int, ...], m_key: MKey) -> Task:
-    """Task: read all blocks of a port's P_Key table, on the route *path*, into ``port.p_key_raw``.
-
-    Returns None, or the first error. The length is `Port.capacity`; capacity 0 sends nothing.
-    Sends ceil(capacity / 32) Gets.
-    """
-    capacity = port.capacity
-    if capacity is None:
-        return NoReply(f"P_KeyTable of {port}: its size is not known, SwitchInfo could not be read")
-    node, first = port.node, p_key_modifier(port, 0)
-    raw: Outcome = yield from _read_blocks(
-        lambda block: client.get_along(path, PKeyTable, first + block, node, m_key),
-        -(-capacity // P_KEYS_PER_BLOCK),
-        1 if port.is_external else PER_NODE,  # several ports of a switch are read at a time
-    )
-    if isinstance(raw, IbkeysError):
-        return raw
-    port.p_key_raw = raw[: 2 * capacity]
-    return None
-
-
-def _read_blocks(request: Callable[[int], Request], count: int, at_once: int) -> Task:
-    """Task: get *count* blocks, *at_once* in flight; return their bytes, or the first error and ask for no more.
-
-    A table may have 2,048 blocks, and very many ports may claim so: what waits for its turn would only take memory.
-    """
-    whole = bytearray()
-    for start in range(0, count, at_once):
-        blocks: Sequence[Outcome] = yield [request(block) for block in range(start, min(start + at_once, count))]
-        for outcome in blocks:
-            if isinstance(outcome, IbkeysError):
-                return outcome
-            whole += outcome
-    return bytes(whole)
-
-
-def p_key_modifier(port: Port, block: int) -> int:
-    """Return the AttributeModifier of one P_KeyTable block: on a switch the port is in bits 31..16 (IBA 14.2.5.7)."""
-    return (port.num << 16 | block) if port.node.is_switch else block
 
 
 class Sweep:
@@ -636,16 +596,10 @@ class Sweep:
     def _read_identity(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
         """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
         assert port.info is not None
-        if self.wanted.guid_info and (count := port.info[50]):
-            raw: Outcome = yield from _read_blocks(
-                lambda block: self._get(GUIDInfo, block, path, node, port.m_key),
-                -(-count // GUIDS_PER_BLOCK),
-                PER_NODE,
-            )
-            if isinstance(raw, IbkeysError):
-                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, raw))
-            else:
-                port.guid_info = raw[: 8 * count]
+        if self.wanted.guid_info:
+            problem = yield from read_guid_info(self.client, port, path)
+            if problem is not None:
+                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
         if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)

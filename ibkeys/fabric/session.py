@@ -26,7 +26,7 @@ from ibkeys.fabric.address import (
 )
 from ibkeys.fabric.client import Outcome, Route, SmpClient, Task, Timing
 from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed
-from ibkeys.fabric.discovery import Progress, Wanted, discover, p_key_modifier
+from ibkeys.fabric.discovery import Progress, Wanted, discover
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
 from ibkeys.fabric.keyring import KeyRing
@@ -36,6 +36,7 @@ from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.performance import Reading, read_port_counters
 from ibkeys.fabric.plausible import NO_ENTRIES, check_port_numbers
 from ibkeys.fabric.sa import SaClient
+from ibkeys.fabric.tables import p_key_modifier
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey

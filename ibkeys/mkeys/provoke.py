@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Task
-from ibkeys.fabric.discovery import p_key_modifier
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.scheduler import Request
+from ibkeys.fabric.tables import p_key_modifier
 from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import Notice

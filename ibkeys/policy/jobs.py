@@ -9,7 +9,7 @@ from typing import Protocol
 from ibkeys.change.consent import Objection
 from ibkeys.change.portinfo import set_image, settled, without_key
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.discovery import p_key_modifier
+from ibkeys.fabric.tables import p_key_modifier
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
