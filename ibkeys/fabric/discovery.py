@@ -21,11 +21,12 @@ from ibkeys.fabric.client import Outcome, SmpClient, Task
 from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed, why_not_asked
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Bounds, limit_notes
-from ibkeys.fabric.linkproof import LinkProver, Proof, describe_moves
+from ibkeys.fabric.link_gmps import LinkGmps
+from ibkeys.fabric.linkproof import LinkProver, Proof
 from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble, Unasked
+from ibkeys.fabric.moved import describe_moves, describe_swaps
 from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
-from ibkeys.fabric.swapped import describe_swaps
 from ibkeys.fabric.tables import read_guid_info, read_p_key_table
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
@@ -135,7 +136,8 @@ class Sweep:
         self._by_guid: dict[int, list[Node]] = {}
         self._ports_read = 0
         self._proves = ring.has_keys
-        self._prover = LinkProver(client, ring)
+        self._gmps = LinkGmps(client)
+        self._prover = LinkProver(client, ring, self._gmps)
         self._protected = ring.protected() if self._proves else set()
         self._found: set[int] = set()
         self._own_info = b""
@@ -259,7 +261,7 @@ class Sweep:
         """Task: ask who is behind *near*. *far*: the end that is proven to be there; *proof*: what says so."""
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
         if self.wanted.link_downed and near.link_downed is None:
-            yield from self._prover.read_counter(near)
+            yield from self._gmps.read_counter(near)
         try:
             info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
         except IbkeysError as error:
@@ -324,7 +326,7 @@ class Sweep:
         except IbkeysError as error:
             self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
             return
-        yield from self._prover.read_counter(near)  # before it is said who is there: --settle keeps both
+        yield from self._gmps.read_counter(near)  # before it is said who is there: --settle keeps both
         proof: Proof = yield from self._prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
@@ -574,7 +576,7 @@ class Sweep:
             known, self._own_info = (self._own_info, b"") if is_own else (b"", self._own_info)
             port.info = known or (yield self._get(PortInfo, port.num, path, node, key))
             if is_own:
-                self._prover.start(port)
+                self._gmps.start(port)
             if port.is_end_port and port.m_key_state == "hidden":
                 yield from self._uncover(node, port, path)
         except IbkeysError as error:

@@ -17,24 +17,16 @@ then the link to that switch itself fell, and nothing behind it is taken as prov
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply
-from ibkeys.fabric.client import Outcome, SmpClient, Task
-from ibkeys.fabric.gmp import GmpPath, gmp_path
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.client import SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port
-from ibkeys.fabric.performance import build_port_counters_get
+from ibkeys.fabric.link_gmps import LinkGmps
+from ibkeys.fabric.model import LinkEnd, Node, Port
 from ibkeys.mad.attributes import LinearForwardingTable
-from ibkeys.mad.const import Method, MgmtClass, NodeType
-from ibkeys.mad.performance import DATA_OFFSET, PortCounters
-from ibkeys.mad.records import LinkRecord, NodeRecord, SaRecord, query_of
-from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, build_sa
 
-MOST_TOLD: Final = 20
-"""More moved links than this are only counted: then the known topology is that of another day."""
 COUNTER_FULL: Final = 255
 _LIDS_PER_BLOCK: Final = 64
 
@@ -52,38 +44,13 @@ class Proof:
 
 
 class LinkProver:
-    """Proves links from their near side, on behalf of one sweep.
+    """Proves links from their near side, on behalf of one sweep."""
 
-    ``by_sa``, ``by_counter``: links that each of the two proved.
-    """
-
-    def __init__(self, client: SmpClient, ring: KeyRing) -> None:
+    def __init__(self, client: SmpClient, ring: KeyRing, gmps: LinkGmps) -> None:
         self._client = client
         self._ring = ring
-        self._path: GmpPath | None = None
-        self._sa_lid = 0
-        self._sa_answers = False
-        self._ends: dict[int, LinkEnd | None] = {}
+        self._gmps = gmps
         self._tables: dict[tuple[Node, int], bytes] = {}
-        self.by_sa = self.by_counter = 0
-
-    def start(self, own: Port) -> None:
-        """Find out whether GMPs can be sent: only over an Active own port that has an entry of the default partition.
-
-        Without them neither the SA nor a counter can be asked.
-        """
-        if not own.is_active and not own.node.is_switch:
-            return
-        umad = self._client.port
-        try:
-            local = umad.attributes()
-            path = gmp_path(local)
-            umad.register(MgmtClass.PERF_MGMT)
-            umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
-        except IbkeysError:
-            return  # a port that may send no GMPs: then nothing is proven by them
-        self._path = path
-        self._sa_lid = local.sm_lid
 
     # --- proving -------------------------------------------------------------------------------------------------
 
@@ -94,17 +61,15 @@ class LinkProver:
         if not near.is_active:
             reason = f"the link is {near.state_name}: it was plugged again, or no SM has brought it up"
             return Proof(False, None, reason)
-        counter = yield from self.read_counter(near)
-        named, lid = yield from self.far_end_by_sa(near)
+        counter = yield from self._gmps.read_counter(near)
+        named, lid = yield from self._gmps.far_end_by_sa(near)
         if named is not None:
-            self.by_sa += 1
             if named[0] == far[0]:
                 return Proof(True, named, lid=lid)
             return Proof(False, named, f"the SA names port {_end_text(named)} there", lid)
         doubt = self._doubt_of_counter(near, counter)
         if not doubt:
             doubt = yield from self._doubt_of_table(near, far)
-        self.by_counter += not doubt
         return Proof(not doubt, far if not doubt else None, doubt)
 
     def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
@@ -142,7 +107,7 @@ class LinkProver:
         if not near.is_active:
             reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can say who is there"
             return Proof(False, None, reason)
-        named, lid = yield from self.far_end_by_sa(near)
+        named, lid = yield from self._gmps.far_end_by_sa(near)
         if named is not None:
             return Proof(False, named, "named by the SA", lid)
         guid = yield from self._only_node_behind(near)
@@ -176,101 +141,6 @@ class LinkProver:
             self._tables[switch, block] = table
         return table
 
-    # --- GMPs ----------------------------------------------------------------------------------------------------
-
-    def read_counter(self, near: Port, insists: bool = False) -> Task:
-        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read. *insists*: ask
-        also where the agent of that node was silent before."""
-        near.link_downed = None
-        lid = near.lid
-        if self._path is None or not lid:
-            return None
-        timing, mad = self._client.timing, build_port_counters_get(near.num)
-        try:
-            answer: bytes = yield self._path.request(
-                mad, lid, timing.timeout, timing.retries, object() if insists else ("PMA", lid)
-            )
-        except IbkeysError:
-            return None
-        counters = PortCounters(answer[DATA_OFFSET : DATA_OFFSET + PortCounters.size])
-        if counters.port_select == near.num:
-            near.link_downed = counters.link_downed_counter
-        return near.link_downed
-
-    def far_end_by_sa(self, near: Port) -> Task:
-        """Task: return the end that the SA names at the far side of *near*, and its LID; (None, 0) for none."""
-        lid = near.lid
-        if not lid:
-            return None, 0
-        record = yield from self._get_record(LinkRecord, from_lid=lid, from_port=near.num)
-        if record is None:
-            return None, 0
-        if record.to_lid not in self._ends:
-            self._ends[record.to_lid] = yield from self._port_with(record.to_lid)
-        end = self._ends[record.to_lid]
-        return (None, 0) if end is None else ((end[0], record.to_port), record.to_lid)
-
-    def _port_with(self, lid: int) -> Task:
-        record = yield from self._get_record(NodeRecord, lid=lid)
-        if record is None:
-            return None
-        info = record.node_info
-        return (info.node_guid if info.node_type == NodeType.SWITCH else info.port_guid, info.local_port_num)
-
-    def _get_record(self, record: type[SaRecord], **components: int) -> Task:
-        """Task: get one record with a single MAD; None when the SA has none, shows none, or does not answer."""
-        if self._path is None or not self._sa_lid:
-            return None
-        mask, data = query_of(record, components)
-        mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
-        timing, lid = self._client.timing, self._sa_lid
-        # A name for each port that is asked about: a sweep of a large subnet has more questions than one node may get.
-        name = ("SA", record.attribute_id, *components.values())
-        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
-        answer = outcomes[0]
-        if isinstance(answer, NoReply) and not self._sa_answers:
-            self._sa_lid = 0  # nobody there: the others need not wait for it
-        self._sa_answers = self._sa_answers or isinstance(answer, bytes | MadStatusError)
-        if isinstance(answer, IbkeysError) or len(answer) < SA_HEADER_SIZE + record.size:
-            return None
-        return record(answer[SA_HEADER_SIZE : SA_HEADER_SIZE + record.size])
-
 
 def _end_text(end: LinkEnd) -> str:
     return f"GUID 0x{end[0]:016x}{f' port {end[1]}' if end[1] else ''}"
-
-
-# --- what moved -------------------------------------------------------------------------------------------------------
-
-
-def moved_links(found: Fabric, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
-    """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
-
-    A link is named once, by the switch at its end where there is one.
-    """
-    for port in found.ports():
-        known = ring.neighbors.get(port.link_end)
-        if known is None or port.peer is None or port.peer.link_end == known:
-            continue
-        if not port.node.is_switch and port.peer.node.is_switch:
-            back = ring.neighbors.get(port.peer.link_end)
-            if back is not None and back != port.link_end:
-                continue
-        yield port, known
-
-
-def describe_moves(found: Fabric, ring: KeyRing) -> list[str]:
-    """Return a line for each link that leads elsewhere than the known links say."""
-    moved = list(moved_links(found, ring))
-    lines = []
-    for port, known in moved[:MOST_TOLD]:
-        peer = port.peer
-        assert peer is not None
-        what = "switch" if peer.node.is_switch else "port"
-        lines.append(
-            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
-            f"0x{known[0]:016x} port {known[1]}"
-        )
-    if len(moved) > MOST_TOLD:
-        lines.append(f"and {len(moved) - MOST_TOLD} more links lead elsewhere than known")
-    return lines

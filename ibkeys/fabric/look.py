@@ -14,11 +14,11 @@ from typing import Final
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.client import SmpClient, Task
 from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.linkproof import LinkProver
+from ibkeys.fabric.link_gmps import LinkGmps
 from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.mad.attributes import PortInfo
 
-FRESH: Final = 1.0
+LOOK_HOLDS: Final = 1.0
 """Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""
 
 
@@ -34,7 +34,7 @@ class LinkLook:
         self._client = client
         self._ring = ring
         self._doubtful = found.doubtful
-        self._prover = LinkProver(client, ring)
+        self._gmps = LinkGmps(client)
         self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in found.nodes if node.is_switch}
         self._routes = {(node.guid, node.path) for node in found.nodes}
         self._own = found.nodes[0]
@@ -43,7 +43,7 @@ class LinkLook:
         self.unread: dict[Port, str] = {}
         own_port = next((port for port in self._own.ports.values() if port.path == () or port.num == 0), None)
         if own_port is not None:
-            self._prover.start(own_port)
+            self._gmps.start(own_port)
 
     def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports*, but for those that were looked at within *max_age* seconds; return those of
@@ -67,7 +67,7 @@ class LinkLook:
         if (port.node.guid, port.node.path) not in self._routes:
             return ""
         for near in self._links_to(port):
-            if self._age(near) >= FRESH:
+            if self._age(near) >= LOOK_HOLDS:
                 yield from self._at(near)
             if why := self._reason([near]):
                 return why
@@ -107,7 +107,7 @@ class LinkLook:
             self.changed[near] = f"its link is {near.state_name} now, which it was not in the sweep"
             return
         if counter is not None:
-            now = yield from self._prover.read_counter(near, insists=True)
+            now = yield from self._gmps.read_counter(near, insists=True)
             near.link_downed = counter
             if now is None:
                 self.unread[near] = "its LinkDownedCounter could not be read again"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from ibkeys.errors import IbkeysError, MalformedMad, Unreachable
-from ibkeys.fabric.client import SmpClient, Task
+from ibkeys.fabric.client import SmpClient, Task, Timing
 from ibkeys.fabric.gmp import GmpPath
 from ibkeys.fabric.model import Port
 from ibkeys.mad.const import Method, MgmtClass
@@ -23,35 +23,33 @@ def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) 
     wanted = list(ports)
     readings: dict[int, Reading] = {}
 
-    def task(place: int, port: Port, lid: int) -> Task:
-        mad = build_port_counters_get(port.num)
-        request = path.request(mad, lid, client.timing.timeout, client.timing.retries, ("PMA", lid))
-        try:
-            answer: bytes = yield request
-        except IbkeysError as error:
-            readings[place] = error
-            return
-        counters = PortCounters(answer[DATA_OFFSET : DATA_OFFSET + PortCounters.size])
-        if counters.port_select != port.num:
-            readings[place] = MalformedMad(
-                f"{port}: asked for its PortCounters, got those of port {counters.port_select}"
-            )
-        else:
-            readings[place] = counters
+    def task(place: int, port: Port) -> Task:
+        readings[place] = yield from ask_port_counters(path, client.timing, port, ("PMA", port.lid))
 
-    tasks = []
-    for place, port in enumerate(wanted):
-        lid = port.end_port.lid
-        if lid:
-            tasks.append(task(place, port, lid))
-        else:
-            readings[place] = Unreachable(f"{port}: it has no LID, so its PortCounters cannot be asked for")
     with client.bounded():
-        client.run(tasks)
+        client.run([task(place, port) for place, port in enumerate(wanted)])
     return [(port, readings[place]) for place, port in enumerate(wanted)]
 
 
-def build_port_counters_get(port_num: int) -> bytes:
+def ask_port_counters(path: GmpPath, timing: Timing, port: Port, node: Hashable) -> Task:
+    """Task: get PortCounters of *port*, through port 0 where it is an external port of a switch; return them, or the
+    error. *node*: whom the scheduler shall take for asked. A port without a LID is Unreachable."""
+    lid = port.lid
+    if not lid:
+        return Unreachable(f"{port}: it has no LID, so its PortCounters cannot be asked for")
+    try:
+        answer: bytes = yield path.request(
+            _build_port_counters_get(port.num), lid, timing.timeout, timing.retries, node
+        )
+    except IbkeysError as error:
+        return error
+    counters = PortCounters(answer[DATA_OFFSET : DATA_OFFSET + PortCounters.size])
+    if counters.port_select != port.num:
+        return MalformedMad(f"{port}: asked for its PortCounters, got those of port {counters.port_select}")
+    return counters
+
+
+def _build_port_counters_get(port_num: int) -> bytes:
     """Return a PerformanceGet(PortCounters) for one port of the agent's node; 256 bytes, TransactionID 0."""
     head = bytes((1, MgmtClass.PERF_MGMT, 1, Method.GET)) + bytes(12) + PORT_COUNTERS.to_bytes(2)
     return head.ljust(DATA_OFFSET, b"\0") + PortCounters.new(port_select=port_num).raw.ljust(256 - DATA_OFFSET, b"\0")

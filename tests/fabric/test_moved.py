@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, Node, Trouble, Unasked
-from ibkeys.fabric.swapped import describe_swaps
+from ibkeys.fabric.moved import describe_swaps
 from tests.fabric.test_discovery import violations
 from tests.fabric.test_keyed_discovery import SWITCH_A, protect_all
 from tests.fabricsim import subnet, tool

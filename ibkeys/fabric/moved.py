@@ -1,15 +1,21 @@
-"""Known neighbours that may have changed places: what a sweep could not find, put side by side."""
+"""What is not where it is known: links that lead elsewhere, and known neighbours that may have changed places.
+
+It is told from what a sweep found and the known links. Nothing is asked.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, LinkEnd, Port
 
-_MOST: Final = 256
+_MOST_TOLD: Final = 20
+"""More moved links than this are only counted: then the known topology is that of another day."""
+_MOST_PLACES: Final = 256
 """With more places than this nobody was swapped: the keys at hand are those of another day."""
 
 
@@ -22,6 +28,39 @@ class _Place:
     named: int | None
 
 
+def describe_moves(found: Fabric, ring: KeyRing) -> list[str]:
+    """Return a line for each link that leads elsewhere than the known links say."""
+    moved = list(_moved_links(found, ring))
+    lines = []
+    for port, known in moved[:_MOST_TOLD]:
+        peer = port.peer
+        assert peer is not None
+        what = "switch" if peer.node.is_switch else "port"
+        lines.append(
+            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
+            f"0x{known[0]:016x} port {known[1]}"
+        )
+    if len(moved) > _MOST_TOLD:
+        lines.append(f"and {len(moved) - _MOST_TOLD} more links lead elsewhere than known")
+    return lines
+
+
+def _moved_links(found: Fabric, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
+    """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
+
+    A link is named once, by the switch at its end where there is one.
+    """
+    for port in found.ports():
+        known = ring.neighbors.get(port.link_end)
+        if known is None or port.peer is None or port.peer.link_end == known:
+            continue
+        if not port.node.is_switch and port.peer.node.is_switch:
+            back = ring.neighbors.get(port.peer.link_end)
+            if back is not None and back != port.link_end:
+                continue
+        yield port, known
+
+
 def describe_swaps(found: Fabric, ring: KeyRing) -> list[str]:
     """Return a line for each two known ports that may have been swapped: neither was found, at its place or elsewhere.
 
@@ -29,7 +68,7 @@ def describe_swaps(found: Fabric, ring: KeyRing) -> list[str]:
     put side by side where they are the only ones that are missing. Nothing is asked.
     """
     places = _places(found, ring)
-    if len(places) > _MOST:
+    if len(places) > _MOST_PLACES:
         return []
     lines: list[str] = []
     paired: set[Port] = set()
