@@ -4,30 +4,32 @@ One task asks one node or one port; tasks start others as answers arrive, so the
 sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
 and nodes that need an M_Key. What it could not read it names; it never stops for one node.
 
-Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `Sweep.ask_waiting` and
-`ibkeys.fabric.linkproof`.
+Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `ibkeys.fabric.unproven` and
+`ibkeys.fabric.linkproof`; which node an answer came from, in `ibkeys.fabric.identity`.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ibkeys.errors import IbkeysError, LimitReached, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
-from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed, why_not_asked
+from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed
+from ibkeys.fabric.identity import FoundNodes
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Bounds, limit_notes
 from ibkeys.fabric.link_gmps import LinkGmps
 from ibkeys.fabric.linkproof import LinkProver, Proof
-from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble, Unasked
+from ibkeys.fabric.model import Fabric, LinkEnd, Node, Port, Trouble
 from ibkeys.fabric.moved import describe_moves, describe_swaps
 from ibkeys.fabric.plausible import Problem, arrival_problems, node_problems, port_problems
 from ibkeys.fabric.scheduler import PER_NODE, Request
 from ibkeys.fabric.tables import read_guid_info, read_p_key_table
+from ibkeys.fabric.unproven import UnprovenPlaces
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import (
     Attribute,
@@ -133,18 +135,15 @@ class Sweep:
         self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
         self.provokes = ring.ask_unproven if provokes is None else provokes
         self.unanswered: dict[tuple[int, ...], Port] = {}
-        self._by_guid: dict[int, list[Node]] = {}
+        self._nodes = FoundNodes(self.fabric, ring)
         self._ports_read = 0
         self._proves = ring.has_keys
         self._gmps = LinkGmps(client)
         self._prover = LinkProver(client, ring, self._gmps)
-        self._protected = ring.protected() if self._proves else set()
-        self._found: set[int] = set()
+        self._unproven = UnprovenPlaces(
+            client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, self.provokes
+        )
         self._own_info = b""
-        self._waiting: list[Port] = []
-        self._left: dict[Port, Proof] = {}
-        self._open_ends: set[Port] = set()
-        self._doubts: dict[Port, str] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class Sweep:
                     raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
         else:
             info, key = yield from self._ask((), local.port_guid, key)
-        self._found.add(local.port_guid)
+        self._nodes.proven.add(local.port_guid)
         self._arrive(info, (), None, key)
 
     def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
@@ -174,12 +173,8 @@ class Sweep:
         *near* is the port at the other end of the last link, None when the route leads through a node that does not
         answer. What is known already is not read again. Call it from a task.
         """
-        arrival = NodeInfo(info)
-        if near is None:
-            for node in self._by_guid.get(arrival.node_guid, ()):
-                known = node.is_switch or node.port(arrival.local_port_num).path is not None
-                if known and _same_node(node.info, info):
-                    return
+        if near is None and self._nodes.was_reached(info):
+            return
         if near is None or near.peer is None:
             self._arrive(info, path, near, key)
 
@@ -241,14 +236,13 @@ class Sweep:
             return
         far = ring.expected_behind(near.link_end)
         if far is None:
-            self._waiting.append(near)
+            self._unproven.put_off(near)
             return
         proof = yield from self._prover.prove(near, far)
         if proof.is_known:
             yield from self._ask_far_end(near, ring.key_of(far[0]), far, proof)
             return
-        self._doubts[near] = proof.reason
-        self._waiting.append(near)
+        self._unproven.put_off(near, proof.reason)
 
     def _ask_far_end(
         self,
@@ -271,97 +265,12 @@ class Sweep:
             self._arrive(info, path, near, key, far, proof)
 
     def ask_waiting(self) -> None:
-        """Ask at the places that could not be proven, after all that could. Most were joined from their other side.
+        """Ask at the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
+        self._unproven.ask()
 
-        A protected port that has not been found may be at any of these, and so may a protected switch that has: a link
-        may be another one of it. While there is such a port, a place is first identified without SMPs to it: a
-        protected port, and what nothing can identify, is not asked; another one is asked once.
-        """
-        before = None
-        while True:
-            waiting = [near for near in self._waiting if near.peer is None]
-            self._waiting = []
-            self._open_ends = self._find_open_ends() if waiting else set()
-            if waiting and self.provokes and not self._protected <= self._found:
-                self.client.run([self._ask_far_end(near, self.ring.for_strangers, retries=0) for near in waiting])
-            elif waiting:
-                self.client.run([self._ask_or_identify(near) for near in waiting])
-            elif self._left and before != (before := self._progress()):
-                self._waiting, self._left = list(self._left), {}
-            else:
-                break
-        self._name_left()
-
-    def _progress(self) -> tuple[int, int]:
-        """What has to have changed for another look at places that were not asked to be worth it."""
-        return len(self._found), sum(port.peer is None for port in self._left)
-
-    def _ask_or_identify(self, near: Port) -> Task:
-        if self._protected <= self._found and (self.provokes or not self._may_be_found_switch(near)):
-            yield from self._ask_far_end(near, self.ring.for_strangers, retries=0 if self.provokes else None)
-        else:
-            yield from self._identify(near)
-
-    def _may_be_found_switch(self, near: Port) -> bool:
-        """Whether the link of *near* may end at a protected switch that was found, at another one of its open ends."""
-        return len(self._open_ends) > (near in self._open_ends)
-
-    def _find_open_ends(self) -> set[Port]:
-        """Return the ports of protected switches that were found where another link may end: which have a link or could
-        not be read, and of which no far end is known. Port 0 stands for those that were left out."""
-        ends = set()
-        for node in self.fabric.nodes:
-            if node.is_switch and self.ring.is_protected(node.port(0).guid):
-                for num in range(1, node.num_ports + 1):
-                    port = node.ports.get(num)
-                    if port is None or (port.peer is None and (port.info is None or port.is_linked)):
-                        ends.add(port or node.port(0))
-        return ends
-
-    def _identify(self, near: Port) -> Task:
-        """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
-        path = near.node.path if near.node.is_switch else ()
-        try:
-            near.info = yield self._get(PortInfo, near.num, path, near.node, near.end_port.m_key)
-        except IbkeysError as error:
-            self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
-            return
-        yield from self._gmps.read_counter(near)  # before it is said who is there: --settle keeps both
-        proof: Proof = yield from self._prover.identify(near)
-        if near.peer is not None or self._join(near, proof):
-            return
-        if proof.found is None:
-            may_ask = self._protected <= self._found | self.ring.settled and not self._may_be_found_switch(near)
-        else:
-            may_ask = not self.ring.is_protected(proof.found[0])
-        if may_ask:
-            yield from self._ask_far_end(near, self.ring.for_strangers, None, proof, retries=0)
-        else:
-            self._left[near] = proof
-
-    def _join(self, near: Port, proof: Proof) -> bool:
-        """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
-        nobody needs to be asked. Returns whether it did."""
-        switch = self._switch_named(proof)
-        port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
-        if port is None or port is near or port.peer is not None or not port.is_linked:
-            return False
-        near.peer, port.peer = port, near
-        return True
-
-    def _name_left(self) -> None:
-        """Put the places that were not asked among what could not be read, each with the reason and the way on."""
-        self.fabric.missing = frozenset(self._protected - self._found)
-        missing = len(self.fabric.missing - self.ring.settled)
-        for near, proof in self._left.items():
-            if near.peer is not None:
-                continue
-            known = self.ring.expected_behind(near.link_end)
-            is_found = proof.found is not None and proof.found[0] in self._found
-            text = why_not_asked(known, proof, self._doubts.get(near, ""), missing, is_found)
-            self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
-            self.fabric.unasked.append(Unasked(near, known, proof.found))
-        self._left = {}
+    def _ask_stranger(self, near: Port, proof: Proof | None, retries: int | None) -> Task:
+        """Task: ask who is behind *near* with the key for strangers. *proof*: what names who is there, if anything."""
+        yield from self._ask_far_end(near, self.ring.for_strangers, None, proof, retries)
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
         if isinstance(error, LimitReached):
@@ -372,8 +281,9 @@ class Sweep:
         expected = self.ring.expected_behind(near.link_end)
         if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
             attempts = error.attempts if isinstance(error, NoReply) else 1
+            doubt = self._unproven.doubts.get(near, "it was not proven")
             text += (
-                f"; port GUID 0x{expected[0]:016x} is known there, but {self._doubts.get(near, 'it was not proven')}, "
+                f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, "
                 f"so what is there was asked with {attempts} SMP{'s' if attempts != 1 else ''} without a key, each of "
                 "which a protected port counts as an M_Key violation; --trust-topology sends the key"
             )
@@ -397,22 +307,22 @@ class Sweep:
         """
         arrival = NodeInfo(info)
         num = arrival.local_port_num
-        doubt = self._doubt_of(arrival, near, far, proof) if near is not None and self._proves else ""
+        doubt = self._nodes.doubt_of(arrival, near, far, proof) if near is not None and self._proves else ""
         if far is not None:
-            self._found.add(far[0])
-        if doubt and near is not None and info[2] == NodeType.SWITCH and self._by_guid.get(arrival.node_guid):
+            self._nodes.proven.add(far[0])
+        if doubt and near is not None and info[2] == NodeType.SWITCH and self._nodes.with_guid(arrival.node_guid):
             # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
             self.fabric.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
             return
-        node = None if doubt else self._known_node(info, num, near)
+        node = None if doubt else self._nodes.known(info, num, near)
         is_new = node is None
         if node is None:
-            twins = self._by_guid.get(arrival.node_guid, ())
+            twins = self._nodes.with_guid(arrival.node_guid)
             limit = self.bounds.refuses_node(len(self.fabric.nodes), len(twins))
             if limit:
                 self._leave_out(near or self.fabric.nodes[0].port(0), limit)
                 return
-            node = self._new_node(info, path)
+            node = self._nodes.add(info, path)
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
@@ -433,60 +343,6 @@ class Sweep:
             self.fabric.doubtful[port.end_port] = doubt
             self.fabric.notes.append(f"{port}: {doubt}")
 
-    def _doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: Proof | None) -> str:
-        """Return why the GUIDs of *arrival* are not believed, "" where nothing speaks against them."""
-        ring = self.ring
-        guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
-        claimed = {arrival.port_guid, guid}
-        known = far or ring.expected_behind(near.link_end)
-        if known is not None and claimed == {known[0]}:
-            return ""
-        if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
-            return ""
-        rivals = [port for port in self._end_ports_with(claimed) if port not in self.fabric.doubtful]
-        if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
-            return ""  # no place is known for it, and no other one says the same
-        if arrival.node_type == NodeType.SWITCH and rivals and not self._found & claimed:
-            return ""  # another link of a switch that got no key either
-        for rival in rivals:
-            if rival.guid not in self._found:  # neither of the two is proven
-                self.fabric.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
-        if proof is not None and proof.found is not None and proof.found[0] == guid and self._switch_named(proof):
-            return ""  # the SM names this switch behind this port too: another of its links
-        there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
-        return (
-            f"it says that it is port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
-            f"{self._where_known(guid, rivals)}{there}: a port that moved, or a false GUID; it gets no M_Key of that "
-            "GUID (`ibkeys mkey-list --settle` records ports that moved)"
-        )
-
-    def _switch_named(self, proof: Proof) -> Node | None:
-        """Return the switch that the SA names, where it was found with that GUID and with the LID that the SA means.
-
-        The GUID alone would be that of a liar too, whose LID is its own.
-        """
-        if proof.found is None or not proof.lid or proof.found[0] not in self._found:
-            return None
-        for node in self._by_guid.get(proof.found[0], ()):
-            own = node.port(0)
-            if node.is_switch and own.lid == proof.lid and own not in self.fabric.doubtful:
-                return node
-        return None
-
-    def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
-        for node in self.fabric.nodes:
-            for port in node.ports.values():
-                if port.is_end_port and (port.guid in guids or (node.is_switch and node.guid in guids)):
-                    yield port
-
-    def _where_known(self, guid: int, found: Sequence[Port]) -> str:
-        """Return in words where the port *guid* was found, or else where it is known."""
-        for port in found:
-            route = ",".join(map(str, (0, *(port.path if port.path is not None else port.node.path))))
-            return f"which was found at route {route} ({port})"
-        place = self.ring.place_of(guid)
-        return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
-
     def _name(self, port: Port, problems: Sequence[Problem]) -> None:
         """Name as errors what *port* cannot be."""
         self.fabric.troubles += (Trouble(port, text, field) for field, text in problems)
@@ -494,37 +350,6 @@ class Sweep:
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)
         self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
-
-    def _known_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
-        """Return the node that *info* belongs to, if it was seen before.
-
-        Two nodes with one GUID are told apart by what cannot be equal: another NodeInfo, or a port that is already
-        linked elsewhere, or has no link at all.
-        """
-        for node in self._by_guid.get(int.from_bytes(info[12:20]), ()):
-            if not _same_node(node.info, info):
-                continue
-            port = node.ports.get(num)
-            if port is None or port is near:
-                return node
-            taken = port.peer is not None and port.peer is not near
-            if not taken and (near is None or port.info is None or port.is_linked):
-                return node
-        return None
-
-    def _new_node(self, info: bytes, path: tuple[int, ...]) -> Node:
-        guid = int.from_bytes(info[12:20])
-        twins = self._by_guid.setdefault(guid, [])
-        node = Node(info, path, len(twins))
-        if twins:
-            self.fabric.notes.append(
-                f"node GUID 0x{guid:016x} is used by {len(twins) + 1} different nodes: route "
-                f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
-            )
-        twins.append(node)
-        # The own node comes first, also when it answers last.
-        self.fabric.nodes.insert(len(self.fabric.nodes) if path else 0, node)
-        return node
 
     # --- what is read of a node and its ports --------------------------------------------------------------------
 
@@ -635,10 +460,3 @@ class Sweep:
         self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
     ) -> Request:
         return self.client.get_along(path, attribute, modifier, node, key)
-
-
-def _same_node(a: bytes, b: bytes) -> bool:
-    """Compare two NodeInfo without PortGUID and LocalPortNum, which on a CA or router differ from port to port."""
-    if a[2] == NodeType.SWITCH:
-        return a[:36] == b[:36] and a[37:] == b[37:]
-    return a[:20] == b[:20] and a[28:36] == b[28:36] and a[37:40] == b[37:40]
