@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.discovery import Wanted
+from ibkeys.fabric.discovery import LINKS
 from ibkeys.fabric.model import Fabric
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.mkey import MKey
@@ -27,7 +27,7 @@ class Site:
         if sm:
             self.net.set_sm(self.net.nodes[0])
         with self.open() as fabric, KeyStore(folder / "keys.db") as store:
-            remember_topology(fabric, store, fabric.discover(wanted=Wanted(link_downed=True)))
+            remember_topology(fabric, store, fabric.discover(wanted=LINKS))
             for number, port in enumerate(self.ports(), 1):
                 key = MKey(0xA0B1_C2D3_0000_0000 + number)
                 store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))

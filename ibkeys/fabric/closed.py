@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.errors import NoReply, SendRefused
+from ibkeys.errors import MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.linkproof import Proof
 from ibkeys.fabric.model import LinkEnd
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.umad.port import LocalPort
 
-ABOUT_OWN_KEY: Final = (
+_ABOUT_OWN_KEY: Final = (
     "so nothing further is asked: other ports would count it as M_Key violations, which start their leases; give the "
     "keys with --security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven asks each port once without a key"
 )
 
 
-def own_port_is_closed(own: PortInfo) -> str:
-    """Return why the own port, asked without a key, says that this subnet is protected; "" where it does not.
+def check_own_port(local: LocalPort, own: PortInfo) -> None:
+    """Raise MKeyNeeded where *own*, the PortInfo of the own port asked without a key, says that this subnet is
+    protected.
 
     At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
     """
     if not own.m_key:
-        return ""
+        return
     if own.m_key_protect_bits in (2, 3):
-        return f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
-    if own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
-        return (
+        reason = f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
+    elif own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
+        reason = (
             f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
             f"{own.m_key_violations} violations at level 0: its lease may have run out"
         )
-    return ""
+    else:
+        return
+    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_ABOUT_OWN_KEY}")
 
 
 def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
@@ -39,7 +43,7 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
     if ring.for_all is not None:
         return error
     if key.is_zero:
-        text = f"{error}; the own port may have an M_Key that is not known here, {ABOUT_OWN_KEY}"
+        text = f"{error}; the own port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
     elif key == ring.by_guid.get(own_guid):
         text = (
             f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "

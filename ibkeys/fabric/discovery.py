@@ -15,10 +15,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ibkeys.errors import IbkeysError, LimitReached, MKeyNeeded, NoReply, SendRefused
+from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
 from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.client import Outcome, SmpClient, Task
-from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed
+from ibkeys.fabric.closed import about_own_key, check_own_port
 from ibkeys.fabric.identity import FoundNodes
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Bounds, limit_notes
@@ -60,6 +60,8 @@ class Wanted:
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
 """What a snapshot holds."""
+LINKS = Wanted(link_downed=True)
+"""What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
 
 
 Progress = Callable[[int, int], None]
@@ -151,7 +153,7 @@ class Sweep:
         """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer.
 
         Without a key for it, it is asked once: an own port that is protected counts each question as a violation.
-        Raises MKeyNeeded where it answers and shows that it is protected (`own_port_is_closed`).
+        Raises MKeyNeeded where it answers and shows that it is protected (`check_own_port`).
         """
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
@@ -160,8 +162,7 @@ class Sweep:
             if not self.provokes:
                 num = NodeInfo(info).local_port_num if info[2] != NodeType.SWITCH else 0
                 self._own_info = yield self._get(PortInfo, num, (), None, key)
-                if reason := own_port_is_closed(PortInfo(self._own_info)):
-                    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
+                check_own_port(local, PortInfo(self._own_info))
         else:
             info, key = yield from self._ask((), local.port_guid, key)
         self._nodes.proven.add(local.port_guid)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, ImpossibleValue, MKeyNeeded, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, ImpossibleValue, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
@@ -25,7 +25,7 @@ from ibkeys.fabric.address import (
     parse_route,
 )
 from ibkeys.fabric.client import Outcome, Route, SmpClient, Task, Timing
-from ibkeys.fabric.closed import ABOUT_OWN_KEY, about_own_key, own_port_is_closed
+from ibkeys.fabric.closed import about_own_key, check_own_port
 from ibkeys.fabric.discovery import Progress, Wanted, discover
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
@@ -254,8 +254,7 @@ class OpenFabric:
             own = PortInfo(self.get(PortInfo, local.port, LOCAL, retries=0))
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, ring, local.port_guid) from error
-        if reason := own_port_is_closed(own):
-            raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {ABOUT_OWN_KEY}")
+        check_own_port(local, own)
         self._own_was_looked_at = True
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.discovery import Wanted
+from ibkeys.fabric.discovery import LINKS
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.model import Fabric, LinkEnd, Port, Unasked
 
@@ -65,7 +65,7 @@ def survey(writer: Writer) -> Places:
     A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
     """
     ring = writer.fabric.ring
-    found = writer.fabric.discover(wanted=Wanted(link_downed=True))
+    found = writer.fabric.discover(wanted=LINKS)
     places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
     candidates = [*_named(found, ring), *_answered(found, ring)]
     times = Counter(each.end[0] for each in candidates)

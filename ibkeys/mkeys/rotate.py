@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.portinfo_write import wrong_fields
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
-from ibkeys.fabric.discovery import Progress, Wanted
+from ibkeys.fabric.discovery import LINKS, Progress
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
@@ -36,8 +36,6 @@ from ibkeys.store.sqlite import guid_text
 Command = Literal["mkey-deploy", "mkey-rotate"]
 Order = Literal["farthest", "nearest"]
 GoOn = Literal["continue", "resume"]
-LINKS: Final = Wanted(link_downed=True)
-"""What a run reads besides PortInfo: what proves its links to later runs."""
 
 
 def plan_run(

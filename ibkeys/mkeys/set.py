@@ -24,7 +24,7 @@ from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle
 from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
-from ibkeys.fabric import discovery
+from ibkeys.fabric.discovery import LINKS
 from ibkeys.fabric.model import Port
 from ibkeys.fabric.session import PortHandle
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
@@ -219,7 +219,7 @@ def _remember_links(store: KeyStore, port: PortHandle) -> None:
     is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
     if guid != port.fabric.local().port_guid and not is_known:
         fabric = port.fabric
-        remember_topology(fabric, store, fabric.discover(wanted=discovery.Wanted(link_downed=True)))
+        remember_topology(fabric, store, fabric.discover(wanted=LINKS))
 
 
 def _set_and_prove(
