@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.session import OpenFabric
     from ibkeys.sim.subnet import Subnet
 
 MARKER = "ib_fabric"

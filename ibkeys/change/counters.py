@@ -10,8 +10,8 @@ from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo_write import write_port_info
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MadStatusError, MKeyNeeded, NoReply, NotStored, Refused, SendRefused
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Trouble
-from ibkeys.fabric.session import PortHandle
 from ibkeys.mad.attributes import PortInfo
 
 Work = tuple[PortHandle, PortInfo, dict[str, int]]

@@ -14,7 +14,7 @@ from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.fabric.address import DirectedAddress
-from ibkeys.fabric.session import PortHandle
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState

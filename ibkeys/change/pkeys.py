@@ -11,8 +11,8 @@ from ibkeys.change.plan import Change, Plan
 from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
 from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import PortHandle
 from ibkeys.fabric.tables import p_key_modifier
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_FULL, EMPTY, PKey

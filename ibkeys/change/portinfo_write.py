@@ -8,7 +8,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused
-from ibkeys.fabric.session import PortHandle
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Entry

@@ -18,8 +18,9 @@ from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded, NoReply, Refused
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import OpenFabric, PortHandle
+from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo

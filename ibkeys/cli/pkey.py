@@ -21,9 +21,9 @@ from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 
 if TYPE_CHECKING:
+    from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.model import Port
     from ibkeys.fabric.recorded import RecordedPort
-    from ibkeys.fabric.session import PortHandle
 
 PER_LINE: Final = 8
 """P_Keys on one line of a sweep's table."""

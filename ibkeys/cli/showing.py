@@ -16,10 +16,11 @@ from ibkeys.cli.where import open_source, target_of
 
 if TYPE_CHECKING:
     from ibkeys.fabric.discovery import Progress
+    from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.model import Fabric, Port
     from ibkeys.fabric.proof import Check
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
-    from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.fabric.session import OpenFabric
 
 LISTED_TROUBLES: Final = 10
 """More than this many ports that could not be read are only counted in tables; JSON lists all."""

@@ -31,9 +31,10 @@ from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.address import Address
+    from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
     from ibkeys.fabric.sa import SaClient
-    from ibkeys.fabric.session import OpenFabric, PortHandle
+    from ibkeys.fabric.session import OpenFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.mkey import MKey

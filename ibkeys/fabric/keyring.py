@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ibkeys.fabric.model import LinkEnd
+from ibkeys.fabric.model import Fabric, LinkEnd, Port
 from ibkeys.keys.mkey import NO_MKEY, MKey
 
 OPEN_LEVELS = frozenset({0, 1})
@@ -93,6 +93,13 @@ class KeyRing:
         which has many, and where none is known."""
         nears = {near for (guid, _), near in self.neighbors.items() if guid == port_guid}
         return nears.pop() if len(nears) == 1 else None
+
+    def for_found(self, port: Port, found: Fabric | None) -> MKey:
+        """Return the key for a port that a sweep found: the one that it answered to, or one that this run installed
+        there since. *found*: what the sweep found; a port whose GUID it did not believe keeps the former."""
+        own = port.end_port
+        is_doubtful = found is not None and own in found.doubtful
+        return own.m_key if is_doubtful else self.learned.get(own.guid, own.m_key)
 
     def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:
         """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""

@@ -33,7 +33,7 @@ class LinkLook:
     def __init__(self, client: SmpClient, ring: KeyRing, found: Fabric) -> None:
         self._client = client
         self._ring = ring
-        self._doubtful = found.doubtful
+        self._found = found
         self._gmps = LinkGmps(client)
         self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in found.nodes if node.is_switch}
         self._routes = {(node.guid, node.path) for node in found.nodes}
@@ -91,8 +91,8 @@ class LinkLook:
     def _at(self, near: Port) -> Task:
         """Task: compare one near port with what the sweep saw of it."""
         before, counter = near.info, near.link_downed
-        path, own = near.node.path if near.node.is_switch else (), near.end_port
-        key = own.m_key if own in self._doubtful else self._ring.learned.get(own.guid, own.m_key)
+        path = near.node.path if near.node.is_switch else ()
+        key = self._ring.for_found(near, self._found)
         # A name of its own for each: a node that was silent once is asked again.
         request = self._client.get_along(path, PortInfo, near.num, object(), key)
         try:

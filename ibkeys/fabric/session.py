@@ -1,17 +1,10 @@
-"""An open fabric: one local port, what may be asked through it, and handles on single ports.
-
-`OpenFabric` is what `ibkeys.open` returns. A `PortHandle` reads afresh on every access, so what a script sees is what
-the port says now.
-"""
+"""An open fabric, as `ibkeys.open` returns it: sweeps of the subnet, and finding single ports in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
 
-from ibkeys.errors import AddressError, IbkeysError, ImpossibleValue, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.account import Account, account_of
 from ibkeys.fabric.address import (
     LOCAL,
@@ -24,26 +17,26 @@ from ibkeys.fabric.address import (
     parse_lid,
     parse_route,
 )
-from ibkeys.fabric.client import Outcome, Route, SmpClient, Task, Timing
+from ibkeys.fabric.client import Route, SmpClient, Task, Timing
 from ibkeys.fabric.closed import about_own_key, check_own_port
 from ibkeys.fabric.discovery import Progress, Wanted, discover
 from ibkeys.fabric.find import candidates, find_port, find_ports, no_such_port, pick
 from ibkeys.fabric.gmp import gmp_path
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.keyring import KeyRing
 from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.look import LinkLook
 from ibkeys.fabric.model import Fabric, Node, Port
+from ibkeys.fabric.open_port import OpenPort
 from ibkeys.fabric.performance import Reading, read_port_counters
-from ibkeys.fabric.plausible import NO_ENTRIES, check_port_numbers
+from ibkeys.fabric.plausible import check_port_numbers
 from ibkeys.fabric.sa import SaClient
-from ibkeys.fabric.tables import p_key_modifier
-from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.keys.pkey import PKey
+from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
-from ibkeys.mad.attributes import Attribute, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
-from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method, MgmtClass, PortPhysicalState
+from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
+from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
-from ibkeys.umad.port import LocalPort, UmadPort
+from ibkeys.umad.port import UmadPort
 
 
 def as_address(where: Address | str | int | None) -> Address:
@@ -65,7 +58,7 @@ def as_address(where: Address | str | int | None) -> Address:
     return parse_lid(where) if where.isdigit() else NameAddress(where)
 
 
-class OpenFabric:
+class OpenFabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
@@ -84,22 +77,15 @@ class OpenFabric:
         node_names: dict[int, str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.umad = umad
-        self.ring = ring or KeyRing()
-        self.client = SmpClient(umad, timing, limits)
+        super().__init__(umad, ring, timing, limits)
         self.node_names = node_names or {}
         self.stores = StorePaths(None, None)
         self.warnings: list[str] = []
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
         self.last_sweep: Account | None = None
-        self._known: Fabric | None = None
         self._look: LinkLook | None = None
         self._own_was_looked_at = False
-
-    def local(self) -> LocalPort:
-        """Return what the host knows about the local port. Sends nothing."""
-        return self.umad.attributes()
 
     def discover(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Fabric:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
@@ -111,7 +97,7 @@ class OpenFabric:
         before = dict(self.client.statistics.by_attribute)
         fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
         self.last_sweep = account_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
-        self._known = fabric
+        self.swept = fabric
         self._look = LinkLook(self.client, self.ring, fabric)
         self._own_was_looked_at = True
         return fabric
@@ -159,15 +145,6 @@ class OpenFabric:
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
-    @property
-    def swept(self) -> Fabric | None:
-        """What the last sweep of this session found, None before the first."""
-        return self._known
-
-    def doubt_of(self, port: Port) -> str:
-        """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
-        return self._known.doubtful.get(port.end_port, "") if self._known is not None else ""
-
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
         since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
@@ -190,7 +167,7 @@ class OpenFabric:
 
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
-        port = self._known.find_lid(lid) if self._known is not None else None
+        port = self.swept.find_lid(lid) if self.swept is not None else None
         return self.handle(port) if port is not None else None
 
     # --- finding a port ------------------------------------------------------------------------------------------
@@ -226,7 +203,7 @@ class OpenFabric:
         return self.ring.has_keys and address != LOCAL
 
     def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
-        return find_ports(self._known or self.discover(), address)
+        return find_ports(self.swept or self.discover(), address)
 
     def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
         if address == LOCAL:
@@ -283,7 +260,7 @@ class OpenFabric:
         return None
 
     def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
-        fabric = self._known or self.discover()
+        fabric = self.swept or self.discover()
         same = [other for other in fabric.nodes if other.guid == node.guid]
         if len(same) > 1:
             raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {candidates(same)}")
@@ -314,11 +291,11 @@ class OpenFabric:
         return f"{what}; it has no LID yet"
 
     def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
-        fabric = self._known or self.discover()
+        fabric = self.swept or self.discover()
         return self.handle(find_port(fabric, address, portnum))
 
     def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
-        return self.handle(pick(self._known, ports, portnum, what))
+        return self.handle(pick(self.swept, ports, portnum, what))
 
     def _describe(self, node: Node, route: Route, key: MKey) -> None:
         try:
@@ -326,172 +303,6 @@ class OpenFabric:
         except IbkeysError:
             return  # a name is for the reader only: the port is known by its GUIDs, and node_desc stays unknown
         node.description = self.node_names.get(node.guid, text)
-
-    # --- single requests -----------------------------------------------------------------------------------------
-
-    def get(
-        self, attribute: type[Attribute], modifier: int, route: Route, key: MKey = NO_MKEY, retries: int | None = None
-    ) -> bytes:
-        """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused.
-
-        *retries*: attempts after the first, by default as the session has it.
-        """
-
-        def task() -> Any:
-            return (yield self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries))
-
-        data: bytes = self.client.call(task())
-        return data
-
-    def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
-        """Send one SubnSet, once: it is never repeated blindly. Returns the 64 bytes the agent answered.
-
-        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same.
-        """
-
-        def task() -> Any:
-            return (yield self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0))
-
-        answer: bytes = self.client.call(task())
-        return answer
-
-    def close(self) -> None:
-        """Close the local port. Safe to call twice."""
-        self.umad.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-@dataclass(slots=True)
-class PortHandle:
-    """One port of one node, and the route on which it is asked. Every read goes to the wire.
-
-    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent.
-    """
-
-    fabric: OpenFabric
-    port: Port
-    route: Route
-
-    @property
-    def m_key(self) -> MKey:
-        """The key that is sent: that of the port, of port 0 for an external port of a switch."""
-        own = self.port.end_port
-        return own.m_key if self.fabric.doubt_of(own) else self.fabric.ring.learned.get(own.guid, own.m_key)
-
-    @property
-    def pkeys(self) -> tuple[PKey, ...]:
-        """The P_Key table, empty entries included; as long as the port's capacity."""
-        return self.read_p_keys()
-
-    @property
-    def port_info(self) -> PortInfo:
-        """PortInfo of this port."""
-        return self.read_port_info()
-
-    @property
-    def capacity(self) -> int:
-        """Entries of the P_Key table; 0 when a switch has no tables for its external ports."""
-        if self.port.is_external and self.port.node.switch_info_raw is None:
-            self.read_switch_info()
-        capacity = self.port.capacity
-        assert capacity is not None
-        return capacity
-
-    def get(self, attribute: type[Attribute], modifier: int = 0) -> bytes:
-        """Send one SubnGet to this port's agent with its key. Raises NoReply, MadStatusError, SendRefused."""
-        return self.fabric.get(attribute, modifier, self.route, self.m_key)
-
-    def set(self, attribute: type[Attribute], modifier: int, data: bytes) -> bytes:
-        """Send one SubnSet to this port's agent with its key, once. Raises as `OpenFabric.set`."""
-        return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
-
-    def read_port_info(self) -> PortInfo:
-        """Get PortInfo; for an external port of a switch also that of port 0, which holds its LID and M_Key."""
-        own = self.port.end_port
-        if own is not self.port:
-            own.info = self.get(PortInfo, 0)
-        self.port.info = self.get(PortInfo, self.port.num)
-        if own.m_key_state == "hidden":
-            self._uncover(own)
-        return PortInfo(self.port.info)
-
-    def _uncover(self, own: Port) -> None:
-        """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
-        for other in self.fabric.ring.others_for(own.guid, own.m_key):
-            info = self.fabric.get(PortInfo, own.num, self.route, other)
-            if any(info[:8]):
-                own.info, own.m_key = info, other
-                return
-
-    def port_info_or_none(self) -> PortInfo | None:
-        """Get PortInfo, or return None when it cannot be read."""
-        try:
-            return self.read_port_info()
-        except IbkeysError:
-            return None
-
-    def read_switch_info(self) -> SwitchInfo | None:
-        """Get SwitchInfo; None when the node is no switch."""
-        node = self.port.node
-        if node.is_switch:
-            node.switch_info_raw = self.get(SwitchInfo)
-        return node.switch_info
-
-    def read_p_key_block(self, block: int) -> PKeyTable:
-        """Get one block of 32 P_Keys."""
-        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
-
-    def read_p_keys(self) -> tuple[PKey, ...]:
-        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
-
-        Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
-        """
-        self.check_arrival()
-        capacity = self.capacity
-        if not capacity and self.port.is_end_port:
-            raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
-        blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
-        for outcome in blocks:
-            if isinstance(outcome, IbkeysError):
-                raise outcome
-        self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
-        return self.port.p_keys or ()
-
-    def _ask_blocks(self, count: int) -> Task:
-        """Task: get the first *count* blocks of the P_Key table, or what stands in the place of each."""
-        client, first = self.fabric.client, p_key_modifier(self.port, 0)
-        node = self.port.node
-        return (
-            yield [
-                client.request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=self.m_key)
-                for block in range(count)
-            ]
-        )
-
-    def check_arrival(self) -> None:
-        """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.
-
-        Raises Unreachable when the route leads to another port, or to another node than before.
-        """
-        node = self.port.node
-        if node.is_switch:
-            return
-        arrival = NodeInfo(self.get(NodeInfo))
-        if arrival.node_guid != node.guid or arrival.local_port_num != self.port.num:
-            raise Unreachable(
-                f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
-                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.port} ({self.route})"
 
 
 def _route_of(address: Address, reached: Port) -> Route:

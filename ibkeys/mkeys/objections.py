@@ -8,8 +8,9 @@ from pathlib import Path
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import OpenFabric, PortHandle
+from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo

@@ -25,8 +25,9 @@ from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
 from ibkeys.fabric.discovery import LINKS
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import PortHandle
+from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.objections import (
@@ -174,7 +175,7 @@ def _perform(
 ) -> None:
     store = writer.keystore
     if not wanted.key.is_zero and not links_are_stored:
-        _remember_links(store, port)
+        _remember_links(writer.fabric, store, port.port)
     now = fresh_port_info(writer, port, shown)
     ref = _keep(store, port, now, old_key, wanted)
     try:
@@ -209,16 +210,15 @@ def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wante
     return None
 
 
-def _remember_links(store: KeyStore, port: PortHandle) -> None:
+def _remember_links(fabric: OpenFabric, store: KeyStore, port: Port) -> None:
     """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
 
     A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
     port needs none.
     """
-    guid = port.port.port_guid
-    is_known = not port.port.node.is_switch and any(near[0] == guid for near in store.links())
-    if guid != port.fabric.local().port_guid and not is_known:
-        fabric = port.fabric
+    guid = port.port_guid
+    is_known = not port.node.is_switch and any(near[0] == guid for near in store.links())
+    if guid != fabric.local().port_guid and not is_known:
         remember_topology(fabric, store, fabric.discover(wanted=LINKS))
 
 

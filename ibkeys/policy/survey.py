@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.fabric.client import Task
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import PortHandle
 from ibkeys.fabric.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.fabric.tables import read_p_key_table
 from ibkeys.keys.mkey import NO_MKEY, MKey

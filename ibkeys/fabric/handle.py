@@ -1,0 +1,142 @@
+"""A handle on one port of one node: every read goes to the wire, so what a script sees is what the port says now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ibkeys.errors import IbkeysError, ImpossibleValue, Unreachable
+from ibkeys.fabric.client import Outcome, Route, Task
+from ibkeys.fabric.model import Port
+from ibkeys.fabric.open_port import OpenPort
+from ibkeys.fabric.plausible import NO_ENTRIES
+from ibkeys.fabric.tables import p_key_modifier
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
+
+
+@dataclass(slots=True)
+class PortHandle:
+    """One port of one node, and the route on which it is asked. Every read goes to the wire.
+
+    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent.
+    """
+
+    fabric: OpenPort
+    port: Port
+    route: Route
+
+    @property
+    def m_key(self) -> MKey:
+        """The key that is sent: that of the port, of port 0 for an external port of a switch."""
+        return self.fabric.ring.for_found(self.port, self.fabric.swept)
+
+    @property
+    def pkeys(self) -> tuple[PKey, ...]:
+        """The P_Key table, empty entries included; as long as the port's capacity."""
+        return self.read_p_keys()
+
+    @property
+    def port_info(self) -> PortInfo:
+        """PortInfo of this port."""
+        return self.read_port_info()
+
+    @property
+    def capacity(self) -> int:
+        """Entries of the P_Key table; 0 when a switch has no tables for its external ports."""
+        if self.port.is_external and self.port.node.switch_info_raw is None:
+            self.read_switch_info()
+        capacity = self.port.capacity
+        assert capacity is not None
+        return capacity
+
+    def get(self, attribute: type[Attribute], modifier: int = 0) -> bytes:
+        """Send one SubnGet to this port's agent with its key. Raises NoReply, MadStatusError, SendRefused."""
+        return self.fabric.get(attribute, modifier, self.route, self.m_key)
+
+    def set(self, attribute: type[Attribute], modifier: int, data: bytes) -> bytes:
+        """Send one SubnSet to this port's agent with its key, once. Raises as `OpenFabric.set`."""
+        return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
+
+    def read_port_info(self) -> PortInfo:
+        """Get PortInfo; for an external port of a switch also that of port 0, which holds its LID and M_Key."""
+        own = self.port.end_port
+        if own is not self.port:
+            own.info = self.get(PortInfo, 0)
+        self.port.info = self.get(PortInfo, self.port.num)
+        if own.m_key_state == "hidden":
+            self._uncover(own)
+        return PortInfo(self.port.info)
+
+    def _uncover(self, own: Port) -> None:
+        """A port at level 1 hides its key from a wrong one, which counts nothing there: try the others it may have."""
+        for other in self.fabric.ring.others_for(own.guid, own.m_key):
+            info = self.fabric.get(PortInfo, own.num, self.route, other)
+            if any(info[:8]):
+                own.info, own.m_key = info, other
+                return
+
+    def port_info_or_none(self) -> PortInfo | None:
+        """Get PortInfo, or return None when it cannot be read."""
+        try:
+            return self.read_port_info()
+        except IbkeysError:
+            return None
+
+    def read_switch_info(self) -> SwitchInfo | None:
+        """Get SwitchInfo; None when the node is no switch."""
+        node = self.port.node
+        if node.is_switch:
+            node.switch_info_raw = self.get(SwitchInfo)
+        return node.switch_info
+
+    def read_p_key_block(self, block: int) -> PKeyTable:
+        """Get one block of 32 P_Keys."""
+        return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
+
+    def read_p_keys(self) -> tuple[PKey, ...]:
+        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
+
+        Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
+        """
+        self.check_arrival()
+        capacity = self.capacity
+        if not capacity and self.port.is_end_port:
+            raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
+        blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
+        for outcome in blocks:
+            if isinstance(outcome, IbkeysError):
+                raise outcome
+        self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
+        return self.port.p_keys or ()
+
+    def _ask_blocks(self, count: int) -> Task:
+        """Task: get the first *count* blocks of the P_Key table, or what stands in the place of each."""
+        client, first = self.fabric.client, p_key_modifier(self.port, 0)
+        node = self.port.node
+        return (
+            yield [
+                client.request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=self.m_key)
+                for block in range(count)
+            ]
+        )
+
+    def check_arrival(self) -> None:
+        """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.
+
+        Raises Unreachable when the route leads to another port, or to another node than before.
+        """
+        node = self.port.node
+        if node.is_switch:
+            return
+        arrival = NodeInfo(self.get(NodeInfo))
+        if arrival.node_guid != node.guid or arrival.local_port_num != self.port.num:
+            raise Unreachable(
+                f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
+                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.port} ({self.route})"

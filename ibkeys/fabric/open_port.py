@@ -1,0 +1,81 @@
+"""One open local port: the keys at hand, and single requests through it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from ibkeys.fabric.client import Route, SmpClient, Timing
+from ibkeys.fabric.keyring import KeyRing
+from ibkeys.fabric.limits import Limits
+from ibkeys.fabric.model import Fabric, Port
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.const import Method
+from ibkeys.umad.port import LocalPort, UmadPort
+
+
+class OpenPort:
+    """An open local port. Use it as a context manager; not thread-safe.
+
+    ``ring``: which M_Key goes to whom. ``client``: sends SMPs, and counts them. ``swept``: what the last sweep through
+    this port found, None before the first.
+    """
+
+    def __init__(
+        self,
+        umad: UmadPort,
+        ring: KeyRing | None = None,
+        timing: Timing | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.umad = umad
+        self.ring = ring or KeyRing()
+        self.client = SmpClient(umad, timing, limits)
+        self.swept: Fabric | None = None
+
+    def local(self) -> LocalPort:
+        """Return what the host knows about the local port. Sends nothing."""
+        return self.umad.attributes()
+
+    def doubt_of(self, port: Port) -> str:
+        """Return why the last sweep did not believe the GUID of *port*, "" where it did."""
+        return self.swept.doubtful.get(port.end_port, "") if self.swept is not None else ""
+
+    def get(
+        self, attribute: type[Attribute], modifier: int, route: Route, key: MKey = NO_MKEY, retries: int | None = None
+    ) -> bytes:
+        """Send one SubnGet and return the attribute's 64 bytes. Raises NoReply, MadStatusError, SendRefused.
+
+        *retries*: attempts after the first, by default as the session has it.
+        """
+
+        def task() -> Any:
+            return (yield self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries))
+
+        data: bytes = self.client.call(task())
+        return data
+
+    def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
+        """Send one SubnSet, once: it is never repeated blindly. Returns the 64 bytes the agent answered.
+
+        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same.
+        """
+
+        def task() -> Any:
+            return (yield self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0))
+
+        answer: bytes = self.client.call(task())
+        return answer
+
+    def close(self) -> None:
+        """Close the local port. Safe to call twice."""
+        self.umad.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
