@@ -68,6 +68,12 @@ def run(*args: object, stdin: str | Terminal = "") -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def pkeys(cli: Cli, *where: object) -> dict[int, str]:
+    """Return what ``pkey-show`` says of a port, by index."""
+    port = cli("pkey-show", *where, "-f", "json").json["ports"][0]
+    return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
+
+
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:

@@ -1,4 +1,4 @@
-"""apply, undo, journal: what they write, their exit codes, confirming and going back."""
+"""apply, journal: what they write, their exit codes, confirming and going back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ibkeys.cli.options import Where
 from ibkeys.policy.planfile import PlanFile, write_plan
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
-from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.conftest import TWO_SWITCH, Cli, pkeys, run
 from tests.policy.lab import Lab
 from tests.policy.plans import entries
 
@@ -39,11 +39,6 @@ def written(folder: Path, plan: PlanFile) -> Path:
     path = folder / "plan.json"
     write_plan(plan, path)
     return path
-
-
-def pkeys(cli: Cli, *where: object) -> dict[int, str]:
-    port = cli("pkey-show", *where, "-f", "json").json["ports"][0]
-    return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
 STEPS = """\
@@ -185,34 +180,6 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 
-def test_undo_of_pkey_set(cli: Cli) -> None:
-    cli("pkey-set", 2, "3=0x8010", "--yes")
-    cli("pkey-set", 3, "3=0x8011", "--yes")
-    assert cli("undo", 1, "--yes").code == 0
-    assert (pkeys(cli, 2), pkeys(cli, 3)) == ({0: "0xffff"}, {0: "0xffff", 3: "0x8011"})
-    assert cli("undo", "--yes").code == 0
-    assert pkeys(cli, 3) == {0: "0xffff"}
-    result = cli("undo", "--yes")
-    assert result.code == 3
-    assert "there is nothing to undo" in result.error
-
-
-def test_undo_does_not_write_over_what_came_later(cli: Cli) -> None:
-    cli("pkey-set", 2, "3=0x8010", "--yes")
-    cli("pkey-set", 2, "3=0x8011", "--yes")
-    result = cli("undo", 1, "--yes")
-    assert result.code == 4
-    assert "interlock stale: 1 port changed meanwhile or cannot be read: 'node02 mlx4_0'" in result.error
-    assert pkeys(cli, 2)[3] == "0x8011"
-
-
-def test_undo_dry_run_and_refusal_without_yes(cli: Cli) -> None:
-    cli("pkey-set", 2, "3=0x8010", "--yes")
-    assert cli("undo", "--dry-run").code == 1
-    assert cli("undo").code == 4
-    assert pkeys(cli, 2)[3] == "0x8010"
-
-
 def test_journal_tells(cli: Cli, plan: Path) -> None:
     assert cli("journal").out == "the journal is empty\n"
     cli("pkey-set", 2, "3=0x8010", "--yes")
@@ -276,26 +243,6 @@ def test_no_key_comes_into_the_journal_with_the_options(cli: Cli, tmp_path: Path
         assert str(secret).encode() not in raw
 
 
-def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
-    cli("pkey-set", 2, "3=0x8010", "--yes")
-    [before] = cli("journal", "-f", "json").json["operations"]
-    document = cli("undo", "--yes", "-f", "json").json
-    assert (document["operation"], document["undoes"], document["complete"]) == (2, 1, True)
-    again = cli("undo", 1, "--yes")
-    assert (again.code, "was undone already by operation 2; `ibkeys undo 2` brings it back" in again.error) == (3, True)
-    first = cli("journal", "-f", "json").json["operations"][0]
-    assert (first["started"], first["finished"]) == (before["started"], before["finished"])
-    assert "there is nothing to undo" in cli("undo", "--yes").error
-    assert cli("undo", 2, "--yes").code == 0
-    assert pkeys(cli, 2)[3] == "0x8010"
-    told = [
-        (each["command"], each["state"], each["undoes"]) for each in cli("journal", "-f", "json").json["operations"]
-    ]
-    assert told == [("pkey-set", "done", None), ("undo", "undone", 1), ("undo", "done", 2)]
-    assert cli("undo", "--yes").code == 0
-    assert pkeys(cli, 2) == {0: "0xffff"}
-
-
 def test_journal_of_one_operation_tells_what_it_overwrote(cli: Cli, plan: Path) -> None:
     cli("apply", plan, "--allow-removals", "--yes")
     out = cli("journal", 1).out
@@ -307,18 +254,6 @@ def test_journal_of_one_operation_tells_what_it_overwrote(cli: Cli, plan: Path) 
     assert {row["status"] for row in rows} == {"done"}
     result = cli("journal", 9)
     assert (result.code, "has no operation 9" in result.error) == (3, True)
-
-
-def test_counters_that_were_cleared_are_in_the_journal_and_not_given_back(cli: Cli) -> None:
-    lab = Lab()
-    lab.host(2).p_key_violations = 7
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
-        cli("counters-clear", 2, "--yes")
-    assert "p_key_violations: 7 -> 0" in cli("journal", 1).out
-    result = cli("undo", "--yes")
-    assert result.code == 2
-    assert "a counter cannot be given back" in result.error
 
 
 def test_a_journal_in_memory_is_no_journal(cli: Cli) -> None:
