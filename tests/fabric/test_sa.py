@@ -24,29 +24,17 @@ from ibkeys.errors import (
 )
 from ibkeys.fabric.client import Timing
 from ibkeys.fabric.gmp import GMP_Q_KEY, default_pkey_index
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.sa import PROGRESS_TIMEOUT, SaClient
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader
+from ibkeys.mad.sa import ACTIVE, FIRST, LAST, SaHeader
 from ibkeys.sim.sa_records import Group
-from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, Outgoing, SendFailure
-from ibkeys.umad.simulated import SimulatedPort, parse_spec
+from ibkeys.umad.simulated import parse_spec
 from tests.corpus import DATA, load
+from tests.fabric.sasim import SA_KEY, SM, Recorder, opensm_answer, recorded, with_sm
 from tests.fabricsim import subnet, tool
-
-SM = "db01 mlx5_0"
-SA_KEY = 0x0F00_BA5E_0000_0001
-
-
-def with_sm(name: str = "dual-home") -> tuple[Subnet, OpenFabric]:
-    net = subnet(name)
-    net.set_sm(net.nodes[0])
-    net.sa_of(net.nodes[0]).sa_key = SA_KEY
-    return net, tool(net)
 
 
 def test_the_nodes_of_the_sa_are_those_of_a_sweep() -> None:
@@ -171,6 +159,12 @@ def test_groups_and_their_members() -> None:
     assert [each.mlid for each in fabric.sa().groups()] == [0xC000], "the others are not for a port without their P_Key"
 
 
+def test_mcmember_rates_are_those_of_the_record() -> None:
+    _, fabric = with_sm()
+    record = fabric.sa().get(MCMemberRecord, mlid=0xC000)
+    assert (record.q_key, record.mtu, record.rate) == (0x0B1B, 4, 3)
+
+
 def test_a_simulated_backend_with_a_subnet_manager_has_an_sa(tmp_path: Path) -> None:
     backend = f"sim:,sm=login1 HCA-1,sa-key=0x77,sa-trust=enhanced,state={tmp_path / 'state'}"
     for _ in range(2):  # the second time from the saved state
@@ -190,25 +184,6 @@ def test_options_of_an_sa_that_is_not_there_are_refused(options: str) -> None:
 
 
 # --- the way there ----------------------------------------------------------------------------------------------------
-
-
-class Recorder(SimulatedPort):
-    """Keeps what was sent; *refuse* makes the kernel refuse that many sends."""
-
-    sent: list[Outgoing]
-    refuse: list[int]
-
-    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        if self.refuse:
-            return [SendFailure(0, self.refuse.pop(0))]
-        self.sent += batch
-        return super().send(batch)
-
-
-def recorded(net: Subnet) -> Recorder:
-    port = Recorder(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    return port
 
 
 def test_requests_go_to_qp1_with_the_default_partition_and_the_sms_service_level() -> None:
@@ -307,83 +282,6 @@ def test_a_late_answer_to_an_earlier_attempt_is_an_answer() -> None:
     assert net.now > 1
 
 
-def test_an_sa_that_falls_silent_in_the_middle_is_given_up() -> None:
-    net, _ = with_sm("ft648")
-
-    class DiesAfterAWhile(Recorder):
-        def recv(self, timeout: float) -> list[Incoming]:
-            came = super().recv(timeout)
-            return came if len(self.sent) < 3 else []
-
-    port = DiesAfterAWhile(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    before = net.now
-    with pytest.raises(TransferFailed, match=r"after \d+ segments this side aborted it: .*118"):
-        SaClient(port).get_table(NodeRecord)
-    assert PROGRESS_TIMEOUT <= net.now - before <= PROGRESS_TIMEOUT + 1
-    assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == 4
-
-
-class Dribble(Recorder):
-    """An SA whose table has no end: a further segment each 39 s, just before the receiver gives it up."""
-
-    seconds = 39.0
-    number = 0
-
-    def recv(self, timeout: float) -> list[Incoming]:
-        requests = [out.mad for out in self.sent if out.mad[25] == 0]
-        if not requests or timeout < self.seconds:
-            self.subnet.advance(timeout)
-            if self.number or not requests:
-                return []
-        else:
-            self.subnet.advance(self.seconds)
-        self.number += 1
-        header = SaHeader(opensm_answer(b"", 56)).replace(
-            transaction_id=int.from_bytes(requests[0][8:16]),
-            rmpp_version=1,
-            rmpp_type=1,
-            rmpp_flags=ACTIVE | (FIRST if self.number == 1 else 0),
-            segment_number=self.number,
-        )
-        return [Incoming(header.raw + bytes(200), 0, 1, 1)]
-
-
-def dribble(**settings: float) -> Dribble:
-    net, _ = with_sm()
-    port = Dribble(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    port.__dict__.update(settings)
-    return port
-
-
-def test_an_sa_that_sends_a_segment_each_39_s_is_given_up_after_its_time() -> None:
-    port = dribble()
-    before = port.now()
-    words = r"after 8 segments this side gave it up: it took longer than 300 s, .* \(--limit sa-time=N raises it\)"
-    with pytest.raises(TransferFailed, match=words) as error:
-        SaClient(port).get_table(NodeRecord)
-    assert error.value.rmpp_status == RmppStatus.TOTAL_TIME_TOO_LONG
-    assert port.now() - before <= 300 + 2
-    assert (SaHeader(port.sent[-1].mad[:56]).rmpp_type, port.sent[-1].mad[27]) == (RmppType.ABORT, 118)
-
-
-def test_the_time_of_an_answer_is_the_users() -> None:
-    port = dribble()
-    with pytest.raises(TransferFailed, match="after 26 segments"):
-        SaClient(port, limits=Limits(sa_time=1000)).get_table(NodeRecord)
-
-
-def test_an_answer_without_end_is_stopped_at_its_size() -> None:
-    port = dribble(seconds=0.0)
-    words = r"longer than 1 million bytes, .* \(--limit sa-size=N raises it\)"
-    with pytest.raises(TransferFailed, match=words) as error:
-        SaClient(port, limits=Limits(sa_size=1)).get_table(NodeRecord)
-    assert error.value.rmpp_status == RmppStatus.RESOURCES_EXHAUSTED
-    assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == RmppType.STOP
-    assert port.number == 1_000_000 // 200 + 1
-
-
 class Canned(Recorder):
     """Answers whatever is sent with what the test says, a few times."""
 
@@ -403,20 +301,6 @@ def canned(answer: bytes) -> SaClient:
     port = Canned(net, net.nodes[0])
     port.sent, port.refuse, port.answer = [], [], answer
     return SaClient(port, Timing(retries=0))
-
-
-def opensm_answer(data: bytes, length: int) -> bytes:
-    """An answer as OpenSM gives it to the umad layer: RMPPFlags Active and nothing else (captured on ibsim)."""
-    header = SaHeader.new(
-        base_version=1,
-        mgmt_class=3,
-        class_version=2,
-        method=0x92,
-        attribute_id=0x11,
-        rmpp_flags=1,
-        attribute_offset=14,
-    )
-    return (header.raw + data)[:length]
 
 
 def test_an_answer_that_no_kernel_segmented_is_taken_when_it_cannot_have_been_cut() -> None:
@@ -487,9 +371,3 @@ def test_any_answer_is_records_or_an_error(fields: dict[str, int], data: bytes) 
         else:
             lines = ["answered"]
         assert len(lines) == 1
-
-
-def test_mcmember_rates_are_those_of_the_record() -> None:
-    _, fabric = with_sm()
-    record = fabric.sa().get(MCMemberRecord, mlid=0xC000)
-    assert (record.q_key, record.mtu, record.rate) == (0x0B1B, 4, 3)
