@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
 from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.planned import PlannedRun, carry_out
-from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.planned import carry_out
+from ibkeys.mkeys.rotate import plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
@@ -23,88 +22,7 @@ from ibkeys.store.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
 from tests.change.test_pkeys import sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
-
-LEVEL_2 = RunOptions(protect=2, lease=60)
-KEY, OTHER = MKey(0x83F1C05E9A2D7B46), MKey(0xD75E0B93A4C81F62)
-NAME = "node02 mlx4_0"
-
-Plan = Callable[[Any], PlannedRun]
-
-
-def deploy(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
-    return lambda w: plan_run(w, "mkey-deploy", options, key, **more)
-
-
-def rotate(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
-    return lambda w: plan_run(w, "mkey-rotate", options, key, **more)
-
-
-def resume(w: Any) -> PlannedRun:
-    return plan_rest(w, "resume")
-
-
-def go_on(w: Any) -> PlannedRun:
-    return plan_rest(w, "continue")
-
-
-class Site:
-    """A subnet, and the files of a tool that is run there again and again."""
-
-    def __init__(self, net: Subnet, folder: Path) -> None:
-        self.net = net
-        self.folder = folder
-        self.stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
-        self.results: list[PortResult] = []
-        self.record: list[bytes] = []
-
-    def run(
-        self,
-        plan: Plan,
-        *overrides: str,
-        before: Callable[[Any], None] = lambda fabric: None,
-        report: Callable[[PortResult], None] | None = None,
-        **options: Any,
-    ) -> PlannedRun:
-        """Plan, let *before* do its mischief, carry out. ``results`` and ``record`` are those of this run."""
-        self.results, self.record = [], []
-        with tool(self.net, **self.stores, **options) as fabric, writer(fabric, *overrides) as w:
-            run = plan(w)
-            self.record = sent(self.net, fabric)
-            before(fabric)
-            carry_out(w, run, report or self.results.append)
-            return run
-
-    def plan(self, plan: Plan, **options: Any) -> PlannedRun:
-        with tool(self.net, **self.stores, **options) as fabric, writer(fabric) as w:
-            return plan(w)
-
-    def ports(self) -> list[Any]:
-        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or port.number == 0]
-
-    def states(self) -> set[tuple[int, int]]:
-        return {(port.protect_bits, port.lease_period) for port in self.ports()}
-
-    def keys(self) -> dict[int, int]:
-        return {port.guid: port.m_key for port in self.ports()}
-
-    def current(self) -> dict[int, int]:
-        with KeyStore(self.stores["keystore"], create=False) as store:
-            return {guid: key.reveal() for guid, key in store.current().items()}
-
-    def violations(self) -> int:
-        return sum(port.m_key_violations for port in self.ports())
-
-    def reasons(self, result: str) -> dict[str, str | None]:
-        return {each.port["node_desc"]: each.reason for each in self.results if each.result == result}
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(subnet("two-switch"), tmp_path)
-
-
-def site_of(name: str, tmp_path: Path) -> Site:
-    return Site(subnet(name), tmp_path)
+from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, go_on, resume, rotate, site_of
 
 
 def set_of(site: Site) -> list[int]:
@@ -304,75 +222,6 @@ def test_two_ports_with_one_guid_are_left_alone(site: Site) -> None:
     assert twin.m_key == 0
 
 
-# --- replies and Sets that are lost -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_lost_reply_is_told_apart_and_counts_nothing(level: int, site: Site) -> None:
-    site.run(deploy(RunOptions(protect=level, lease=60)))
-    victim = site.net.node(NAME)
-    lose = lambda fabric: site.net.faults.lose_next("reply", node=victim, method=Method.SET)  # noqa: E731
-    run = site.run(rotate(), before=lose)
-    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 1, 0)
-    assert (run.account.violations, site.violations()) == (0, 0)
-    assert len(sets(site.record)) == 8
-
-
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_lost_set_is_sent_again_only_when_the_old_key_was_answered(level: int, site: Site) -> None:
-    site.run(deploy(RunOptions(protect=level, lease=60)))
-    victim = site.net.node(NAME)
-    old = site.keys()[site.net.port(NAME, 1).guid]
-    lose = lambda fabric: site.net.faults.lose_next("request", node=victim, method=Method.SET)  # noqa: E731
-    run = site.run(rotate(), before=lose)
-    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 0, 1)
-    assert run.account.violations == site.violations() == (1 if level == 2 else 0)
-    assert site.current() == site.keys()
-    routes = {mad[128:192] for mad in sets(site.record)}
-    assert len(sets(site.record)) == len(routes) + 1
-    twice = next(route for route in routes if sum(mad[128:192] == route for mad in sets(site.record)) == 2)
-    course = [mad for mad in site.record if mad[128:192] == twice]
-    again = max(index for index, mad in enumerate(course) if mad[3] == Method.SET)
-    if level:  # level 0 shows the old key to the question with the new one
-        assert int.from_bytes(course[again - 1][24:32], "big") == old
-
-
-def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: Path) -> None:
-    site = Site(Subnet.from_text(fat_tree(4, 16, 2)), tmp_path)
-    site.run(deploy())
-    victim = site.net.nodes[5]
-    before = site.keys()
-    finished: list[float] = []
-
-    def cut(fabric: Any) -> None:
-        send = fabric.umad.send
-
-        def cutting(batch: Any) -> Any:
-            result = send(batch)
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                site.net.silence(victim)
-            return result
-
-        fabric.umad.send = cutting
-
-    started = site.net.now
-    run = site.run(
-        rotate(RunOptions(at_once=8)), before=cut, report=lambda result: finished.append(site.net.now - started)
-    )
-    assert (run.account.done, run.account.failed) == (len(site.ports()) - 1, 1)
-    # all but it and the own port, which is last; 3 s of it wait for an SA that is not there
-    assert sum(when < 3.0 + 1.0 + 3.0 for when in finished) >= len(site.ports()) - 2
-    with KeyStore(site.stores["keystore"], create=False) as store:
-        guid = victim.end_ports[0].guid
-        assert MKey(victim.end_ports[0].m_key) in store.keys_for(guid)
-        assert MKey(before[guid]) in store.keys_for(guid)
-    site.net.silence(victim, False)
-    run = site.run(resume)
-    assert run.account.is_complete
-    assert site.current() == site.keys()
-    assert not set(before.values()) & set(site.keys().values())
-
-
 def test_it_stops_at_so_many_failures_and_says_what_waits(tmp_path: Path) -> None:
     site = Site(Subnet.from_text(fat_tree(4, 8, 2)), tmp_path)
     dead = [site.net.nodes[index] for index in (4, 9, 14)]
@@ -389,30 +238,6 @@ def test_it_stops_at_so_many_failures_and_says_what_waits(tmp_path: Path) -> Non
         site.plan(rotate())
     run = site.run(resume)
     assert run.account.is_complete
-    assert site.current() == site.keys()
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)])
-def test_under_losses_a_fabric_of_2048_hosts_completes_with_a_whole_account(seed: int, tmp_path: Path) -> None:
-    site = Site(Subnet.from_text(fat_tree(64, 32, 8), seed=seed), tmp_path)
-    everything = len(site.ports())
-    site.run(deploy(RunOptions(protect=1, lease=60, at_once=256)))
-
-    def spoil(fabric: Any) -> None:
-        site.net.faults.drop = 0.2
-
-    run = site.run(rotate(RunOptions(protect=2, lease=60, max_failures=1000)), before=spoil)
-    account = run.account
-    assert account.done + account.failed == len(site.results) == everything == 2120
-    assert account.failed <= 20
-    assert account.replies_lost > 100
-    assert account.sets_lost > 100
-    site.net.faults.clear()
-    current, keys = site.current(), site.keys()
-    failed = {int(result.port["port_guid"], 16) for result in site.results if result.result == "failed"}
-    assert {guid for guid in keys if current[guid] != keys[guid]} <= failed
-    if failed:
-        assert site.run(resume).account.is_complete
     assert site.current() == site.keys()
 
 
