@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,59 +19,14 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.policy.apply import Permissions, plan_apply, plan_resume
 from ibkeys.policy.planfile import PlanFile
 from ibkeys.policy.undo import plan_undo
-from ibkeys.policy.work import Conduct, Work
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.policy.applying import MORE, apply, opened, resume, state_of, undo
 from tests.policy.lab import ALL, Lab, sets, watch
 from tests.policy.plans import entries, tables
 
 DEFAULT = entries(0xFFFF)
-
-
-def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_apply(w, plan, ALL, Conduct(**options))
-        w.apply(work)
-    return work
-
-
-def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_resume(w, permissions)
-        w.apply(work)
-    return work
-
-
-def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_undo(w, operation)
-        w.apply(work)
-    return work
-
-
-@pytest.fixture
-def lab() -> Lab:
-    return Lab()
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> StorePaths:
-    return StorePaths(None, tmp_path / "journal.db")
-
-
-def opened(lab: Lab, stores: StorePaths, **options: Any) -> Any:
-    fabric = tool(lab.net, **options)
-    fabric.stores = stores
-    return fabric
-
-
-def state_of(stores: StorePaths, operation: int = 1) -> str:
-    with Journal(stores.journal, create=False) as journal:
-        return journal.find(operation).state
-
-
-MORE = {1: entries(0xFFFF, 0x8001), 2: entries(0x7FFF, 0x8001), 3: entries(0x7FFF, 0, 0x8002)}
 
 
 def test_tables_and_enforcement_are_as_planned_and_given_back_byte_for_byte(lab: Lab, stores: StorePaths) -> None:
@@ -416,29 +370,6 @@ def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> 
             plan_resume(w, plan=other)
 
 
-def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(w.pkey_set(fabric.port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
-        with writer(fabric) as w:
-            w.apply(w.enforce_set(fabric.port(7, 2), True, True))
-        undo(fabric)
-        assert lab.leaf(2).info[43] & 0x0C == 0
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
-        with pytest.raises(Refused, match=r"index-0: .*; also set off: index-move \(--override index-move\)$"):
-            undo(fabric)
-        undo(fabric, None, "index-0", "index-move")
-    assert lab.image() == before
-
-
 def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
     before = lab.image()
     plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in range(2, 7)}, {5: "io"})
@@ -463,21 +394,6 @@ def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stor
         assert [lab.host(number).p_keys[:2] for number in range(2, 7)] == [[0x7FFF, 0x8001]] * 5
         undo(fabric)
     assert lab.image() == before
-
-
-def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores, retries=0) as fabric:
-        apply(fabric, lab.plan(MORE))
-        lab.net.node("node02 mlx4_0").silent = 2
-        work = undo(fabric, None, "stale")
-        assert len(work.failed) == 1
-        assert (state_of(stores, 1), state_of(stores, 2)) == ("done", "open")
-        assert lab.host(3).p_keys[2] == 0
-        lab.net.node("node02 mlx4_0").silent = 0
-        undo(fabric)
-    assert lab.image() == before
-    assert (state_of(stores, 1), state_of(stores, 2)) == ("undone", "done")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -594,25 +510,6 @@ def test_on_a_fabric_that_loses_mads_resume_comes_to_the_end_and_undo_too(stores
         assert state_of(stores) == "done"
         persist(plan_undo, plan_undo)
     assert lab.image() == before
-
-
-def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -> None:
-    lab.host(2).p_keys = [0xFFFF, 0x8000, 0, 0x8000]
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8005)}))
-        assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> None:
-    lab.host(2).p_key_violations = 5
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(w.counters_clear([fabric.port(2)]))
-        with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
-            plan_undo(w)
 
 
 @st.composite
