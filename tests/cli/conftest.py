@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from ibkeys.cli import exits, main
+from ibkeys.policy.planfile import PlanFile, write_plan
 from tests.corpus import DATA
+from tests.policy.lab import Lab
+from tests.policy.plans import entries
 
 TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
 DUAL_HOME = f"sim:{DATA / 'fabrics' / 'dual-home.net'}"
@@ -68,6 +71,19 @@ def run(*args: object, stdin: str | Terminal = "") -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def pkeys(cli: Cli, *where: object) -> dict[int, str]:
+    """Return what ``pkey-show`` says of a port, by index."""
+    port = cli("pkey-show", *where, "-f", "json").json["ports"][0]
+    return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
+
+
+def written(folder: Path, plan: PlanFile) -> Path:
+    """Write a plan to a file of *folder*, and return its path."""
+    path = folder / "plan.json"
+    write_plan(plan, path)
+    return path
+
+
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:
@@ -91,3 +107,9 @@ def key_file(tmp_path: Path) -> Path:
     path.touch(0o600)
     path.write_text(f"{KEY:#018x}\n")
     return path
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """A plan that adds a key to node02 and node03, and limits the default of node03."""
+    return written(tmp_path, Lab().plan({2: entries(0xFFFF, 0x8001), 3: entries(0x7FFF, 0x8001)}, {2: "io"}))

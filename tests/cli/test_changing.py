@@ -10,14 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Cli, run
+from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Cli, pkeys, run
 
 CHANGED = "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2\n  P_Key[3]: - -> 0x8010\n"
-
-
-def pkeys(cli: Cli, *where: object) -> dict[int, str]:
-    port = cli("pkey-show", *where, "-f", "json").json["ports"][0]
-    return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
 def test_pkey_set_writes_and_verifies(cli: Cli) -> None:

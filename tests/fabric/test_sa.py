@@ -1,4 +1,4 @@
-"""The SA client against the simulated SA: trust, tables of many segments, and what goes wrong on the way."""
+"""The SA client against the simulated SA: trust, tables of many segments, and what is lost on the way."""
 
 from __future__ import annotations
 
@@ -7,46 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ibkeys
-from ibkeys.errors import (
-    EncodeError,
-    IbkeysError,
-    MadStatusError,
-    MalformedMad,
-    NoReply,
-    SendRefused,
-    TransferFailed,
-    Unreachable,
-    UsageError,
-)
+from ibkeys.errors import EncodeError, MadStatusError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.fabric.client import Timing
 from ibkeys.fabric.gmp import GMP_Q_KEY, default_pkey_index
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.sa import PROGRESS_TIMEOUT, SaClient
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader
+from ibkeys.mad.sa import SaHeader
 from ibkeys.sim.sa_records import Group
-from ibkeys.sim.subnet import Subnet
-from ibkeys.umad.port import Incoming, Outgoing, SendFailure
-from ibkeys.umad.simulated import SimulatedPort, parse_spec
-from tests.corpus import DATA, load
+from ibkeys.umad.port import Outgoing, SendFailure
+from ibkeys.umad.simulated import parse_spec
+from tests.fabric.sasim import SA_KEY, SM, Recorder, recorded, with_sm
 from tests.fabricsim import subnet, tool
-
-SM = "db01 mlx5_0"
-SA_KEY = 0x0F00_BA5E_0000_0001
-
-
-def with_sm(name: str = "dual-home") -> tuple[Subnet, OpenFabric]:
-    net = subnet(name)
-    net.set_sm(net.nodes[0])
-    net.sa_of(net.nodes[0]).sa_key = SA_KEY
-    return net, tool(net)
 
 
 def test_the_nodes_of_the_sa_are_those_of_a_sweep() -> None:
@@ -171,6 +146,12 @@ def test_groups_and_their_members() -> None:
     assert [each.mlid for each in fabric.sa().groups()] == [0xC000], "the others are not for a port without their P_Key"
 
 
+def test_mcmember_rates_are_those_of_the_record() -> None:
+    _, fabric = with_sm()
+    record = fabric.sa().get(MCMemberRecord, mlid=0xC000)
+    assert (record.q_key, record.mtu, record.rate) == (0x0B1B, 4, 3)
+
+
 def test_a_simulated_backend_with_a_subnet_manager_has_an_sa(tmp_path: Path) -> None:
     backend = f"sim:,sm=login1 HCA-1,sa-key=0x77,sa-trust=enhanced,state={tmp_path / 'state'}"
     for _ in range(2):  # the second time from the saved state
@@ -190,25 +171,6 @@ def test_options_of_an_sa_that_is_not_there_are_refused(options: str) -> None:
 
 
 # --- the way there ----------------------------------------------------------------------------------------------------
-
-
-class Recorder(SimulatedPort):
-    """Keeps what was sent; *refuse* makes the kernel refuse that many sends."""
-
-    sent: list[Outgoing]
-    refuse: list[int]
-
-    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        if self.refuse:
-            return [SendFailure(0, self.refuse.pop(0))]
-        self.sent += batch
-        return super().send(batch)
-
-
-def recorded(net: Subnet) -> Recorder:
-    port = Recorder(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    return port
 
 
 def test_requests_go_to_qp1_with_the_default_partition_and_the_sms_service_level() -> None:
@@ -305,191 +267,3 @@ def test_a_late_answer_to_an_earlier_attempt_is_an_answer() -> None:
     client = SaClient(fabric.umad, Timing(retries=3))
     assert client.class_port_info().class_version == 2
     assert net.now > 1
-
-
-def test_an_sa_that_falls_silent_in_the_middle_is_given_up() -> None:
-    net, _ = with_sm("ft648")
-
-    class DiesAfterAWhile(Recorder):
-        def recv(self, timeout: float) -> list[Incoming]:
-            came = super().recv(timeout)
-            return came if len(self.sent) < 3 else []
-
-    port = DiesAfterAWhile(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    before = net.now
-    with pytest.raises(TransferFailed, match=r"after \d+ segments this side aborted it: .*118"):
-        SaClient(port).get_table(NodeRecord)
-    assert PROGRESS_TIMEOUT <= net.now - before <= PROGRESS_TIMEOUT + 1
-    assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == 4
-
-
-class Dribble(Recorder):
-    """An SA whose table has no end: a further segment each 39 s, just before the receiver gives it up."""
-
-    seconds = 39.0
-    number = 0
-
-    def recv(self, timeout: float) -> list[Incoming]:
-        requests = [out.mad for out in self.sent if out.mad[25] == 0]
-        if not requests or timeout < self.seconds:
-            self.subnet.advance(timeout)
-            if self.number or not requests:
-                return []
-        else:
-            self.subnet.advance(self.seconds)
-        self.number += 1
-        header = SaHeader(opensm_answer(b"", 56)).replace(
-            transaction_id=int.from_bytes(requests[0][8:16]),
-            rmpp_version=1,
-            rmpp_type=1,
-            rmpp_flags=ACTIVE | (FIRST if self.number == 1 else 0),
-            segment_number=self.number,
-        )
-        return [Incoming(header.raw + bytes(200), 0, 1, 1)]
-
-
-def dribble(**settings: float) -> Dribble:
-    net, _ = with_sm()
-    port = Dribble(net, net.nodes[0])
-    port.sent, port.refuse = [], []
-    port.__dict__.update(settings)
-    return port
-
-
-def test_an_sa_that_sends_a_segment_each_39_s_is_given_up_after_its_time() -> None:
-    port = dribble()
-    before = port.now()
-    words = r"after 8 segments this side gave it up: it took longer than 300 s, .* \(--limit sa-time=N raises it\)"
-    with pytest.raises(TransferFailed, match=words) as error:
-        SaClient(port).get_table(NodeRecord)
-    assert error.value.rmpp_status == RmppStatus.TOTAL_TIME_TOO_LONG
-    assert port.now() - before <= 300 + 2
-    assert (SaHeader(port.sent[-1].mad[:56]).rmpp_type, port.sent[-1].mad[27]) == (RmppType.ABORT, 118)
-
-
-def test_the_time_of_an_answer_is_the_users() -> None:
-    port = dribble()
-    with pytest.raises(TransferFailed, match="after 26 segments"):
-        SaClient(port, limits=Limits(sa_time=1000)).get_table(NodeRecord)
-
-
-def test_an_answer_without_end_is_stopped_at_its_size() -> None:
-    port = dribble(seconds=0.0)
-    words = r"longer than 1 million bytes, .* \(--limit sa-size=N raises it\)"
-    with pytest.raises(TransferFailed, match=words) as error:
-        SaClient(port, limits=Limits(sa_size=1)).get_table(NodeRecord)
-    assert error.value.rmpp_status == RmppStatus.RESOURCES_EXHAUSTED
-    assert SaHeader(port.sent[-1].mad[:56]).rmpp_type == RmppType.STOP
-    assert port.number == 1_000_000 // 200 + 1
-
-
-class Canned(Recorder):
-    """Answers whatever is sent with what the test says, a few times."""
-
-    answer: bytes
-    times = 5
-
-    def recv(self, timeout: float) -> list[Incoming]:
-        self.subnet.advance(timeout if not self.sent else 0.001)
-        request = self.sent.pop() if self.sent and self.times else None
-        self.times -= request is not None
-        self.sent.clear()
-        return [Incoming(self.answer[:8] + request.mad[8:16] + self.answer[16:], 0, 1, 1)] if request else []
-
-
-def canned(answer: bytes) -> SaClient:
-    net, _ = with_sm()
-    port = Canned(net, net.nodes[0])
-    port.sent, port.refuse, port.answer = [], [], answer
-    return SaClient(port, Timing(retries=0))
-
-
-def opensm_answer(data: bytes, length: int) -> bytes:
-    """An answer as OpenSM gives it to the umad layer: RMPPFlags Active and nothing else (captured on ibsim)."""
-    header = SaHeader.new(
-        base_version=1,
-        mgmt_class=3,
-        class_version=2,
-        method=0x92,
-        attribute_id=0x11,
-        rmpp_flags=1,
-        attribute_offset=14,
-    )
-    return (header.raw + data)[:length]
-
-
-def test_an_answer_that_no_kernel_segmented_is_taken_when_it_cannot_have_been_cut() -> None:
-    record = NodeRecord.new(lid=7).raw.ljust(112, b"\0")
-    assert [each.lid for each in canned(opensm_answer(record, 168)).get_table(NodeRecord)] == [7]
-    assert canned(opensm_answer(b"", 56)).get_table(NodeRecord) == []
-    for length in (225, 256):
-        with pytest.raises(TransferFailed, match="did not arrive whole: its sender has no RMPP"):
-            canned(opensm_answer(record * 2, length)).get_table(NodeRecord)
-
-
-def test_a_table_that_ends_inside_a_record_is_no_table() -> None:
-    with pytest.raises(MalformedMad, match="no table of whole records"):
-        canned(opensm_answer(bytes(150), 206)).get_table(NodeRecord)
-
-
-def test_no_record_is_what_opensm_sends_for_it() -> None:
-    """Captured: AttributeOffset 0, and 8 zero bytes in the place of records."""
-    vector = load(DATA / "vectors" / "mads_ibsim.json")["vectors"][150]
-    answer = bytes.fromhex(vector["response"]["hex"])
-    assert (len(answer), SaHeader(answer[:56]).attribute_offset, SaHeader(answer[:56]).attribute_id) == (64, 0, 0x11)
-    assert canned(answer).get_table(NodeRecord) == []
-
-
-@pytest.mark.parametrize("data", [b"\0\0\0\0\0\0\0\1", NodeRecord.new(lid=7).raw, bytes(199) + b"\1"])
-@pytest.mark.parametrize("flags", [0, ACTIVE | FIRST | LAST])
-def test_records_without_a_distance_are_no_empty_table(data: bytes, flags: int) -> None:
-    header = SaHeader(opensm_answer(b"", 56)).replace(
-        attribute_offset=0,
-        rmpp_flags=flags,
-        rmpp_version=1,
-        rmpp_type=1,
-        segment_number=1 if flags else 0,
-        payload_length=20 + len(data) if flags else 0,
-    )
-    words = f"{len(data)} bytes of records and AttributeOffset 0: where each begins is not known"
-    with pytest.raises(MalformedMad, match=words):
-        canned(header.raw + data).get_table(NodeRecord)
-
-
-def test_a_record_that_is_too_short_is_refused() -> None:
-    with pytest.raises(MalformedMad, match="40 bytes of data, 108 are needed"):
-        canned(opensm_answer(bytes(40), 96)).get(NodeRecord)
-
-
-@given(
-    fields=st.fixed_dictionaries(
-        {
-            "rmpp_version": st.sampled_from([0, 1, 1, 1, 2]),
-            "rmpp_type": st.integers(0, 5),
-            "rmpp_flags": st.integers(0, 7),
-            "rmpp_status": st.sampled_from([0, 0, 1, 126, 255]),
-            "segment_number": st.integers(0, 3),
-            "payload_length": st.integers(0, 500),
-            "attribute_offset": st.integers(0, 30),
-            "status": st.sampled_from([0, 0, 0, 0x0200, 0xFFFF]),
-        }
-    ),
-    data=st.binary(max_size=200),
-)
-def test_any_answer_is_records_or_an_error(fields: dict[str, int], data: bytes) -> None:
-    raw = SaHeader(opensm_answer(b"", 56)).replace(**fields).raw + data
-    for call in (lambda sa: sa.get_table(NodeRecord), lambda sa: sa.get(NodeRecord)):
-        try:
-            call(canned(raw))
-        except IbkeysError as error:
-            lines = str(error).splitlines()
-        else:
-            lines = ["answered"]
-        assert len(lines) == 1
-
-
-def test_mcmember_rates_are_those_of_the_record() -> None:
-    _, fabric = with_sm()
-    record = fabric.sa().get(MCMemberRecord, mlid=0xC000)
-    assert (record.q_key, record.mtu, record.rate) == (0x0B1B, 4, 3)

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import DATA
 from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
-from tests.integration.test_served_rollout import running_opensm
+from tests.integration.test_served_rollout import brought_up, running_opensm
 
 LEVEL_2 = ("--protect", 2, "--lease", LEASE, "--yes")
 
 
 @pytest.fixture
 def served() -> Iterator[Subnet]:
-    """A subnet that an OpenSM without M_Keys has brought up; it is stopped."""
-    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
-        (fabric.folder / "key").touch(0o600)
-        (fabric.folder / "key").write_text(f"{SHOWN}\n")
-        fabric.opensm()
-        fabric.wait_until_no_sm()
+    with brought_up() as fabric:
         yield fabric
 
 

@@ -19,14 +19,20 @@ from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN
 VIOLATIONS = "m_key_violations"
 
 
-@pytest.fixture
-def served() -> Iterator[Subnet]:
-    """A subnet that an OpenSM without M_Keys has brought up; it is stopped."""
+@contextmanager
+def brought_up() -> Iterator[Subnet]:
+    """Serve a subnet that an OpenSM without M_Keys has brought up; it is stopped. `KEY` is in the file ``key``."""
     with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
         (fabric.folder / "key").touch(0o600)
         (fabric.folder / "key").write_text(f"{SHOWN}\n")
         fabric.opensm()
         fabric.wait_until_no_sm()
+        yield fabric
+
+
+@pytest.fixture
+def served() -> Iterator[Subnet]:
+    with brought_up() as fabric:
         yield fabric
 
 

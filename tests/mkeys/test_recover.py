@@ -6,122 +6,32 @@ counted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.limits import Limits
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.links import links_of
-from ibkeys.mkeys.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
-from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.routing import forwarding_table
+from ibkeys.mkeys.recover import Account, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
-from tests.fattree import fat_tree
 from tests.hostile import Answer, AnsweringPort, EndlessFabric
+from tests.mkeys.recovery import FIRST_KEY, LEASE, Run, configuration, end_ports, keys_of, links, lock, tree, violations
 
-LEASE = 15
 HOPS = 6  # from a host over leaf, spine, core, spine and leaf to the farthest host
 BOUND = ceil((HOPS + 1) / 2) + 1  # leases, without links
-SMALL = (3, 3, 2, 2, 3)
 WHOLE = (36, 18, 18, 18, 18)
-FIRST_KEY = 0x5EC2E7C0DE000001
-
-
-def end_ports(net: Subnet) -> list[Port]:
-    """Return the ports that have an M_Key, those without a link left out: no SMP arrives there."""
-    return [port for node in net.nodes for port in node.end_ports if port.number == 0 or port.is_up]
-
-
-def lock(net: Subnet, level: int = 2, lease: int = LEASE) -> None:
-    """Give every port a key of its own."""
-    for number, port in enumerate(end_ports(net)):
-        port.m_key, port.protect_bits, port.lease_period = FIRST_KEY + number, level, lease
-
-
-def links(net: Subnet) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the links as a sweep of the open subnet finds them, as a snapshot has them."""
-    with tool(net) as fabric:
-        return links_of(fabric.discover())
-
-
-def tree(shape: tuple[int, ...] = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
-    net = Subnet.from_text(fat_tree(*shape))
-    known = links(net)
-    lock(net, level)
-    return net, known
-
-
-class Run:
-    """One recovery, its results, and the key store's rows after it."""
-
-    def __init__(
-        self, net: Subnet, known: Any = None, wishes: Wishes | None = None, *overrides: str, **options: Any
-    ) -> None:
-        stores = options.pop("stores", None)
-        before: Callable[[OpenFabric], None] = options.pop("before", lambda fabric: None)
-        self.results: list[Result] = []
-        self.statuses: list[Status] = []
-        started = net.now
-        with tool(net, **options) as fabric:
-            if stores is not None:
-                fabric.stores = stores
-                fabric.reload_keys()
-            before(fabric)
-            self.wire = sent(net, fabric)
-            with writer(fabric, *overrides) as w:
-                recovery = plan_recovery(w, known, wishes)
-                self.outlook: Outlook = recovery.outlook()
-                self.account: Account = self.perform(recovery)
-                self.current = w.keystore.current()
-                self.rows = w.keystore.rows()
-        self.seconds = net.now - started
-
-    def perform(self, recovery: Recovery) -> Account:
-        return recovery.run(self.results.append)
-
-    def of(self, result: str) -> list[Result]:
-        return [each for each in self.results if each.result == result]
-
-
-def keys_of(net: Subnet) -> dict[int, MKey]:
-    return {port.guid: MKey(port.m_key) for port in end_ports(net)}
-
-
-def violations(net: Subnet) -> int:
-    return sum(port.m_key_violations for port in end_ports(net))
-
-
-def configuration(net: Subnet) -> list[object]:
-    """Return every byte of every node, but for ProtectBits and M_KeyViolations."""
-
-    def of(port: Port) -> tuple[bytes, tuple[int, ...]]:
-        info = bytearray(port.info)
-        info[34] &= 0x3F
-        info[44:46] = bytes(2)
-        return bytes(info), tuple(port.p_keys)
-
-    def routes(node: Node) -> bytes:
-        return bytes(forwarding_table(node)) if node.is_switch else b""
-
-    return [
-        (bytes(node.switch_info or b""), routes(node), node.tables, [of(port) for port in node.all_ports])
-        for node in net.nodes
-    ]
 
 
 def methods(run: Run) -> set[tuple[int, int]]:
@@ -389,6 +299,20 @@ def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def results_hold_no_key(run: Run) -> Iterator[str]:
+    yield from (repr(each) for each in (*run.results, run.outlook, run.account))
+
+
+def test_no_result_holds_a_key() -> None:
+    net, known = tree()
+    net.node("leaf 2-2").ports[0].lease_period = 0
+    run = Run(net, known, Wishes(set_new=True))
+    text = "".join(results_hold_no_key(run)).lower()
+    for number in range(len(end_ports(net))):
+        assert f"{FIRST_KEY + number:x}" not in text
+        assert str(FIRST_KEY + number) not in text
+
+
 # --- provoking at level 1 -----------------------------------------------------------------------------------------
 
 
@@ -519,109 +443,6 @@ def test_progress_tells_how_many_are_back_and_when_the_next_should_open() -> Non
     assert run.statuses[0].waiting == len(end_ports(net))
     assert [status.next_opening for status in run.statuses[:3]] == pytest.approx([14, 13, 12], abs=1.2)
     assert run.current == keys_of(net)
-
-
-# --- any fabric ---------------------------------------------------------------------------------------------------
-
-
-@st.composite
-def fabrics(draw: st.DrawFn) -> Subnet:
-    """A random connected fabric of up to 5 switches with 4 ports and hosts on what is left, each port as it likes."""
-    count = draw(st.integers(1, 5))
-    free = {number: list(range(1, 7)) for number in range(count)}
-    edges: list[tuple[str, int, str, int]] = []
-    for number in range(1, count):
-        other = draw(st.integers(0, number - 1))
-        edges.append((f"S-{number + 1:016x}", free[number].pop(), f"S-{other + 1:016x}", free[other].pop()))
-    for _ in range(draw(st.integers(0, 3))):
-        a, b = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
-        if a != b and len(free[a]) > 1 and len(free[b]) > 1:
-            edges.append((f"S-{a + 1:016x}", free[a].pop(), f"S-{b + 1:016x}", free[b].pop()))
-    hosts = draw(st.integers(1, 6))
-    for number in range(hosts):
-        at = draw(st.integers(0, count - 1)) if number else 0
-        if free[at]:
-            edges.append((f"H-{0x100 + 16 * number:016x}", 1, f"S-{at + 1:016x}", free[at].pop()))
-    text = []
-    names = dict.fromkeys(name for edge in edges for name in (edge[0], edge[2]))
-    for name in sorted(names):
-        kind, guid = ("Ca\t1", "caguid") if name.startswith("H") else ("Switch\t6", "switchguid")
-        text += ["", f"{guid}=0x{int(name[2:], 16):x}", f'{kind} "{name}"\t# "{name}"']
-        for one, port, far, far_port in edges:
-            text += [f'[{port}]\t"{far}"[{far_port}]'] if one == name else []
-            text += [f'[{far_port}]\t"{one}"[{port}]'] if far == name else []
-    net = Subnet.from_text("\n".join(text) + "\n")
-    for number, port in enumerate(end_ports(net)):
-        port.protect_bits = draw(st.integers(0, 3))
-        port.lease_period = draw(st.sampled_from([0, 4, 15, 15, 15, 40]))
-        port.m_key = draw(st.sampled_from([0, FIRST_KEY + number, FIRST_KEY + number]))
-    return net
-
-
-def _reachable(net: Subnet, with_links: bool) -> set[int]:
-    """Return the port GUIDs that a recovery must bring back: all those with known links; without, those that are not
-    behind two switches in a row that never open."""
-    own = net.nodes[0].ports[1]
-    never = {
-        node
-        for node in net.nodes
-        if node.is_switch and node.ports[0].protect_bits >= 2 and node.ports[0].m_key and not node.ports[0].lease_period
-    }
-    waiting, seen = [(own, 0)], {(own, 0)}
-    while waiting:
-        port, closed = waiting.pop()
-        node = port.node
-        ports = [each for each in node.all_ports if each.number] if node.is_switch else [own] if port is own else []
-        for each in ports:
-            far = each.peer
-            if far is None:
-                continue
-            guard = far.node.ports[0] if far.node.is_switch else far
-            depth = closed + 1 if node in never else 0
-            if not with_links and depth > 1:
-                continue
-            state = (guard, min(depth, 2))
-            if state not in seen:
-                seen.add(state)
-                waiting.append(state)
-    return {port.guid for port, _ in seen}
-
-
-@settings(max_examples=1000 if os.environ.get("IBKEYS_SOAK") == "1" else 40)
-@given(net=fabrics(), with_links=st.booleans())
-def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(net: Subnet, with_links: bool) -> None:
-    states = [(port, port.m_key, port.protect_bits) for port in end_ports(net)]
-    for port, _, _ in states:
-        port.m_key = 0
-    known = links(net)
-    for port, key, level in states:
-        port.m_key, port.protect_bits = key, level
-    before = configuration(net)
-    reachable = _reachable(net, with_links)
-    run = Run(net, known if with_links else {}, Wishes(wait=100), "mkey-under-sm")
-    expected = {
-        port.guid: MKey(key)
-        for port, key, level in states
-        if key and port.guid in reachable and (port.lease_period or level == 0)
-    }
-    assert run.current.items() >= expected.items()
-    assert run.current.items() <= keys_of(net).items()
-    assert configuration(net) == before
-    assert violations(net) <= run.account.violations
-
-
-def results_hold_no_key(run: Run) -> Iterator[str]:
-    yield from (repr(each) for each in (*run.results, run.outlook, run.account))
-
-
-def test_no_result_holds_a_key() -> None:
-    net, known = tree()
-    net.node("leaf 2-2").ports[0].lease_period = 0
-    run = Run(net, known, Wishes(set_new=True))
-    text = "".join(results_hold_no_key(run)).lower()
-    for number in range(len(end_ports(net))):
-        assert f"{FIRST_KEY + number:x}" not in text
-        assert str(FIRST_KEY + number) not in text
 
 
 # --- a subnet without end ----------------------------------------------------------------------------------------

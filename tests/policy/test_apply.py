@@ -2,77 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.subnet_manager import SubnetManager
-from ibkeys.errors import Incomplete, MKeyNeeded, NoReply, Refused, StoreError, UsageError
+from ibkeys.errors import MKeyNeeded, Refused
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.policy.apply import Permissions, plan_apply, plan_resume
+from ibkeys.policy.apply import Permissions, plan_apply
 from ibkeys.policy.planfile import PlanFile
-from ibkeys.policy.undo import plan_undo
-from ibkeys.policy.work import Conduct, Work
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
-from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.fabricsim import interlocks, tool, writer
+from tests.policy.applying import MORE, apply, opened, resume, state_of, undo
 from tests.policy.lab import ALL, Lab, sets, watch
 from tests.policy.plans import entries, tables
 
 DEFAULT = entries(0xFFFF)
-
-
-def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_apply(w, plan, ALL, Conduct(**options))
-        w.apply(work)
-    return work
-
-
-def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_resume(w, permissions)
-        w.apply(work)
-    return work
-
-
-def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
-    with writer(fabric, *overrides) as w:
-        work = plan_undo(w, operation)
-        w.apply(work)
-    return work
-
-
-@pytest.fixture
-def lab() -> Lab:
-    return Lab()
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> StorePaths:
-    return StorePaths(None, tmp_path / "journal.db")
-
-
-def opened(lab: Lab, stores: StorePaths, **options: Any) -> Any:
-    fabric = tool(lab.net, **options)
-    fabric.stores = stores
-    return fabric
-
-
-def state_of(stores: StorePaths, operation: int = 1) -> str:
-    with Journal(stores.journal, create=False) as journal:
-        return journal.find(operation).state
-
-
-MORE = {1: entries(0xFFFF, 0x8001), 2: entries(0x7FFF, 0x8001), 3: entries(0x7FFF, 0, 0x8002)}
 
 
 def test_tables_and_enforcement_are_as_planned_and_given_back_byte_for_byte(lab: Lab, stores: StorePaths) -> None:
@@ -255,16 +205,6 @@ def test_disconnecting_the_port_that_holds_the_sm_by_now_is_refused(lab: Lab, st
     assert "node03" not in found.message
 
 
-def test_an_overridden_active_sm_is_asked_again_by_resume(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (2, 5)})
-    lab.net.set_sm("node04 mlx4_0")
-    with opened(lab, stores) as fabric:
-        with writer(fabric, "active-sm") as w:
-            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
-        with pytest.raises(Refused, match="active-sm"):
-            resume(fabric)
-
-
 def test_the_sms_port_and_the_own_port_come_last(lab: Lab, stores: StorePaths) -> None:
     plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
     lab.net.set_sm("node02 mlx4_0")
@@ -292,220 +232,6 @@ def test_hidden_m_keys_are_refused_before_anything_is_sent(lab: Lab, stores: Sto
         assert 0x8001 not in lab.host(3).p_keys
 
 
-def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan(MORE)
-    silent = lab.net.node("node02 mlx4_0")
-    with opened(lab, stores, retries=0) as fabric:
-
-        def fall_silent(out: Any) -> None:
-            silent.silent = 1
-
-        watch(fabric, fall_silent)
-        with pytest.raises(Incomplete) as raised:
-            apply(fabric, plan)
-    message = str(raised.value)
-    assert message.startswith("1 port could not be written: ")
-    assert "no step after end-add was begun; operation 1 of the journal is open: `ibkeys apply --resume`" in message
-    assert lab.host(3).p_keys[0] == 0xFFFF  # not limited yet
-    assert lab.host(3).p_keys[2] == 0x8002
-    silent.silent = 0
-    with opened(lab, stores) as fabric:
-        resume(fabric)
-    assert [lab.host(number).p_keys[:2] for number in (1, 2, 3)] == [[0xFFFF, 0x8001], [0x7FFF, 0x8001], [0x7FFF, 0]]
-    assert state_of(stores) == "done"
-
-
-def test_a_lost_reply_is_settled_by_a_read_and_the_set_is_not_repeated(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
-    lab.net.faults.lose_next("reply", method=Method.SET, count=3)
-    with opened(lab, stores) as fabric:
-        watching = watch(fabric, lambda out: None)
-        apply(fabric, plan)
-    assert len(sets(watching)) == 12
-    assert state_of(stores) == "done"
-
-
-def test_a_lost_set_is_reported_not_repeated_and_resume_sends_it(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
-    lab.net.faults.lose_next("request", method=Method.SET, node=lab.net.node("node05 mlx4_0"))
-    with opened(lab, stores) as fabric:
-        watching = watch(fabric, lambda out: None)
-        with pytest.raises(Incomplete, match="was lost on its way: index 1 is 0x0000 instead of 0x8001"):
-            apply(fabric, plan)
-        assert len(sets(watching)) == 12
-        watching.clear()
-        resume(fabric)
-        assert len(sets(watching)) == 1
-    assert all(0x8001 in port.p_keys for port in lab.ports)
-
-
-def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (4, 5)})
-    with opened(lab, stores) as fabric:
-
-        def interfere(out: Any) -> None:
-            lab.host(5).p_keys = [0xFFFF, 0x8077]
-
-        watch(fabric, interfere)
-        with pytest.raises(Incomplete, match="index 1 was empty a moment ago and is 0x8077 now"):
-            apply(fabric, plan)
-        assert lab.host(5).p_keys[1] == 0x8077
-        with pytest.raises(Refused, match="stale"):
-            resume(fabric)
-        undo(fabric, 1, "stale")
-    assert lab.host(5).p_keys[1] == 0x8077
-    assert lab.host(4).p_keys[1] == 0
-
-
-def test_the_first_leaf_switches_then_the_rest(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    numbers = range(2, 7)
-    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in numbers})
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            work = plan_apply(w, plan, Permissions(removals=True, first=1))
-            w.apply(work)
-        assert work.rest
-        assert [0x8001 in lab.host(n).p_keys for n in numbers] == [True] * 2 + [False] * 3
-        assert lab.host(2).p_keys[0] == 0xFFFF  # full to limited is a removal: not before all have grown
-        assert state_of(stores) == "open"
-        resume(fabric, permissions=Permissions(first=1))
-        assert all(0x8001 in lab.host(n).p_keys for n in numbers)
-        resume(fabric, permissions=Permissions(first=1))
-        assert [lab.host(n).p_keys[0] for n in numbers] == [0x7FFF] * 2 + [0xFFFF] * 3
-        resume(fabric)
-        assert [port.p_keys[0] for n in numbers for port in (lab.host(n), lab.leaf(n))] == [0x7FFF] * 10
-        assert state_of(stores) == "done"
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_the_switch_of_the_own_port_is_the_last_canary(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in range(1, 7)})
-    with opened(lab, stores) as fabric, writer(fabric) as w:
-        w.apply(plan_apply(w, plan, Permissions(first=1)))
-    assert [0x8001 in lab.host(number).p_keys for number in range(1, 7)] == [False] * 3 + [True] * 3
-
-
-def test_what_was_permitted_holds_for_resume(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({number: entries(0x8001, 0x7FFF) for number in (2, 3)})
-    with opened(lab, stores) as fabric:
-        with writer(fabric, "index-0", "index-move") as w:
-            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
-        resume(fabric)
-    assert [lab.host(number).p_keys[:2] for number in (2, 3)] == [[0x8001, 0x7FFF]] * 2
-
-
-def test_nothing_to_resume_and_nothing_to_undo_say_so(lab: Lab, stores: StorePaths) -> None:
-    with opened(lab, stores) as fabric, writer(fabric) as w:
-        with pytest.raises(StoreError, match="nothing to resume"):
-            plan_resume(w)
-        with pytest.raises(StoreError, match="nothing to undo"):
-            plan_undo(w)
-        with pytest.raises(StoreError, match="has no operation 7"):
-            plan_undo(w, 7)
-
-
-def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan(MORE)
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
-        other = PlanFile(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
-        with writer(fabric) as w, pytest.raises(UsageError, match="follows another plan"):
-            plan_resume(w, plan=other)
-
-
-def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(w.pkey_set(fabric.port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
-        with writer(fabric) as w:
-            w.apply(w.enforce_set(fabric.port(7, 2), True, True))
-        undo(fabric)
-        assert lab.leaf(2).info[43] & 0x0C == 0
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
-        with pytest.raises(Refused, match=r"index-0: .*; also set off: index-move \(--override index-move\)$"):
-            undo(fabric)
-        undo(fabric, None, "index-0", "index-move")
-    assert lab.image() == before
-
-
-def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    plan = lab.plan({number: entries(0x7FFF, 0x8001) for number in range(2, 7)}, {5: "io"})
-    dead = lab.net.node("Infiniscale-IV Mellanox Technologies")
-    count = 0
-    with opened(lab, stores, retries=0) as fabric:
-
-        def die(out: Any) -> None:
-            nonlocal count
-            count += 1
-            dead.silent = 2 if count == 4 else dead.silent
-
-        watch(fabric, die)
-        with pytest.raises(Incomplete, match="no step after leaf-add was begun"):
-            apply(fabric, plan)
-    for make in (plan_resume, plan_undo):
-        with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):
-            w.apply(make(w))
-    dead.silent = 0
-    with opened(lab, stores) as fabric:
-        resume(fabric)
-        assert [lab.host(number).p_keys[:2] for number in range(2, 7)] == [[0x7FFF, 0x8001]] * 5
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores, retries=0) as fabric:
-        apply(fabric, lab.plan(MORE))
-        lab.net.node("node02 mlx4_0").silent = 2
-        work = undo(fabric, None, "stale")
-        assert len(work.failed) == 1
-        assert (state_of(stores, 1), state_of(stores, 2)) == ("done", "open")
-        assert lab.host(3).p_keys[2] == 0
-        lab.net.node("node02 mlx4_0").silent = 0
-        undo(fabric)
-    assert lab.image() == before
-    assert (state_of(stores, 1), state_of(stores, 2)) == ("undone", "done")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_between_two_batches_and_all_is_settled(
-    lab: Lab, stores: StorePaths, number: signal.Signals
-) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric, Interrupts() as interrupts:
-        watch(fabric, lambda out: os.kill(os.getpid(), number) if out.mad[23] == 0 and out.mad[21] == 1 else None)
-        with pytest.raises(KeyboardInterrupt, match=rf"by {number.name}: .* operation 1 of the journal is open"):
-            apply(fabric, lab.plan(MORE), check=interrupts.check)
-    with Journal(stores.journal) as journal:
-        assert {entry.status for entry in journal.entries(1)} == {"done"}
-        assert len(journal.entries(1)) == 3  # the leaf ports
-    with opened(lab, stores) as fabric:
-        resume(fabric)
-        assert lab.host(2).p_keys[:2] == [0x7FFF, 0x8001]
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_a_hangup_may_be_survived(lab: Lab, stores: StorePaths) -> None:
-    with opened(lab, stores) as fabric, Interrupts(survive_hangup=True) as interrupts:
-        watch(fabric, lambda out: os.kill(os.getpid(), signal.SIGHUP))
-        apply(fabric, lab.plan(MORE), check=interrupts.check)
-    assert state_of(stores) == "done"
-
-
 def test_no_set_leaves_before_its_before_image_is_on_disk(lab: Lab, stores: StorePaths) -> None:
     with opened(lab, stores) as fabric:
         count = 0
@@ -523,39 +249,6 @@ def test_no_set_leaves_before_its_before_image_is_on_disk(lab: Lab, stores: Stor
     assert count == 11
 
 
-def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores: StorePaths) -> None:
-    with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
-        record = Journal._record
-
-        def full(self: Journal, operation: int, first: int, images: Any) -> Any:
-            if first >= 3:
-                raise StoreError("no space left for the journal")
-            return record(self, operation, first, images)
-
-        patch.setattr(Journal, "_record", full)
-        watching = watch(fabric, lambda out: None)
-        with pytest.raises(StoreError, match="no space left"):
-            apply(fabric, lab.plan(MORE))
-    assert len(sets(watching)) == 3  # the leaf ports, whose images were kept
-    assert state_of(stores) == "open"
-
-
-def test_port_info_that_somebody_else_changes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
-    with opened(lab, stores) as fabric:
-
-        def interfere(out: Any) -> None:
-            lab.leaf(2).subnet_timeout = 9
-
-        watch(fabric, interfere)
-        with pytest.raises(Incomplete, match="PortInfo changed since it was shown"):
-            apply(fabric, plan)
-        assert lab.leaf(2).info[43] & 0x0C == 0
-        resume(fabric)
-    assert lab.leaf(2).info[43] & 0x0C == 0x0C
-    assert lab.leaf(2).subnet_timeout == 9
-
-
 def test_ports_with_m_keys_are_written_with_their_keys_and_the_journal_has_none(lab: Lab, stores: StorePaths) -> None:
     for node in lab.net.nodes:
         for port in node.end_ports:
@@ -569,50 +262,6 @@ def test_ports_with_m_keys_are_written_with_their_keys_and_the_journal_has_none(
     assert all(port.m_key_violations == 0 for node in lab.net.nodes for port in node.end_ports)
     assert all(port.m_key == 0x1122334455667788 for port in lab.ports)
     assert bytes.fromhex("1122334455667788") not in stores.journal.read_bytes()  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_on_a_fabric_that_loses_mads_resume_comes_to_the_end_and_undo_too(stores: StorePaths, seed: int) -> None:
-    lab = Lab(subnet("two-switch", seed))
-    before = lab.image()
-    plan = lab.plan({number: entries(0x7FFF, 0x8001 + number % 2) for number in range(2, 7)}, {2: "io", 5: "i"})
-    with opened(lab, stores, retries=6) as fabric:
-        lab.net.faults.drop = 0.08
-
-        def persist(first: Any, again: Any) -> None:
-            for turn in range(40):
-                try:
-                    with writer(fabric, force=True) as w:
-                        w.apply((again if turn else first)(w))
-                except (Incomplete, NoReply):
-                    continue
-                return
-            raise AssertionError("it never came to an end")
-
-        persist(lambda w: plan_apply(w, plan, ALL), plan_resume)
-        assert [lab.host(number).p_keys[0] for number in range(2, 7)] == [0x7FFF] * 5
-        assert state_of(stores) == "done"
-        persist(plan_undo, plan_undo)
-    assert lab.image() == before
-
-
-def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -> None:
-    lab.host(2).p_keys = [0xFFFF, 0x8000, 0, 0x8000]
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8005)}))
-        assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
-        undo(fabric)
-    assert lab.image() == before
-
-
-def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> None:
-    lab.host(2).p_key_violations = 5
-    with opened(lab, stores) as fabric:
-        with writer(fabric) as w:
-            w.apply(w.counters_clear([fabric.port(2)]))
-        with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
-            plan_undo(w)
 
 
 @st.composite
@@ -665,43 +314,3 @@ def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: A
             assert {key: value for key, value in lab.image().items() if value != former[key]} == {
                 key: value for key, value in goal.image().items() if value != former[key]
             }
-
-
-def test_a_port_guid_that_another_node_shows_by_now_is_not_written(lab: Lab, stores: StorePaths) -> None:
-    plan = lab.plan(MORE, {1: "io", 2: "io", 3: "io"})
-    lab.host(5).guid = lab.host(2).guid
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        with pytest.raises(Refused, match="its port GUID 0x0002c903000a1021 is shown by 'node05 mlx4_0'") as refused:
-            apply(fabric, plan)
-        assert refused.value.interlock == "stale"
-        assert lab.image() == before
-        work = apply(fabric, plan, "stale")
-        left_out = [text for _, text in work.failed if "is shown by 'node05 mlx4_0'" in text]
-        assert len(left_out) == 3  # two tables, and the bits of the leaf port
-    now = lab.image()
-    left = {str(lab.host(2)), str(lab.leaf(2)), str(lab.host(5)), str(lab.leaf(5))}
-    assert {name for name, image in now.items() if image == before[name]} >= left
-    assert now[str(lab.host(1))] != before[str(lab.host(1))]
-
-
-def test_a_plan_that_gives_two_nodes_p_keys_by_one_guid_is_not_applied_to_either(lab: Lab, stores: StorePaths) -> None:
-    """As plans were made before a GUID at two places was a problem."""
-    lab.host(5).guid = lab.host(2).guid
-    plan = lab.plan({2: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001)}, {2: "io", 5: "io"})
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        with pytest.raises(Refused, match="and 3 more"):
-            apply(fabric, plan)
-        assert len(apply(fabric, plan, "stale").failed) == 6  # the tables of four ports, the bits of two
-    assert lab.image() == before
-
-
-def test_what_was_written_before_a_guid_was_stolen_can_be_undone(lab: Lab, stores: StorePaths) -> None:
-    before = lab.image()
-    with opened(lab, stores) as fabric:
-        apply(fabric, lab.plan(MORE))
-    lab.host(5).guid = lab.host(2).guid
-    with opened(lab, stores) as fabric:
-        undo(fabric)
-    assert lab.image() == before

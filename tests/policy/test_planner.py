@@ -26,13 +26,10 @@ from ibkeys.policy.reach import count_reach
 from ibkeys.policy.reader import parse_policy
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
-from tests.fabricsim import tool
+from tests.policy.planning import NODE02, NODE03, NODE04, SM, TWO_SWITCH, end_tables, problems, sweep
 from tests.policy.recordings import Recording, load, recordings
 
 EVERYTHING = tuple(range(1, 0x8000))
-TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
-SM = 0x2C903000A1011
-NODE02, NODE03, NODE04 = 0x2C903000A1021, 0x2C903000A1031, 0x2C903000A1041
 SWITCH1, SWITCH2 = 0x2C90200401000, 0x2C90200401040
 
 
@@ -42,19 +39,10 @@ def swept(fabric: Path) -> Fabric:
     return sweep(Subnet.from_file(fabric, "ibsim"))
 
 
-def sweep(net: Subnet) -> Fabric:
-    with tool(net) as fabric:
-        return fabric.discover(p_keys=True)
-
-
 def options(recording: Recording, moves: tuple[int, ...] = ()) -> Options:
     enforce = recording.options["part_enforce"]
     assert enforce in ("both", "in", "out", "off")
     return Options(enforce, recording.allow_both, allow_index_moves=moves)  # type: ignore[arg-type]
-
-
-def end_tables(plan: PlanFile) -> dict[int, Mapping[int, PKey]]:
-    return {table.port.port_guid or 0: table.after for table in plan.tables if not table.port.is_external}
 
 
 def leaf_tables(plan: PlanFile) -> dict[PortKey, Mapping[int, PKey]]:
@@ -132,10 +120,6 @@ def perform(net: Subnet, plan: PlanFile) -> None:
 def plan_of(text: str, *, net: Subnet | None = None, sm: int = SM, **chosen: object) -> PlanFile:
     found = sweep(net) if net is not None else swept(TWO_SWITCH)
     return make_plan(parse_policy(text, "p.conf"), found, Options(**chosen), Manager(sm))  # type: ignore[arg-type]
-
-
-def problems(plan: PlanFile) -> list[tuple[str, int | None]]:
-    return [(problem.kind, problem.port.port_guid if problem.port else None) for problem in plan.problems]
 
 
 OPEN = "Default : ALL=full ;"
@@ -355,67 +339,6 @@ def test_a_leaf_port_that_could_not_be_found_is_reported() -> None:
     assert problems(plan) == [("unreadable", NODE02)]
     assert "linked to" in plan.problems[0].message
     assert NODE02 in end_tables(plan)
-
-
-def test_nodes_with_the_same_guid_are_reported_and_left_alone() -> None:
-    found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
-    (port,) = found.find_guid(NODE02)
-    (other,) = found.find_guid(NODE03)
-    other.node.info = port.node.info
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), Manager(SM))
-    assert [kind for kind, _ in problems(plan)] == ["duplicate-guid"] * 2
-    assert (port.node.guid, 1) not in {table.port.key for table in plan.tables}
-
-
-def stolen(net: Subnet, *places: str) -> None:
-    """Let ports show the port GUID of node02, each with its own NodeGUID."""
-    for name in places:
-        net.port(name, 1).guid = NODE02
-
-
-@pytest.mark.parametrize("liars", [["node05 mlx4_0"], ["node05 mlx4_0", "node06 mlx4_0"]])
-def test_a_port_guid_at_two_places_is_a_problem_and_neither_gets_anything(liars: list[str]) -> None:
-    net = Subnet.from_file(TWO_SWITCH)
-    stolen(net, *liars)
-    places = [net.port(name, 1) for name in ("node02 mlx4_0", *liars)]
-    plan = make_plan(
-        parse_policy(f"Default : ALL=limited, SELF=full ; X=5 : 0x{NODE02:x}=full, 0x{NODE03:x}=full ;"),
-        sweep(net),
-        Options(),
-        Manager(SM),
-    )
-    assert problems(plan) == [("duplicate-guid", NODE02)] * len(places)
-    for place, problem in zip(places, plan.problems, strict=True):
-        assert problem.port is not None
-        assert problem.port.node_guid == place.node.guid
-        others = [other for other in places if other is not place]
-        assert all(f"0x{other.node.guid:016x} port 1" in problem.message for other in others)
-    touched = {table.port.key for table in plan.tables} | {change.port.key for change in plan.enforcement}
-    for place in places:
-        assert place.peer is not None
-        assert not touched & {(place.node.guid, 1), (place.peer.node.guid, place.peer.number)}
-    assert end_tables(plan)[NODE03] == {0: 0x7FFF, 1: 0x8005}  # the others are planned
-
-
-def test_planes_of_one_ca_show_one_port_guid_and_are_planned() -> None:
-    net = Subnet.from_file(DATA / "fabrics" / "dual-home.net")
-    first, second = (net.port("db02 mlx5_0", number) for number in (1, 2))
-    second.guid = first.guid
-    policy = parse_policy(f"Default : ALL=full ; X=5 : 0x{first.guid:x}=full ;")
-    plan = make_plan(policy, sweep(net), Options(), Manager(None, "none"))
-    assert not [kind for kind, _ in problems(plan) if kind == "duplicate-guid"]
-    tables = {table.port.port: table.after for table in plan.tables if table.port.node_guid == first.node.guid}
-    assert tables == {1: {0: 0xFFFF, 1: 0x8005}, 2: {0: 0xFFFF, 1: 0x8005}}
-    net.port("db01 mlx5_0", 1).guid = first.guid  # a third place, on another node
-    plan = make_plan(policy, sweep(net), Options(), Manager(None, "none"))
-    assert [kind for kind, _ in problems(plan)] == ["duplicate-guid"] * 3
-
-
-def test_a_stolen_guid_of_the_subnet_manager_is_named_as_such() -> None:
-    net = Subnet.from_file(TWO_SWITCH)
-    net.port("node05 mlx4_0", 1).guid = SM
-    with pytest.raises(UsageError, match=f"several nodes show its GUID 0x{SM:016x}"):
-        make_plan(parse_policy("Default : ALL=limited, SELF=full ;"), sweep(net), Options(), Manager(SM))
 
 
 def test_the_digest_is_bound_to_what_the_plan_touches_and_to_nothing_else() -> None:

@@ -2,199 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import socket
 import struct
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import pytest
 
-from ibkeys.errors import TransportError, UsageError
+from ibkeys.errors import TransportError
 from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import clients, steer_socket
+from ibkeys.sim import clients
 from ibkeys.sim import ibsim_protocol as protocol
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server import Server
-from ibkeys.sim.steering import Script
 from ibkeys.sim.subnet import Subnet
+from tests.sim.programs import NET, TIMEOUT, Program, Running, get, gmp, tid
 
 SOAK = os.environ.get("IBKEYS_SOAK") == "1"
-NET = """
-switchguid=0x10
-Switch 4 "S-1" # "the switch" base port 0 lid 1 lmc 0
-[1] "H-1"[1]
-[2] "H-2"[1]
-[3] "H-3"[2]
-
-caguid=0x100
-Ca 1 "H-1" # "one HCA-1"
-[1] "S-1"[1] # lid 2 lmc 0 "the switch" lid 1 4xQDR
-
-caguid=0x200
-Ca 1 "H-2" # "two HCA-1"
-[1] "S-1"[2] # lid 3 lmc 0 "the switch" lid 1 4xQDR
-
-caguid=0x300
-Ca 2 "H-3" # "three HCA-1"
-[2] "S-1"[3] # lid 4 lmc 0 "the switch" lid 1 4xQDR
-"""
-TIMEOUT = 10.0
-OTHER_USER = 65534
-QUIET = 0.15  # seconds without a packet after which none is expected any more
-
-_serial = itertools.count()
-_idents = itertools.count(100_000)
-
-
-class Packet(NamedTuple):
-    dlid: int
-    slid: int
-    dqp: int
-    sqp: int
-    status: int
-    length: int
-    mad: bytes
-
-
-class Program:
-    """An attached program; ``slot`` is what CONNECT gave it, None when it was refused."""
-
-    def __init__(self, name: str, node: str = "", is_sm: bool = False, connect: bool = True) -> None:
-        self.ident = next(_idents)
-        self.name = name
-        self.slot: int | None = None
-        self.control = self._socket("ctl")
-        self.control.connect(protocol.socket_name(name, "ctl"))
-        self.data = self._socket("in")
-        if connect:
-            reply = self.ask(protocol.CONNECT, protocol.client_info(self.ident, is_sm, node))
-            if reply.kind == protocol.CONNECT:
-                self.slot = protocol.parse_client_info(reply.data).ident
-                self.node = protocol.parse_client_info(reply.data).node
-                self.data.connect(protocol.socket_name(name, f"out{self.slot}"))
-
-    def _socket(self, kind: str) -> socket.socket:
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        opened.bind(protocol.socket_name(self.name, f"{kind}{self.ident}"))
-        opened.settimeout(TIMEOUT)
-        return opened
-
-    def ask(self, kind: int, data: bytes = b"", client: int | None = None) -> protocol.Control:
-        client = (self.slot or 0) if client is None else client
-        self.control.send(struct.pack("=IIII64s", protocol.MAGIC, client, kind, len(data), data))
-        reply = protocol.parse_control(self.control.recv(100))
-        assert reply is not None
-        return reply
-
-    def send(
-        self, mad: bytes, lid: int = 0xFFFF, *, qpn: int = 0, sqp: int = 0, length: int = 256, padding: bytes = b"junk"
-    ) -> None:
-        slid = protocol.packet_lid(0xFFFF if lid == 0xFFFF else 0)
-        header = protocol.packet_lid(lid) + slid + qpn.to_bytes(4) + sqp.to_bytes(4) + bytes(4) + padding
-        self.data.send(header + length.to_bytes(8) + mad.ljust(256, b"\xee"))
-
-    def receive(self, timeout: float = TIMEOUT) -> Packet:
-        self.data.settimeout(timeout)
-        raw = self.data.recv(500)
-        assert len(raw) == protocol.PACKET_SIZE
-        dlid, slid = (int.from_bytes(raw[at : at + 2]) for at in (0, 4))
-        return Packet(dlid, slid, *struct.unpack(">II", raw[8:16]), *struct.unpack(">I4xQ", raw[16:32]), raw[32:])
-
-    def exchange(self, mad: bytes, lid: int = 0xFFFF, **options: Any) -> Packet:
-        self.send(mad, lid, **options)
-        return self.receive()
-
-    def hears_nothing(self) -> bool:
-        try:
-            self.receive(QUIET)
-        except TimeoutError:
-            return True
-        return False
-
-    def die(self) -> None:
-        self.control.close()
-        self.data.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.die()
-
-
-class Running:
-    """A server in a thread. ``subnet`` may be looked at when nothing is under way."""
-
-    def __init__(self, stack: ExitStack, **options: Any) -> None:
-        self.name = f"ibkeys-test-{os.getpid()}-{next(_serial)}"
-        self.subnet = Subnet.from_text(NET, links=options.pop("links", "active"))
-        self.said: list[str] = []
-        self._stack = stack
-        self.server = Server(self.subnet, self.name, tell=self.said.append, **options)
-        stack.callback(self.server.close)
-        thread = threading.Thread(target=self.server.serve, daemon=True)
-        thread.start()
-        stack.callback(thread.join, TIMEOUT)
-        stack.callback(self.server.stop)
-
-    def attach(self, node: str = "H-1", **options: Any) -> Program:
-        return self._stack.enter_context(Program(self.name, node, **options))
-
-    def steer(self, line: str) -> str:
-        answer = steer_socket.ask(self.name, line, TIMEOUT)
-        assert answer.outcome == "ok", answer
-        return answer.text
-
-    def attached(self) -> list[str]:
-        return self.steer("clients").splitlines()
-
-    def wait_until(self, happened: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + TIMEOUT
-        while not happened():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[..., Running]]:
-    with ExitStack() as stack:
-        yield lambda **options: Running(stack, **options)
-
-
-@pytest.fixture
-def running(run: Callable[..., Running]) -> Iterator[Running]:
-    running = run()
-    yield running
-    assert "internal errors" not in running.server.counts(), running.said
-
-
-def get(attribute: int, modifier: int = 0, path: tuple[int, ...] | None = (), tid: int = 0x7, **options: Any) -> bytes:
-    return build_smp(Method.GET, attribute, modifier, path=path, transaction_id=tid, **options)
-
-
-def gmp(mgmt_class: int, method: int, attribute: int, tid: int = 0x7) -> bytes:
-    mad = bytearray(256)
-    mad[0:4] = 1, mgmt_class, 2, method
-    mad[8:16] = tid.to_bytes(8)
-    mad[16:18] = attribute.to_bytes(2)
-    return bytes(mad)
-
-
-def tid(mad: bytes) -> int:
-    return int.from_bytes(mad[8:16])
 
 
 # Control requests
@@ -552,72 +382,7 @@ def drain(quiet: socket.socket) -> None:
         quiet.settimeout(TIMEOUT)
 
 
-# Steering, time, and what the server says
-
-
-def test_steering(running: Running) -> None:
-    assert "is out" in running.steer('link "one HCA-1"[1] down')
-    assert running.subnet.port("H-1", 1).peer is None
-    assert steer_socket.ask(running.name, "nonsense").outcome == "usage"
-    assert steer_socket.ask(running.name, "show H-9").outcome == "usage"
-    assert steer_socket.ask(running.name, "x" * 5000).outcome == "usage"
-    assert "clients" in running.steer("help")
-    assert running.steer("counts").startswith("packets: 0")
-
-
-def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> None:
-    silent = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(steer_socket.MAX_CONNECTIONS - 2)]
-    for each in silent:
-        each.connect(protocol.socket_name(running.name, "steer"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as slow:
-        slow.settimeout(TIMEOUT)
-        slow.connect(protocol.socket_name(running.name, "steer"))
-        slow.send(b"clie")
-        running.steer("counts")
-        slow.send(b"nts\n")
-        assert slow.recv(100) == b"ok\n"
-    for each in silent:
-        each.close()
-    running.wait_until(lambda: not running.server._steering)
-
-
-def test_nobody_is_there_to_be_steered() -> None:
-    with pytest.raises(TransportError, match="no simulator runs"):
-        steer_socket.ask("ibkeys-nobody", "help")
-
-
-def test_another_user_may_not_steer(run: Callable[..., Running]) -> None:
-    running = run(users={OTHER_USER})
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
-        stranger.settimeout(TIMEOUT)
-        stranger.connect(protocol.socket_name(running.name, "steer"))
-        assert stranger.recv(100) == b""
-
-
-def test_time_that_was_let_pass_stays_ahead(running: Running) -> None:
-    before = running.subnet.now
-    running.steer("time +100")
-    first = running.subnet.now
-    time.sleep(0.02)
-    assert first >= before + 100
-    assert running.subnet.now > first, "real time goes on from there"
-
-
-def test_a_script_is_played_in_its_time(run: Callable[..., Running]) -> None:
-    running = run()
-    running.server.stop()
-    subnet = Subnet.from_text(NET)
-    with ExitStack() as stack:
-        server = stack.enter_context(Server(subnet, f"{running.name}-script"))
-        server.play(Script.parse("silent H-1 on\n@0.2 silent H-1 off\n@0.3 silent H-9 on\n"))
-        assert subnet.node("H-1").silent == 1
-        thread = threading.Thread(target=server.serve, daemon=True)
-        thread.start()
-        stack.callback(thread.join, TIMEOUT)
-        stack.callback(server.stop)
-        running.wait_until(lambda: subnet.node("H-1").silent == 0)
-    with Server(subnet, f"{running.name}-bad") as server, pytest.raises(UsageError, match="line 1"):
-        server.play(Script.parse("silent H-9 on"))
+# What the server refuses, says and saves
 
 
 def test_two_servers_cannot_have_one_name(running: Running) -> None:
@@ -663,119 +428,7 @@ def test_changes_are_saved_while_it_serves(run: Callable[..., Running], tmp_path
     assert saved.wait(TIMEOUT)
 
 
-# Whose programs they are
-
-
-def test_a_program_of_another_user_gets_no_slot_and_is_told_at_once(run: Callable[..., Running]) -> None:
-    running = run(users={OTHER_USER})
-    for _ in range(clients.MAX_CLIENTS + 1):
-        with Program(running.name, "H-1") as stranger:
-            assert stranger.slot is None
-    assert len(running.server.clients) == 0
-    assert running.server.counts()["of other users"] == clients.MAX_CLIENTS + 1
-    assert len(running.said) == 1
-    assert "--allow-others" in running.said[0]
-
-
-def test_what_another_user_asks_of_an_attached_program_is_not_done(run: Callable[..., Running]) -> None:
-    users = {os.geteuid()}
-    running = run(users=users)
-    mine = running.attach("H-1")
-    users.clear()
-    assert mine.ask(protocol.DISCONNECT).kind == protocol.ERROR
-    users.add(os.geteuid())
-    assert mine.exchange(get(AttributeID.NODE_INFO)).status == 0
-
-
-def test_a_packet_of_another_user_changes_nothing(run: Callable[..., Running]) -> None:
-    """The name of a program's socket may have been taken by another user before the program itself."""
-    users = {os.geteuid()}
-    running = run(users=users)
-    one = running.attach("H-1")
-    users.clear()
-    one.send(get(AttributeID.NODE_INFO))
-    running.wait_until(lambda: running.server.counts().get("of other users") == 1)
-    assert running.server.counts()["packets"] == 0
-    users.add(os.geteuid())
-    assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
-
-
-def test_with_allow_others_any_user_attaches_and_steers_nothing(run: Callable[..., Running]) -> None:
-    running = run(users={OTHER_USER}, allow_others=True)
-    assert running.attach("H-1").exchange(get(AttributeID.NODE_INFO)).status == 0
-    with pytest.raises(TransportError, match="hung up"):
-        steer_socket.ask(running.name, "clients", TIMEOUT)
-
-
-def test_packets_that_came_before_the_program_could_know_its_slot_are_not_taken_for_its_own() -> None:
-    """Whoever guesses the slot can send to its socket until that is connected: then the kernel refuses."""
-    name = f"ibkeys-test-{os.getpid()}-{next(_serial)}"
-
-    class Raced(clients.Clients):
-        def _peer(self, ident: int, address: clients.Address) -> clients.Address:
-            return protocol.socket_name(name, "in1")
-
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as program,
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        program.bind(protocol.socket_name(name, "in1"))
-        bind = socket.socket.bind
-
-        class Socket(socket.socket):
-            def bind(self, address: Any) -> None:
-                bind(self, address)
-                stranger.sendto(bytes(protocol.PACKET_SIZE), address)
-
-        patch.setattr("ibkeys.sim.clients.socket.socket", Socket)
-        client = Raced(name).add(1, Subnet.from_text(NET).node("H-1").ports[1], b"")
-        assert client is not None
-        with pytest.raises(BlockingIOError):
-            client.socket.recv(500)
-        with pytest.raises(PermissionError):
-            stranger.sendto(bytes(protocol.PACKET_SIZE), protocol.socket_name(name, "out0"))
-        client.socket.close()
-
-
-STRANGER = """
-import os, socket, struct, sys
-name, user, ident, packet = sys.argv[1], int(sys.argv[2]), sys.argv[3], bytes.fromhex(sys.argv[4])
-if os.geteuid() != user:
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-control.bind(f"\\0{name}:ctl{os.getpid()}\\0".encode())
-control.settimeout(30)
-data = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-data.bind(f"\\0{name}:in{ident}\\0".encode())
-control.connect(f"\\0{name}:ctl\\0".encode())
-control.send(packet)
-print(struct.unpack_from("=IIII", control.recv(100))[2])
-"""
-
-
-def test_the_kernel_says_who_sent_a_datagram(run: Callable[..., Running]) -> None:
-    """From a process of another user: a real one where this test runs as root, else by a server for root alone."""
-    other, users = (OTHER_USER, None) if os.geteuid() == 0 else (os.geteuid(), {0})
-    for allow_others, answer in ((False, protocol.ERROR), (True, protocol.CONNECT)):
-        running = run(users=users, allow_others=allow_others)
-        ident = next(_idents)
-        info = protocol.client_info(ident, False, "H-1")
-        packet = struct.pack("=IIII64s", protocol.MAGIC, 0, protocol.CONNECT, len(info), info)
-        command = [sys.executable, "-c", STRANGER, running.name, str(other), str(ident), packet.hex()]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        assert int(said.stdout) == answer, said
-        assert len(running.server.clients) == allow_others
-
-
 # Over UDP
-
-
-def test_over_udp_nobody_is_told_apart_so_it_must_be_allowed() -> None:
-    with pytest.raises(UsageError, match="--allow-others"):
-        Server(Subnet.from_text(NET), "x", listen=("127.0.0.1", 7070))
 
 
 def test_remote_mode(run: Callable[..., Running]) -> None:

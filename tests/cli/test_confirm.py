@@ -1,0 +1,262 @@
+"""apply --confirm-within: who confirms, and that without it everything goes back, whoever has died."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ibkeys.cli.guardian import Watch, _undo, arguments
+from ibkeys.cli.options import Where
+from ibkeys.store.paths import StorePaths
+from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 60
+
+
+@contextmanager
+def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[None]:
+    """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.cli.apply.wait_for_enter", lambda interrupts: answer)
+        patch.setattr("ibkeys.cli.apply.time.monotonic", lambda: seconds[0])
+        yield
+
+
+def test_enter_confirms(cli: Cli, plan: Path) -> None:
+    with waiting(lambda seconds: True, [0.0]):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert result.code == 0
+    assert "going back in 60 s unless this is confirmed: press Enter, or `ibkeys apply --confirm 1`" in result.err
+    assert pkeys(cli, 2)[1] == "0x8001"
+    assert cli("journal", "-f", "json").json["operations"][0]["state"] == "done"
+
+
+def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> None:
+    clock = [0.0]
+
+    def pass_time(seconds: float) -> bool:
+        clock[0] += seconds
+        return False
+
+    with waiting(pass_time, clock):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert result.code == 3
+    assert result.out.endswith("gone back: the tables are as they were\n")
+    assert clock[0] == 60
+    assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
+    apply, undo = cli("journal", "-f", "json").json["operations"]
+    assert (apply["state"], undo["command"], undo["state"], undo["undoes"]) == ("undone", "undo", "done", 1)
+    late = cli("apply", "--confirm", 1)
+    assert late.code == 3
+    assert "it was too late" in late.error
+
+
+def test_another_shell_confirms(cli: Cli, plan: Path) -> None:
+    told = []
+
+    def confirm(seconds: float) -> bool:
+        told.append(cli("journal").out)
+        told.append(cli("apply", "--confirm", 1).out)
+        return False
+
+    with waiting(confirm, [0.0]):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert result.code == 0
+    assert "operation 1 goes back unless it is confirmed: `ibkeys apply --confirm 1`" in told[0]
+    assert told[1] == "operation 1 is confirmed\n"
+    assert cli("apply", "--confirm", 1).out == "operation 1 was confirmed already\n"
+
+
+def test_an_interrupt_while_it_waits_goes_back_at_once(cli: Cli, plan: Path) -> None:
+    def interrupt(seconds: float) -> bool:
+        raise KeyboardInterrupt
+
+    with waiting(interrupt, [0.0]):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert result.code == 3
+    assert pkeys(cli, 2) == {0: "0xffff"}
+
+
+def test_nothing_to_confirm_says_why(cli: Cli) -> None:
+    cli("pkey-set", 2, "3=0x8010", "--yes")
+    result = cli("apply", "--confirm", 1)
+    assert (result.code, "waits for no confirmation" in result.error) == (3, True)
+
+
+def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan: Path) -> None:
+    with waiting(lambda seconds: True, [0.0]):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60, "-f", "json")
+    assert json.loads(result.out)["complete"] is True
+
+
+# --- the guardian ----------------------------------------------------------------------------------------------------
+
+
+def watch(lines: list[str], unconfirmed: bool = True) -> tuple[int | None, float]:
+    """Let the guardian's child listen to *lines*, two seconds apart; return what it would undo, and when."""
+    clock = [0.0]
+
+    def speaking() -> Iterator[str]:
+        for line in lines:
+            yield line
+            clock[0] += 2
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    found = Watch(lambda operation: unconfirmed, lambda: clock[0], sleep).listen(speaking(), 60)
+    return found, clock[0]
+
+
+def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
+    assert watch(["began 7\n", "waiting \n"]) == (7, 62)
+    assert watch(["began 7\n"]) == (7, 62)
+    assert watch(["key 0x1\n", "began 7\n", "waiting \n", "over \n"])[0] is None
+    assert watch([]) == (None, 0)
+    assert watch(["began 7\n", "waiting \n"], unconfirmed=False) == (None, 4)
+
+
+def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = (
+        "import sys; from ibkeys.cli.secrets import read_m_key\n"
+        "option, operation = sys.argv[1:]\n"
+        "key = read_m_key(option.removeprefix('--m_key='), 'x')\n"
+        f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
+    )
+    _undo([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: False)
+    assert out.read_text() == "0x1234 7"
+
+
+def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
+    values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
+    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
+    command = arguments(Where(**values), stores, ["--force"])
+    assert command[3:] == [
+        "undo",
+        "--yes",
+        "--force",
+        "--timeout=77",
+        f"--keystore={tmp_path / 'keys'}",
+        f"--journal={tmp_path / 'journal'}",
+    ]
+    kept = arguments(Where(**{**values, "m_key": "@/etc/key"}), stores, [])
+    assert "--m_key=@/etc/key" in kept
+
+
+# --- apply as a process of its own -----------------------------------------------------------------------------------
+
+
+class Started:
+    """``ibkeys apply`` as a process of its own. Its end, and that of what it leaves behind, closes a pipe."""
+
+    def __init__(self, backend: str, *args: object) -> None:
+        self.end, kept = os.pipe()
+        own = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_")}
+        command = [sys.executable, "-m", "ibkeys", "apply", *map(str, args), "--backend", backend]
+        self.process = subprocess.Popen(
+            command,
+            env={**own, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[kept],
+        )
+        os.close(kept)
+
+    def read_until(self, words: str) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if words in line:
+                return
+        raise AssertionError(f"it ended without saying {words!r}")
+
+    def wait(self) -> int:
+        code = self.process.wait(TIMEOUT)
+        with os.fdopen(self.end) as end:
+            end.read()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
+
+
+def backend_of(tmp_path: Path) -> str:
+    return f"{TWO_SWITCH},state={tmp_path / 'fabric'}"
+
+
+def test_when_the_shell_dies_with_the_change_somebody_else_goes_back(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 1)
+    started.read_until("going back in 1 s unless this is confirmed")
+    started.process.kill()
+    assert started.wait() == -signal.SIGKILL
+    assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
+    assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+
+
+def test_a_hangup_does_not_stop_the_time(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 1)
+    started.read_until("going back in 1 s unless this is confirmed")
+    started.process.send_signal(signal.SIGHUP)
+    assert started.process.stderr is not None
+    started.process.stderr.close()  # from now on nobody hears what it says
+    assert started.wait() == 3
+    assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
+
+
+def test_confirmed_in_time_nobody_goes_back(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    started = Started(backend_of(tmp_path), plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    started.read_until("going back in 60 s unless this is confirmed")
+    assert cli("apply", "--confirm", 1).code == 0
+    assert started.wait() == 0
+    assert pkeys(cli, 2)[1] == "0x8001"
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_at_a_terminal_enter_confirms_and_without_it_the_time_runs_on(
+    cli: Cli, plan: Path, tmp_path: Path, stays: bool
+) -> None:
+    terminal, own = os.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "ibkeys",
+        "apply",
+        str(plan),
+        "--allow-removals",
+        "--backend",
+        backend_of(tmp_path),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    environment.pop("IBKEYS_BACKEND")
+    end, kept = os.pipe()
+    seconds = "60" if stays else "1"
+    process = subprocess.Popen(
+        [*command, "--confirm-within", seconds], env=environment, stdin=own, stdout=own, stderr=own, pass_fds=[kept]
+    )
+    os.close(own)
+    os.close(kept)
+    said = b""
+    for words, answer in ((b"[y/N] ", b"y\n"), (b"going back in", b"\n")):
+        while words not in said:
+            said += os.read(terminal, 4096)
+        if stays or words.startswith(b"["):
+            os.write(terminal, answer)
+    if stays:
+        while b"goes back\r\n" not in said:
+            said += os.read(terminal, 4096)
+    os.close(terminal)
+    assert process.wait(TIMEOUT) == (0 if stays else 3)
+    with os.fdopen(end) as gone:
+        gone.read()
+    assert (1 in pkeys(cli, 2)) == stays

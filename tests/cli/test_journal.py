@@ -1,0 +1,93 @@
+"""journal: what it tells of each operation, and that no key is in it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from ibkeys.store.origin import this_process
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+
+
+def test_journal_tells(cli: Cli, plan: Path) -> None:
+    assert cli("journal").out == "the journal is empty\n"
+    cli("pkey-set", 2, "3=0x8010", "--yes")
+    cli("undo", "--yes")
+    cli("apply", plan, "--allow-removals", "--yes")
+    document = cli("journal", "-f", "json").json
+    assert document["schema"] == "ibkeys.journal/1"
+    told = [(each["id"], each["command"], each["state"], each["ports"]) for each in document["operations"]]
+    assert told == [(1, "pkey-set", "undone", 1), (2, "undo", "done", 1), (3, "apply", "done", 4)]
+    assert [(each["undoes"], each["undone_by"]) for each in document["operations"]] == [
+        (None, 2),
+        (1, None),
+        (None, None),
+    ]
+    assert all(each["finished"] >= each["started"] for each in document["operations"])
+    assert set(document["operations"][0]) >= {"id", "command", "state", "started", "finished", "ports"}
+    lines = cli("journal").out.splitlines()
+    assert lines[0].split() == [
+        *("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven", "Sets", "User", "Host", "Overrides"),
+    ]
+    assert lines[1].split()[:3] == ["1", "pkey-set", "undone"]
+    assert lines[2].split()[:5] == ["2", "undo", "of", "1", "done"]
+
+
+def test_journal_tells_who_and_how(cli: Cli) -> None:
+    host, user = os.uname().nodename, this_process().user
+    cli(
+        "pkey-set", 2, "0=", "--yes", "--force", "--override", "index-0", "--override", "default-pkey", "--timeout", 900
+    )
+    [told] = cli("journal", "-f", "json").json["operations"]
+    assert (told["user"], told["host"]) == (user, host)
+    assert told["overrides"] == ["active-sm", "default-pkey", "index-0"]
+    assert told["options"] == ["--backend", "--timeout 900"]
+    assert told["starts"] == [
+        {name: told[name] for name in ("started", "user", "host", "overrides", "options")},
+    ]
+    row = next(csv.DictReader(io.StringIO(cli("journal", "-f", "csv").out)))
+    # A cell that begins with - is quoted as data.
+    assert (row["user"], row["host"], row["options"]) == (user, host, "'--backend --timeout 900")
+    assert row["overrides"] == "active-sm default-pkey index-0"
+    by = f"by {user} on {host}; overridden: active-sm, default-pkey, index-0; with --backend --timeout 900"
+    assert f"started {told['started']} {by}\n" in cli("journal", 1).out
+
+
+def test_no_key_comes_into_the_journal_with_the_options(cli: Cli, tmp_path: Path) -> None:
+    """Not as a literal, not from a file, not with a backend's SA_Key; the names of the options are there."""
+    key, other, sa_key = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00, 0x7A7A1234
+    file = tmp_path / "key"
+    file.touch(0o600)
+    file.write_text(f"{other:#x}")
+    backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'},sm=node04 mlx4_0,sa-key={sa_key:#x}"
+    done = cli("mkey-set", 2, "--new-m-key", f"@{file}", "--yes", "-y", hex(key), "--override", "mkey-under-sm",
+               "--protect", 1, "--lease", 60, "--backend", backend)  # fmt: skip
+    assert done.code == 0, done.err
+    [told] = cli("journal", "-f", "json").json["operations"]
+    assert {"--m_key", "--new-m-key", "--backend", "--protect 1", "--lease 60"} <= {*told["options"]}
+    raw = (tmp_path / "fabric.journal").read_bytes().lower()
+    for secret in (key, other, sa_key):
+        assert f"{secret:x}".encode() not in raw
+        assert secret.to_bytes(8) not in raw
+        assert str(secret).encode() not in raw
+
+
+def test_journal_of_one_operation_tells_what_it_overwrote(cli: Cli, plan: Path) -> None:
+    cli("apply", plan, "--allow-removals", "--yes")
+    out = cli("journal", 1).out
+    assert "node03 mlx4_0 (ca 0x0002c903000a1030) port 1, LID 3\n  pkey[1]: - -> 0x8001\n" in out
+    assert "  pkey[0]: 0xffff -> 0x7fff\n" in out
+    assert "  partition_enforcement_inbound: 0 -> 1\n" in out
+    rows = cli("journal", 1, "-f", "json").json["changes"]
+    assert len(rows) == 4 + 2 + 2
+    assert {row["status"] for row in rows} == {"done"}
+    result = cli("journal", 9)
+    assert (result.code, "has no operation 9" in result.error) == (3, True)
+
+
+def test_a_journal_in_memory_is_no_journal(cli: Cli) -> None:
+    result = run("journal", "--backend", TWO_SWITCH)
+    assert result.code == 2
+    assert "state=" in result.error

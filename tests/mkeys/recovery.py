@@ -1,0 +1,103 @@
+"""A recovery for tests: subnets whose ports are locked, one run over them, and what is so on their physical side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ibkeys.fabric.session import OpenFabric
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.links import links_of
+from ibkeys.mkeys.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.routing import forwarding_table
+from ibkeys.sim.subnet import Subnet
+from tests.change.test_pkeys import sent
+from tests.fabricsim import tool, writer
+from tests.fattree import fat_tree
+
+LEASE = 15
+SMALL = (3, 3, 2, 2, 3)
+FIRST_KEY = 0x5EC2E7C0DE000001
+
+
+def end_ports(net: Subnet) -> list[Port]:
+    """Return the ports that have an M_Key, those without a link left out: no SMP arrives there."""
+    return [port for node in net.nodes for port in node.end_ports if port.number == 0 or port.is_up]
+
+
+def lock(net: Subnet, level: int = 2, lease: int = LEASE) -> None:
+    """Give every port a key of its own."""
+    for number, port in enumerate(end_ports(net)):
+        port.m_key, port.protect_bits, port.lease_period = FIRST_KEY + number, level, lease
+
+
+def links(net: Subnet) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the links as a sweep of the open subnet finds them, as a snapshot has them."""
+    with tool(net) as fabric:
+        return links_of(fabric.discover())
+
+
+def tree(shape: tuple[int, ...] = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
+    net = Subnet.from_text(fat_tree(*shape))
+    known = links(net)
+    lock(net, level)
+    return net, known
+
+
+class Run:
+    """One recovery, its results, and the key store's rows after it."""
+
+    def __init__(
+        self, net: Subnet, known: Any = None, wishes: Wishes | None = None, *overrides: str, **options: Any
+    ) -> None:
+        stores = options.pop("stores", None)
+        before: Callable[[OpenFabric], None] = options.pop("before", lambda fabric: None)
+        self.results: list[Result] = []
+        self.statuses: list[Status] = []
+        started = net.now
+        with tool(net, **options) as fabric:
+            if stores is not None:
+                fabric.stores = stores
+                fabric.reload_keys()
+            before(fabric)
+            self.wire = sent(net, fabric)
+            with writer(fabric, *overrides) as w:
+                recovery = plan_recovery(w, known, wishes)
+                self.outlook: Outlook = recovery.outlook()
+                self.account: Account = self.perform(recovery)
+                self.current = w.keystore.current()
+                self.rows = w.keystore.rows()
+        self.seconds = net.now - started
+
+    def perform(self, recovery: Recovery) -> Account:
+        return recovery.run(self.results.append)
+
+    def of(self, result: str) -> list[Result]:
+        return [each for each in self.results if each.result == result]
+
+
+def keys_of(net: Subnet) -> dict[int, MKey]:
+    return {port.guid: MKey(port.m_key) for port in end_ports(net)}
+
+
+def violations(net: Subnet) -> int:
+    return sum(port.m_key_violations for port in end_ports(net))
+
+
+def configuration(net: Subnet) -> list[object]:
+    """Return every byte of every node, but for ProtectBits and M_KeyViolations."""
+
+    def of(port: Port) -> tuple[bytes, tuple[int, ...]]:
+        info = bytearray(port.info)
+        info[34] &= 0x3F
+        info[44:46] = bytes(2)
+        return bytes(info), tuple(port.p_keys)
+
+    def routes(node: Node) -> bytes:
+        return bytes(forwarding_table(node)) if node.is_switch else b""
+
+    return [
+        (bytes(node.switch_info or b""), routes(node), node.tables, [of(port) for port in node.all_ports])
+        for node in net.nodes
+    ]

@@ -1,0 +1,93 @@
+"""A rollout of M_Keys for tests: a subnet, and a tool that deploys and rotates its keys in one run after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.planned import PlannedRun, carry_out
+from ibkeys.mkeys.rotate import plan_rest, plan_run
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions
+from tests.change.test_pkeys import sent
+from tests.fabricsim import subnet, tool, writer
+
+LEVEL_2 = RunOptions(protect=2, lease=60)
+KEY = MKey(0x83F1C05E9A2D7B46)
+NAME = "node02 mlx4_0"
+Plan = Callable[[Any], PlannedRun]
+
+
+def deploy(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
+    return lambda w: plan_run(w, "mkey-deploy", options, key, **more)
+
+
+def rotate(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
+    return lambda w: plan_run(w, "mkey-rotate", options, key, **more)
+
+
+def resume(w: Any) -> PlannedRun:
+    return plan_rest(w, "resume")
+
+
+def go_on(w: Any) -> PlannedRun:
+    return plan_rest(w, "continue")
+
+
+class Site:
+    """A subnet, and the files of a tool that is run there again and again."""
+
+    def __init__(self, net: Subnet, folder: Path) -> None:
+        self.net = net
+        self.folder = folder
+        self.stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        self.results: list[PortResult] = []
+        self.record: list[bytes] = []
+
+    def run(
+        self,
+        plan: Plan,
+        *overrides: str,
+        before: Callable[[Any], None] = lambda fabric: None,
+        report: Callable[[PortResult], None] | None = None,
+        **options: Any,
+    ) -> PlannedRun:
+        """Plan, let *before* do its mischief, carry out. ``results`` and ``record`` are those of this run."""
+        self.results, self.record = [], []
+        with tool(self.net, **self.stores, **options) as fabric, writer(fabric, *overrides) as w:
+            run = plan(w)
+            self.record = sent(self.net, fabric)
+            before(fabric)
+            carry_out(w, run, report or self.results.append)
+            return run
+
+    def plan(self, plan: Plan, **options: Any) -> PlannedRun:
+        with tool(self.net, **self.stores, **options) as fabric, writer(fabric) as w:
+            return plan(w)
+
+    def ports(self) -> list[Any]:
+        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or port.number == 0]
+
+    def states(self) -> set[tuple[int, int]]:
+        return {(port.protect_bits, port.lease_period) for port in self.ports()}
+
+    def keys(self) -> dict[int, int]:
+        return {port.guid: port.m_key for port in self.ports()}
+
+    def current(self) -> dict[int, int]:
+        with KeyStore(self.stores["keystore"], create=False) as store:
+            return {guid: key.reveal() for guid, key in store.current().items()}
+
+    def violations(self) -> int:
+        return sum(port.m_key_violations for port in self.ports())
+
+    def reasons(self, result: str) -> dict[str, str | None]:
+        return {each.port["node_desc"]: each.reason for each in self.results if each.result == result}
+
+
+def site_of(name: str, tmp_path: Path) -> Site:
+    return Site(subnet(name), tmp_path)

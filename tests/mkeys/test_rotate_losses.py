@@ -1,0 +1,107 @@
+"""mkey-deploy and mkey-rotate where replies and Sets get lost: which it was is found out, and no key goes with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.const import Method
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions
+from tests.bench.fattree import fat_tree
+from tests.change.test_pkeys import sets
+from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_lost_reply_is_told_apart_and_counts_nothing(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    victim = site.net.node(NAME)
+    lose = lambda fabric: site.net.faults.lose_next("reply", node=victim, method=Method.SET)  # noqa: E731
+    run = site.run(rotate(), before=lose)
+    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 1, 0)
+    assert (run.account.violations, site.violations()) == (0, 0)
+    assert len(sets(site.record)) == 8
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_lost_set_is_sent_again_only_when_the_old_key_was_answered(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    victim = site.net.node(NAME)
+    old = site.keys()[site.net.port(NAME, 1).guid]
+    lose = lambda fabric: site.net.faults.lose_next("request", node=victim, method=Method.SET)  # noqa: E731
+    run = site.run(rotate(), before=lose)
+    assert (run.account.done, run.account.replies_lost, run.account.sets_lost) == (8, 0, 1)
+    assert run.account.violations == site.violations() == (1 if level == 2 else 0)
+    assert site.current() == site.keys()
+    routes = {mad[128:192] for mad in sets(site.record)}
+    assert len(sets(site.record)) == len(routes) + 1
+    twice = next(route for route in routes if sum(mad[128:192] == route for mad in sets(site.record)) == 2)
+    course = [mad for mad in site.record if mad[128:192] == twice]
+    again = max(index for index, mad in enumerate(course) if mad[3] == Method.SET)
+    if level:  # level 0 shows the old key to the question with the new one
+        assert int.from_bytes(course[again - 1][24:32], "big") == old
+
+
+def test_a_port_that_falls_silent_keeps_both_keys_and_holds_up_nobody(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(4, 16, 2)), tmp_path)
+    site.run(deploy())
+    victim = site.net.nodes[5]
+    before = site.keys()
+    finished: list[float] = []
+
+    def cut(fabric: Any) -> None:
+        send = fabric.umad.send
+
+        def cutting(batch: Any) -> Any:
+            result = send(batch)
+            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
+                site.net.silence(victim)
+            return result
+
+        fabric.umad.send = cutting
+
+    started = site.net.now
+    run = site.run(
+        rotate(RunOptions(at_once=8)), before=cut, report=lambda result: finished.append(site.net.now - started)
+    )
+    assert (run.account.done, run.account.failed) == (len(site.ports()) - 1, 1)
+    # all but it and the own port, which is last; 3 s of it wait for an SA that is not there
+    assert sum(when < 3.0 + 1.0 + 3.0 for when in finished) >= len(site.ports()) - 2
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        guid = victim.end_ports[0].guid
+        assert MKey(victim.end_ports[0].m_key) in store.keys_for(guid)
+        assert MKey(before[guid]) in store.keys_for(guid)
+    site.net.silence(victim, False)
+    run = site.run(resume)
+    assert run.account.is_complete
+    assert site.current() == site.keys()
+    assert not set(before.values()) & set(site.keys().values())
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)])
+def test_under_losses_a_fabric_of_2048_hosts_completes_with_a_whole_account(seed: int, tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(64, 32, 8), seed=seed), tmp_path)
+    everything = len(site.ports())
+    site.run(deploy(RunOptions(protect=1, lease=60, at_once=256)))
+
+    def spoil(fabric: Any) -> None:
+        site.net.faults.drop = 0.2
+
+    run = site.run(rotate(RunOptions(protect=2, lease=60, max_failures=1000)), before=spoil)
+    account = run.account
+    assert account.done + account.failed == len(site.results) == everything == 2120
+    assert account.failed <= 20
+    assert account.replies_lost > 100
+    assert account.sets_lost > 100
+    site.net.faults.clear()
+    current, keys = site.current(), site.keys()
+    failed = {int(result.port["port_guid"], 16) for result in site.results if result.result == "failed"}
+    assert {guid for guid in keys if current[guid] != keys[guid]} <= failed
+    if failed:
+        assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()

@@ -1,0 +1,227 @@
+"""Runs of mkey-deploy and mkey-rotate that stop, as asked for or not: going on, finishing, going back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.mkeys.account import PortResult
+from ibkeys.mkeys.rotate import plan_return
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore import KeyStore
+from ibkeys.store.runs import RunOptions, Runs
+from tests.bench.fattree import fat_tree
+from tests.change.test_pkeys import sets
+from tests.mkeys.rollout import KEY, NAME, Site, deploy, go_on, resume, rotate
+
+# --- the first ports, going on, going back ---------------------------------------------------------------------------
+
+
+def test_the_first_ports_then_the_others(site: Site) -> None:
+    options = RunOptions(same=True, protect=2, lease=60, first=3)
+    run = site.run(deploy(options))
+    assert (run.account.done, run.account.waiting) == (3, 5)
+    assert run.account.is_complete
+    [key] = set(site.keys().values()) - {0}
+    with pytest.raises(Refused, match="--continue"):
+        site.plan(rotate())
+    run = site.run(go_on)
+    assert (run.account.done, run.account.waiting) == (5, 0)
+    assert set(site.keys().values()) == {key}
+    assert site.plan(rotate()).pending
+
+
+def test_the_others_wait_until_the_first_are_done(site: Site) -> None:
+    victim = site.net.node("node04 mlx4_0")
+    silence = lambda fabric: site.net.silence(victim)  # noqa: E731
+    run = site.run(deploy(RunOptions(first=3)), before=silence)
+    assert (run.account.done, run.account.failed, run.account.waiting) == (2, 1, 5)
+    with pytest.raises(UsageError, match="not all done"):
+        site.plan(go_on)
+    site.net.silence(victim, False)
+    run = site.run(resume)
+    assert (run.account.done, run.account.waiting) == (1, 5)
+    assert site.run(go_on).account.done == 5
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_going_back_from_a_rotation(level: int, site: Site) -> None:
+    site.run(deploy(RunOptions(protect=level, lease=60)))
+    before = site.keys()
+    site.run(rotate(RunOptions(protect=3, lease=90)))
+    run = site.run(plan_return)
+    assert run.account.done == 8
+    assert (site.keys(), site.states()) == (before, {(level, 60)})
+    assert site.current() == before
+    assert site.violations() == 0
+
+
+def test_going_back_from_a_canary_of_first_keys_leaves_no_key(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    run = site.run(plan_return)
+    assert run.account.done == 3
+    assert (set(site.keys().values()), site.states()) == ({0}, {(0, 0)})
+    assert site.plan(deploy()).pending
+
+
+def test_going_back_before_anything_was_set_leaves_no_pending_key(site: Site) -> None:
+    dead = site.net.node("node04 mlx4_0")
+    site.run(deploy(RunOptions(same=True, first=1, max_failures=1)), before=lambda fabric: site.net.silence(dead))
+    assert set(site.keys().values()) == {0}
+    site.run(plan_return)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert [row.state for row in store.rows()] == ["former"]
+    assert site.plan(deploy()).pending
+
+
+def test_nothing_to_go_on_with(site: Site) -> None:
+    for plan in (resume, go_on, plan_return):
+        with pytest.raises(UsageError, match="no run"):
+            site.plan(plan)
+    site.run(deploy())
+    assert not site.plan(resume).pending
+    with pytest.raises(UsageError, match="--first"):
+        site.plan(go_on)
+    site.run(plan_return)
+    with pytest.raises(UsageError, match="went back"):
+        site.plan(resume)
+
+
+def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=0, lease=60)))
+    site.run(rotate(RunOptions()))
+    port = site.net.port(NAME, 1)
+    port.m_key = KEY.reveal()
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.unread) == (7, 1)
+    assert "somebody else" in str(site.reasons("skipped")[NAME])
+    assert port.m_key == KEY.reveal()
+
+
+def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=1, lease=60)))
+    site.run(rotate(RunOptions(first=3)))
+    site.net.reset("node05 mlx4_0")
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.unread) == (2, 1)
+    assert "mkey-deploy" in str(site.reasons("skipped")["node05 mlx4_0"])
+    site.run(deploy(), "links-initialize")  # that of the port that was reset, until an SM comes
+    assert all(site.keys().values())
+    assert site.current() == site.keys()
+
+
+def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"), tmp_path)
+    site.run(deploy(), "links-initialize")
+    run = site.run(rotate(), "links-initialize")
+    assert (run.account.done, run.account.unread) == (1, 1)  # the own port, and what is behind it
+    assert site.run(plan_return, "links-initialize").account.done == 1
+    assert site.run(rotate(), "links-initialize", trust_topology=True).account.done == 9
+
+
+def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Site) -> None:
+    site.run(deploy(RunOptions(protect=2, lease=60, first=3)))
+    site.net.silence(NAME)
+    assert site.run(go_on).account.done == 4
+    run = site.run(plan_return)
+    assert run.account.done == 7
+    site.net.silence(NAME, False)
+    assert set(site.keys().values()) == {0}
+
+
+def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:
+    site.run(deploy(RunOptions(first=2)))
+    site.net.unplug(NAME, 1)
+    run = site.run(go_on)
+    assert (run.account.done, run.account.unread) == (5, 1)
+    assert "did not find it" in str([result.reason for result in site.results])
+    assert site.plan(rotate()).pending
+
+
+# --- what stops a run ------------------------------------------------------------------------------------------------
+
+
+def test_it_stops_at_so_many_failures_and_says_what_waits(tmp_path: Path) -> None:
+    site = Site(Subnet.from_text(fat_tree(4, 8, 2)), tmp_path)
+    dead = [site.net.nodes[index] for index in (4, 9, 14)]
+    silence = lambda fabric: [site.net.silence(node) for node in dead]  # noqa: E731
+    run = site.run(deploy(RunOptions(at_once=2, max_failures=2)), before=silence)
+    account = run.account
+    assert account.failed == 2
+    assert "max-failures" in account.stopped
+    assert account.waiting > 0
+    assert account.done + account.failed + account.waiting == 38
+    for node in dead:
+        site.net.silence(node, False)
+    with pytest.raises(Refused, match="--resume"):
+        site.plan(rotate())
+    run = site.run(resume)
+    assert run.account.is_complete
+    assert site.current() == site.keys()
+
+
+def test_a_store_that_fails_in_the_middle_sends_no_further_set(site: Site) -> None:
+    def fill(fabric: Any) -> None:
+        calls = 0
+        put = KeyStore.put_pending
+
+        def failing(*args: Any, **options: Any) -> int:
+            nonlocal calls
+            calls += 1
+            if calls == 4:
+                raise StoreError("no space left")
+            return put(*args, **options)
+
+        monkeypatch.setattr(KeyStore, "put_pending", failing)
+
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(StoreError, match="no space"):
+        site.run(deploy(RunOptions(at_once=1)), before=fill)
+    assert len(sets(site.record)) == 3
+    assert sum(key != 0 for key in site.keys().values()) == 3
+    assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
+
+
+def test_a_listener_that_fails_ends_the_run_after_the_ports_in_change(site: Site) -> None:
+    def gone(result: PortResult) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    with pytest.raises(BrokenPipeError):
+        site.run(deploy(RunOptions(at_once=1)), report=gone)
+    assert len(sets(site.record)) == 1
+    assert site.run(resume).account.is_complete
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_run_after_the_ports_in_change(number: int, site: Site) -> None:
+    def interrupt(result: PortResult) -> None:
+        site.results.append(result)
+        if len(site.results) == 2:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt, match="--resume"):
+        site.run(deploy(RunOptions(at_once=2)), report=interrupt)
+    assert 2 <= len(site.results) <= 4
+    assert {result.result for result in site.results} == {"done"}
+    assert len(sets(site.record)) == len(site.results)
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        assert {port.state for port in Runs(store).ports(1)} == {"done", "waiting"}
+        assert {row.state for row in store.rows()} == {"current"}
+    assert site.run(resume).account.is_complete
+
+
+def test_an_interrupt_leaves_what_can_be_resumed(site: Site) -> None:
+    def interrupt(result: PortResult) -> None:
+        if len(site.results) == 3:
+            raise KeyboardInterrupt
+        site.results.append(result)
+
+    with pytest.raises(KeyboardInterrupt, match="--resume"):
+        site.run(deploy(), report=interrupt)
+    assert site.run(resume).account.is_complete
+    assert site.current() == site.keys()
