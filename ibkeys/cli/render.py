@@ -58,9 +58,8 @@ class CsvLines:
         import io
 
         self._text = io.StringIO()
-        self._writer = csv.writer(
-            self._text
-        )  # which puts a field with any part of its line terminator, CR LF, in quotes
+        # Its line terminator stays CR LF: a field with either of the two is put in quotes. `write` makes LF of it.
+        self._writer = csv.writer(self._text)
 
     def write(self, values: Iterable[Any]) -> None:
         """Write one line; None is an empty field, true and false are 1 and 0."""
