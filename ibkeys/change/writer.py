@@ -177,8 +177,11 @@ class Writer:
             except Explained:
                 raise
             except KeyboardInterrupt as error:
+                why = str(error)
+                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
+                    raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
                 raise KeyboardInterrupt(
-                    f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
+                    f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
                     f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
 
