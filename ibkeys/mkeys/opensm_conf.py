@@ -128,16 +128,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     refused: the other name would go on without the lines.
     Raises FileFormatError (also for what is no regular file), StoreError.
     """
-    try:
-        before, status = _read_to_replace(path)
-    except FileFormatError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise
-        before, status = b"", None
-    try:
-        after = with_lines(before, wanted)
-    except FileFormatError as error:
-        raise FileFormatError(str(error), str(path)) from None
+    before, after, status = _before_and_after(path, wanted)
     try:
         if after == before and status is not None:
             if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
@@ -150,6 +141,24 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     except OSError as error:
         raise os_error(path, "configuration of OpenSM", error) from error
     return True
+
+
+def check_lines(path: Path, wanted: KeyLines) -> None:
+    """Raise what `write_lines` would raise because of the file as it is. Nothing is written."""
+    _before_and_after(path, wanted)
+
+
+def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
+    try:
+        before, status = _read_to_replace(path)
+    except FileFormatError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        before, status = b"", None
+    try:
+        return before, with_lines(before, wanted), status
+    except FileFormatError as error:
+        raise FileFormatError(str(error), str(path)) from None
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
