@@ -233,7 +233,8 @@ def _sync(path: Path) -> None:
 
 
 def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
-    """Return the rows of every table of a snapshot file, in the order they were written. Never changes the file.
+    """Return the rows of every table of a snapshot file but ``p_keys``, which says again what ``ports`` has; in the
+    order they were written. Never changes the file.
 
     Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
     """
