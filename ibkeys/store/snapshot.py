@@ -238,8 +238,11 @@ def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
 
     Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
     """
-    if not path.exists():
-        raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    try:
+        if not path.exists():
+            raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    except OSError as error:
+        raise os_error(path, SCHEMA.what, error) from error
     database = Database(path, SCHEMA, read_only=True)
     try:
         return {
