@@ -279,6 +279,15 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
         raise ChangedMeanwhile(errno.ESTALE, "was changed by somebody else meanwhile; nothing was written: try again")
 
 
+def sync_directory(directory: Path) -> None:
+    """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 # --- whose it is ------------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error, sync_directory
+from ibkeys.store.sqlite import os_error
 
 M_KEY: Final = "m_key"
 LEVEL: Final = "m_key_protection_level"
@@ -135,7 +135,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
                 os.chmod(path, stat.S_IMODE(status.st_mode) & stat.S_IRWXU, follow_symlinks=False)
             return False
         files.replace_as_read(path, after, status, stat.S_IRWXU)
-        sync_directory(path.parent)
+        files.sync_directory(path.parent)
     except files.ChangedMeanwhile as error:
         raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:

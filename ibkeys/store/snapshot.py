@@ -19,7 +19,7 @@ from typing import Any, Final
 from ibkeys import files
 from ibkeys.errors import StoreError
 from ibkeys.store.columns import Column, blob, number, text
-from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error, sync_directory
+from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error
 
 Row = tuple[Any, ...]
 
@@ -207,7 +207,7 @@ def _replace(path: Path, place: Path, database: Database) -> None:
             database.copy_to(unfinished, path)
             _sync(unfinished)
             os.replace(unfinished, place)
-            sync_directory(place.parent)
+            files.sync_directory(place.parent)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
