@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -43,6 +44,10 @@ class NoRegularFile(OSError):
     """What a name leads to is a directory, a FIFO, a socket, a device, or a symbolic link where none may be."""
 
 
+class ChangedMeanwhile(OSError):
+    """A file that was read is not the one that would be replaced now."""
+
+
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return all of a file, which may have *limit* bytes.
 
@@ -61,15 +66,17 @@ def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int
 
     Raises as `read_bytes`.
     """
-    descriptor, is_inherited = _open_to_read(path)
-    try:
-        status = os.fstat(descriptor)
-        is_file = stat.S_ISREG(status.st_mode)
-        if not is_file and not is_inherited:
-            raise _no_file(status.st_mode)
-        return read_descriptor(descriptor, limit), stat.S_IMODE(status.st_mode) if is_file else None
-    finally:
-        os.close(descriptor)
+    data, status = _read_and_close(*_open_to_read(path), limit)
+    return data, stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Return all of a regular file that is not inherited, and what it was then, for `replace_as_read`.
+
+    A symbolic link is not followed. Raises as `read_bytes`.
+    """
+    refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
+    return _read_and_close(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | _FLAGS), False, limit)
 
 
 def read_head(path: str | os.PathLike[str], size: int) -> bytes:
@@ -118,6 +125,16 @@ def _open_to_read(path: str | os.PathLike[str]) -> tuple[int, bool]:
         return os.dup(number), True
     refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
     return os.open(path, os.O_RDONLY | _FLAGS), False
+
+
+def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[bytes, os.stat_result]:
+    try:
+        status = os.fstat(descriptor)
+        if not is_inherited and not stat.S_ISREG(status.st_mode):
+            raise _no_file(status.st_mode)
+        return read_descriptor(descriptor, limit), status
+    finally:
+        os.close(descriptor)
 
 
 def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
@@ -215,17 +232,60 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 
     What *path* is, is looked at before: see `check_output`. Raises OSError.
     """
+    _put_in_place(path, data, mode)
+
+
+def replace_as_read(path: Path, data: bytes, old: os.stat_result | None, rights: int) -> None:
+    """Replace a file as `replace_file` does; its owner stays, and those of its permission bits that are in *rights*.
+
+    *old* is what `read_to_replace` returned; None: there was no file, and the new one has mode 0600.
+    Raises ChangedMeanwhile, with nothing changed, when that is true no more; OSError.
+    """
+    mode = 0o600 if old is None else stat.S_IMODE(old.st_mode) & rights
+    _put_in_place(path, data, mode, old, lambda: _refuse_changed(path, old))
+
+
+def _put_in_place(
+    path: Path,
+    data: bytes,
+    mode: int,
+    owner: os.stat_result | None = None,
+    look_again: Callable[[], None] = lambda: None,
+) -> None:
     file, name = create_beside(path, mode)
     try:
         with file:
             file.write(data)
             file.flush()
+            made = os.fstat(file.fileno())
+            if owner is not None and (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
+        look_again()
         os.replace(name, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
+    try:
+        now = os.lstat(path)
+    except FileNotFoundError:
+        now = None
+    marks = [each and (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in (old, now)]
+    if marks[0] != marks[1]:
+        raise ChangedMeanwhile(errno.ESTALE, "was changed by somebody else meanwhile; nothing was written: try again")
+
+
+def sync_directory(directory: Path) -> None:
+    """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 # --- whose it is ------------------------------------------------------------------------------------------------------

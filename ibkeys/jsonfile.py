@@ -1,9 +1,9 @@
-"""JSON that came in a file: read within bounds, so that a file made to exhaust the reader is one line of error."""
+"""JSON: read within bounds, so that a file made to exhaust the reader is one line of error; and written for grep."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ibkeys.errors import FileFormatError
@@ -31,6 +31,17 @@ def loads(data: bytes, name: str = "") -> Any:
         raise FileFormatError("does not fit into memory", name) from None
     except ValueError as error:  # a name that stands twice; a number of thousands of digits
         raise FileFormatError(str(error).partition(";")[0], name) from None
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON, with each item of its lists on a line of its own: as good for grep as for a parser."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return "[\n" + ",\n".join(json.dumps(item) for item in value) + "\n]"
+        return json.dumps(value)
+
+    return "{" + ",\n".join(f"{json.dumps(name)}: {text(value)}" for name, value in document.items()) + "}"
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

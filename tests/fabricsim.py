@@ -7,6 +7,7 @@ from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.session import OpenFabric
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 
@@ -31,6 +32,12 @@ def limited_members(*helped_themselves: str) -> Subnet:
         if node.is_switch:
             node.ports[0].p_keys = [0x7FFF]
     return net
+
+
+def between_switches(net: Subnet) -> Port:
+    """Return the first port of a switch that is linked to another switch."""
+    ports = (port for node in net.nodes if node.is_switch for port in node.ports[1:])
+    return next(port for port in ports if port.peer and port.peer.node.is_switch)
 
 
 def tool(net: Subnet, at: str | None = None, **options: object) -> OpenFabric:

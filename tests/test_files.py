@@ -158,6 +158,38 @@ def test_output_into_an_inherited_pipe_is_as_it_comes() -> None:
     os.close(reader)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_is_replaced_as_it_was_read_keeps_its_owner_and_the_rights_that_it_may(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o640)
+    os.chown(path, 12, 34)
+    data, status = files.read_to_replace(path, 100)
+    files.replace_as_read(path, data + b"er", status, stat.S_IRWXU)
+    after = path.stat()
+    assert (path.read_text(), after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == ("older", 12, 34, 0o600)
+
+
+@pytest.mark.parametrize("was", ["old", None])
+@pytest.mark.parametrize("now", ["other", None])
+def test_what_somebody_else_changed_meanwhile_is_not_replaced(tmp_path: Path, was: str | None, now: str | None) -> None:
+    path = tmp_path / "a"
+    status = None
+    if was is not None:
+        path.write_text(was)
+        status = files.read_to_replace(path, 100)[1]
+        path.unlink()
+    if now is not None:
+        path.write_text(now)
+    if (was, now) == (None, None):
+        files.replace_as_read(path, b"mine", status, stat.S_IRWXU)
+        assert path.read_text() == "mine"
+        return
+    with pytest.raises(files.ChangedMeanwhile, match="nothing was written"):
+        files.replace_as_read(path, b"mine", status, stat.S_IRWXU)
+    assert [each.read_text() for each in tmp_path.iterdir()] == ([now] if now else [])
+
+
 @pytest.mark.parametrize(
     ("own", "caller", "users"),
     [(0, "1000", {0, 1000}), (0, "", {0}), (0, "x", {0}), (5, "1000", {0, 5})],

@@ -146,7 +146,7 @@ def read_waivers(path: Path, today: date) -> Waivers:
     try:
         text = files.read_text(path, files.LIST)
         if _DEEP_NAME.search(text):
-            raise FileFormatError("is nested too deeply", str(path))
+            raise RecursionError("a name of very many parts")
         document = tomllib.loads(text)
     except OSError as error:
         raise os_error(path, "waiver file", error) from error

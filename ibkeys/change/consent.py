@@ -72,9 +72,9 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a change must not do in silence, though nothing forbids it: it is asked even of who said yes to all.
+    """What a change must not do in silence, though nothing forbids it: it is asked, and a note where ``--yes`` answers.
 
-    ``text`` says what would be; ``answer`` is the option that says yes to it beforehand.
+    ``text`` says what would be; ``answer`` is the option that means it: with that nothing is asked, and nothing noted.
     """
 
     text: str

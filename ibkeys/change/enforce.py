@@ -36,10 +36,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     writer.witness(port)
     switch = port.read_switch_info()
     assert switch is not None
-    wanted = {
-        "partition_enforcement_inbound": inbound,
-        "partition_enforcement_outbound": outbound,
-    }
+    wanted = dict(zip(_BITS, (inbound, outbound), strict=True))
     changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
     plan = Plan(writer.command)
     plan.changes = [
@@ -115,9 +112,8 @@ def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
     """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
-        peer = _peer_by_discovery(
-            writer, port
-        )  # a sweep proves the link, so that the far end is asked with its own key
+        # A sweep proves the link, so that the far end is asked with its own key.
+        peer = _peer_by_discovery(writer, port)
     else:
         try:
             peer = NodeInfo(

@@ -178,15 +178,18 @@ class Writer:
             except Explained:
                 raise
             except KeyboardInterrupt as error:
+                why = str(error)
+                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
+                    raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
                 raise KeyboardInterrupt(
-                    f"{error or 'in the middle of a change'}: what was set may have taken effect; operation "
+                    f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
                     f"{operation.id} of the journal is open: {way_on(operation)}"
                 ) from None
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more before an M_Key goes over them: time has passed since they were
-        proven. Return the ports to which one changed, and why. A look holds for *max_age* seconds. Without keys at hand
-        nothing is looked at."""
+        proven. Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age*
+        seconds. Without keys at hand nothing is looked at."""
         if not (self.fabric.ring.has_keys or self.sends_keys):
             return {}
         return self.fabric.changed_links(ports, max_age)

@@ -70,7 +70,8 @@ def apply(
     from ibkeys.policy.apply import Permissions
 
     if confirm is not None:
-        if plan is not None or resume or confirm_within is not None:
+        others = plan, first, confirm_within
+        if any(each is not None for each in others) or resume or allow_removals or allow_break or consent.dry_run:
             raise UsageError("--confirm ID stands alone: it confirms what another apply has made")
         return _confirm(where, confirm)
     if plan is None and not resume:

@@ -90,12 +90,12 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
     return exits.DONE
 
 
-def _shown_keys(keys: KeyStore, store: Where) -> tuple[dict[int, str], list[str]] | None:
+def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str]] | None:
     try:
         by_ref = {row.ref: row.m_key.hex() for row in keys.rows()}
         return by_ref, [key.hex() for key in keys.subnet_keys()]
     except StoreSealed as error:
-        if store.keystore_passphrase is not None or sys.stdin.isatty():
+        if where.keystore_passphrase is not None or sys.stdin.isatty():
             raise
         exits.warn(f"keys are not shown: {error}")
         return None
@@ -293,7 +293,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
                 done, checked = _export(keys, directory, found, conf, where)
         errors = errors_of(found)
     else:
-        with open_keystore(Store(where.backend, where.keystore, where.keystore_passphrase), "mkey-export") as keys:
+        with open_keystore(where, "mkey-export") as keys:
             (done, checked), errors = _export(keys, directory, None, conf, where), []
     for note in done.notes:
         exits.warn(note, "note")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -105,7 +105,8 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, keeps what it overwrites in
     the journal, and verifies by a fresh read.
     """
-    target, rest = split_words(words, kind, lambda word: "=" in word)
+    missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
+    target, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
     with open_fabric(where, changing=True) as fabric:
         return change(fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries))
@@ -123,7 +124,7 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
     entry changes its index.
     """
-    target, keys = _target_and_keys(words, kind)
+    target, keys = _target_and_keys(words, kind, "add")
     with open_fabric(where, changing=True) as fabric:
         return change(fabric, "pkey-add", consent, format, lambda writer: writer.pkey_add(target.open(fabric), keys))
 
@@ -140,15 +141,16 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     begins with 0x is a P_Key, so a LID is written in decimal, or after -L; several such words without an ADDR in
     decimal need -L, -D, -G or -N (-D 0 is the local port).
     """
-    target, keys = _target_and_keys(words, kind)
+    target, keys = _target_and_keys(words, kind, "remove")
     with open_fabric(where, changing=True) as fabric:
         return change(
             fabric, "pkey-remove", consent, format, lambda writer: writer.pkey_remove(target.open(fabric), keys)
         )
 
 
-def _target_and_keys(words: Sequence[str], kind: Kind) -> tuple[Target, list[PKey]]:
-    target, rest = split_words(words, kind, _begins_like_a_p_key)
+def _target_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[Target, list[PKey]]:
+    missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
+    target, rest = split_words(words, kind, _begins_like_a_p_key, missing)
     keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
     _refuse_ambiguous(target, rest)
     return target, keys
@@ -179,10 +181,12 @@ def _begins_like_a_p_key(word: str) -> bool:
     return word[:2].lower() == "0x" or ":" in word
 
 
-def split_words(words: Sequence[str], kind: Kind, is_value: Any) -> tuple[Target, list[str]]:
+def split_words(
+    words: Sequence[str], kind: Kind, is_value: Callable[[str], bool], missing: str
+) -> tuple[Target, list[str]]:
     """Divide ``[ADDR] [PORTNUM] VALUE...``: a kind of address makes the first word ADDR, else values tell themselves.
 
-    Raises UsageError when no value is left.
+    Raises UsageError, which says *missing*, when no value is left.
     """
     rest = list(words)
     named = kind.lid or kind.direct or kind.guid or kind.name
@@ -190,7 +194,7 @@ def split_words(words: Sequence[str], kind: Kind, is_value: Any) -> tuple[Target
     portnum = rest.pop(0) if address is not None and rest and not is_value(rest[0]) else None
     target = Target(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
     if not rest:
-        raise UsageError("nothing to write: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)")
+        raise UsageError(missing)
     return target, rest
 
 

@@ -21,21 +21,11 @@ def schema(command: str) -> str:
     return f"ibkeys.{command}/1"
 
 
-def json_text(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON, with each item of its lists on a line of its own: as good for grep as for a parser."""
-    import json
-
-    def dumps(value: Any) -> str:
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            return "[\n" + ",\n".join(json.dumps(item) for item in value) + "\n]"
-        return json.dumps(value)
-
-    return "{" + ",\n".join(f"{json.dumps(key)}: {dumps(value)}" for key, value in document.items()) + "}"
-
-
 def write_json(command: str, document: Mapping[str, Any]) -> None:
     """Write a document with its schema."""
-    write(json_text({"schema": schema(command), **document}))
+    from ibkeys.jsonfile import dumps
+
+    write(dumps({"schema": schema(command), **document}))
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -58,9 +48,8 @@ class CsvLines:
         import io
 
         self._text = io.StringIO()
-        self._writer = csv.writer(
-            self._text
-        )  # which puts a field with any part of its line terminator, CR LF, in quotes
+        # Its line terminator stays CR LF: a field with either of the two is put in quotes. `write` makes LF of it.
+        self._writer = csv.writer(self._text)
 
     def write(self, values: Iterable[Any]) -> None:
         """Write one line; None is an empty field, true and false are 1 and 0."""

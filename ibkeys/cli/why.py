@@ -122,7 +122,7 @@ def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
 
 
 def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
-    from ibkeys.keys.pkey import explain_match
+    from ibkeys.keys.pkey import INBOUND_CHECKS, explain_match
 
     names = _names(one, other)
     write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
@@ -141,7 +141,7 @@ def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
             for check in checks:
                 write(exits.clean(f"    {_check_in_words(check, verdict.inbound_check, *ends)}"))
     if verdict.depends_on_inbound_check:
-        (by_other,) = (each for each in ("partition", "membership") if each != verdict.inbound_check)
+        (by_other,) = (each for each in INBOUND_CHECKS if each != verdict.inbound_check)
         write(
             exits.clean(
                 f"  this depends on what inbound enforcement checks, here the {verdict.inbound_check}: with "

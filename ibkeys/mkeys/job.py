@@ -10,7 +10,7 @@ from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.model import Port
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mkeys.settle import Wanted
+from ibkeys.mkeys.settle import KeySetting
 from ibkeys.store.journal import Entry, Image
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import Runs
@@ -28,8 +28,8 @@ class Job:
     port: Port
     sequence: int
     shown: PortInfo
-    old: Wanted
-    wanted: Wanted
+    old: KeySetting
+    wanted: KeySetting
     ref: int | None = None
     returns_from: int | None = None
     now: PortInfo = field(default_factory=lambda: PortInfo(bytes(64)))

@@ -19,7 +19,7 @@ from ibkeys.mkeys.job import Job
 from ibkeys.mkeys.opensm_conf import KeyLines, problems, read_conf
 from ibkeys.mkeys.opensm_here import configs_here
 from ibkeys.mkeys.opensm_host import read_opensm_config
-from ibkeys.mkeys.settle import Wanted
+from ibkeys.mkeys.settle import KeySetting
 
 
 def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
@@ -98,7 +98,7 @@ def objections_to_links(jobs: Iterable[Job], own_port_guid: int) -> list[Objecti
     return [_about_links(f"{ports} level {max(levels)}")]
 
 
-def objections_to_link_of(port: PortHandle, old: Wanted, wanted: Wanted) -> list[Objection]:
+def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
     """Return what ``links-initialize`` says of one port, which is asked for its links where it is a switch."""
     if not _closes(old, wanted) or port.port.port_guid == port.fabric.local().port_guid:
         return []
@@ -122,7 +122,7 @@ def _states_of(port: PortHandle) -> list[Port]:
     return found
 
 
-def _closes(old: Wanted, wanted: Wanted) -> bool:
+def _closes(old: KeySetting, wanted: KeySetting) -> bool:
     is_closed = not old.key.is_zero and old.protect >= 2
     return not wanted.key.is_zero and wanted.protect >= 2 and not is_closed
 

@@ -14,9 +14,7 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,15 +22,13 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.sqlite import os_error, sync_directory
+from ibkeys.store.sqlite import os_error
 
 M_KEY: Final = "m_key"
 LEVEL: Final = "m_key_protection_level"
 LEASE: Final = "m_key_lease_period"
 _BITS: Final = {M_KEY: 64, LEVEL: 8, LEASE: 16}
 _NAMES: Final = {name.encode(): name for name in _BITS}
-MOST_BYTES: Final = 1 << 20
-"""A configuration of OpenSM has some 30 KiB; a longer file than this is none."""
 _LINE: Final = 1022
 """Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
 _ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
@@ -54,7 +50,7 @@ def read_conf(path: Path) -> bytes:
     """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is no regular file, or is too
     long, and StoreError where it cannot be read."""
     try:
-        return files.read_bytes(path, MOST_BYTES)
+        return files.read_bytes(path, files.SETTINGS)
     except FileNotFoundError as error:
         raise FileFormatError("there is no such file", str(path)) from error
     except OSError as error:
@@ -132,6 +128,27 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     refused: the other name would go on without the lines.
     Raises FileFormatError (also for what is no regular file), StoreError.
     """
+    before, after, status = _before_and_after(path, wanted)
+    try:
+        if after == before and status is not None:
+            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                os.chmod(path, stat.S_IMODE(status.st_mode) & stat.S_IRWXU, follow_symlinks=False)
+            return False
+        files.replace_as_read(path, after, status, stat.S_IRWXU)
+        files.sync_directory(path.parent)
+    except files.ChangedMeanwhile as error:
+        raise FileFormatError(str(error.strerror), str(path)) from error
+    except OSError as error:
+        raise os_error(path, "configuration of OpenSM", error) from error
+    return True
+
+
+def check_lines(path: Path, wanted: KeyLines) -> None:
+    """Raise what `write_lines` would raise because of the file as it is. Nothing is written."""
+    _before_and_after(path, wanted)
+
+
+def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
     try:
         before, status = _read_to_replace(path)
     except FileFormatError as error:
@@ -139,18 +156,9 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
             raise
         before, status = b"", None
     try:
-        after = with_lines(before, wanted)
+        return before, with_lines(before, wanted), status
     except FileFormatError as error:
         raise FileFormatError(str(error), str(path)) from None
-    try:
-        if after == before and status is not None:
-            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
-                os.chmod(path, stat.S_IMODE(status.st_mode) & stat.S_IRWXU, follow_symlinks=False)
-            return False
-        _replace(path, after, status)
-    except OSError as error:
-        raise os_error(path, "configuration of OpenSM", error) from error
-    return True
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -204,60 +212,19 @@ def _with_value(data: bytes, name: str, value: str) -> bytes:
 
 
 def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
     if path.is_symlink():
         raise FileFormatError("is a symbolic link: name the file that it leads to", str(path))
     try:
-        files.refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
-        descriptor = os.open(path, flags)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise FileFormatError("is no regular file", str(path))
-            if status.st_nlink > 1:
-                raise FileFormatError("has another name too (a hard link), which would keep the old lines", str(path))
-            data = file.read(MOST_BYTES + 1)
+        data, status = files.read_to_replace(path, files.SETTINGS)
     except FileNotFoundError as error:
         raise FileFormatError("there is no such file", str(path)) from error
     except files.NoRegularFile as error:
         raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            message = f"is longer than {files.SETTINGS} bytes, so it is no configuration of OpenSM"
+            raise FileFormatError(message, str(path)) from error
         raise os_error(path, "configuration of OpenSM", error) from error
-    if len(data) > MOST_BYTES:
-        raise FileFormatError(f"is longer than {MOST_BYTES} bytes, so it is no configuration of OpenSM", str(path))
+    if status.st_nlink > 1:
+        raise FileFormatError("has another name too (a hard link), which would keep the old lines", str(path))
     return data, status
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-def _replace(path: Path, data: bytes, old: os.stat_result | None) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # of mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if old is not None:
-                made = os.fstat(descriptor)
-                if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
-                    os.fchown(descriptor, old.st_uid, old.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & stat.S_IRWXU)
-            os.fsync(descriptor)
-        _still(path, old)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
-    sync_directory(path.parent)
-
-
-def _still(path: Path, old: os.stat_result | None) -> None:
-    """Raise FileFormatError when somebody else has changed *path* since it was read."""
-    try:
-        now = os.lstat(path)
-    except FileNotFoundError:
-        now = None
-    marks = [each and (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in (old, now)]
-    if marks[0] != marks[1]:
-        raise FileFormatError("was changed by somebody else meanwhile; nothing was written: try again", str(path))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm_conf import LEASE, LEVEL, KeyLines, problems, read_conf, values, write_lines
+from ibkeys.mkeys.opensm_conf import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, values, write_lines
 from ibkeys.mkeys.opensm_here import configs_here, readers_of
 from ibkeys.store.keystore import KeyStore, StoredKey
 
@@ -106,6 +106,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
             f"{path}: the key store does not say with which level and lease all ports have their key, nor does the "
             f"file: give {' and '.join(missing)}"
         )
+    check_lines(path, wanted)
     return wanted
 
 

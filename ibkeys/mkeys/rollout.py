@@ -31,7 +31,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.account import Account, PortResult, Report
 from ibkeys.mkeys.job import Job, journal_image, keep_key
-from ibkeys.mkeys.settle import Answer, Wanted, shown_key, who_answers
+from ibkeys.mkeys.settle import Answer, KeySetting, shown_key, who_answers
 from ibkeys.store.journal import Entry
 from ibkeys.store.runs import PortState, RunOptions, Runs
 
@@ -210,7 +210,7 @@ class Rollout:
             if not (key.is_zero and self._writer.fabric.ring.for_all == NO_MKEY):
                 self._end(job, "failed", "waiting", "nothing was sent to it: it hides its M_Key, which is another now")
                 return
-        job.old = Wanted(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
+        job.old = KeySetting(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
         job.image = set_image(job.now, job.wanted.key, **job.wanted.fields())
         self._ready.append(job)
 

@@ -26,8 +26,7 @@ from ibkeys.mkeys.account import PortResult
 from ibkeys.mkeys.job import Job, keep_key
 from ibkeys.mkeys.objections import first_keys_at_level_0, objections_to_key
 from ibkeys.mkeys.planned import PlannedRun, describe
-from ibkeys.mkeys.settle import Wanted as WantedKey
-from ibkeys.mkeys.settle import shown_key
+from ibkeys.mkeys.settle import KeySetting, shown_key
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.keystore import KeyStore
 from ibkeys.store.runs import NewRunPort, Run, RunOptions, RunPort, Runs, shared_key_ref
@@ -217,7 +216,7 @@ def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     info = port.port_info
     assert info is not None
     old = _has_now(info)
-    wanted = WantedKey(
+    wanted = KeySetting(
         shared or MKey.generate(),
         old.protect if options.protect is None else options.protect,
         old.lease if options.lease is None else options.lease,
@@ -225,8 +224,8 @@ def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
     return Job(port, 0, info, old, wanted)
 
 
-def _has_now(info: PortInfo) -> WantedKey:
-    return WantedKey(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
+def _has_now(info: PortInfo) -> KeySetting:
+    return KeySetting(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
 
 
 def _has(job: Job) -> bool:
@@ -288,7 +287,7 @@ def _known_job(
     store: KeyStore,
     kept: RunPort,
     reachable: dict[int, tuple[Port, str]],
-    meant: Callable[[WantedKey], WantedKey],
+    meant: Callable[[KeySetting], KeySetting],
 ) -> Job | None:
     """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
     port, reason = reachable.get(kept.port_guid, (None, ""))
@@ -311,27 +310,27 @@ def _known_job(
     return Job(port, kept.sequence, info, old, meant(old))
 
 
-def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[WantedKey], WantedKey]:
+def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
     """Return what a port shall have: what the run does not set stays as it was before the run."""
 
-    def wanted(now: WantedKey) -> WantedKey:
+    def wanted(now: KeySetting) -> KeySetting:
         before = now
         if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
             before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
         protect = before.protect if options.protect is None else options.protect
         lease = before.lease if options.lease is None else options.lease
-        return WantedKey(key, protect, lease)
+        return KeySetting(key, protect, lease)
 
     return wanted
 
 
-def _former(store: KeyStore, kept: RunPort) -> Callable[[WantedKey], WantedKey]:
+def _former(store: KeyStore, kept: RunPort) -> Callable[[KeySetting], KeySetting]:
     """Return what a port had before the run."""
     key = store.get(kept.old_ref).m_key if kept.old_ref is not None else NO_MKEY
 
-    def wanted(now: WantedKey) -> WantedKey:
+    def wanted(now: KeySetting) -> KeySetting:
         protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
-        return WantedKey(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
+        return KeySetting(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
 
     return wanted
 

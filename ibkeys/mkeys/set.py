@@ -37,7 +37,7 @@ from ibkeys.mkeys.objections import (
     objections_to_link_of,
     objections_to_opensm,
 )
-from ibkeys.mkeys.settle import Answer, Wanted, who_answers
+from ibkeys.mkeys.settle import Answer, KeySetting, who_answers
 from ibkeys.mkeys.topology import remember_topology
 from ibkeys.store.journal import Entry
 from ibkeys.store.keystore import KeyStore
@@ -77,14 +77,14 @@ def plan_mkey_set(
     shown = port.read_port_info()
     writer.witness(port)
     old_key = writer.key_for_set(port, shown)
-    wanted = Wanted(
+    wanted = KeySetting(
         old_key if new_key is None else new_key,
         shown.m_key_protect_bits if protect is None else protect,
         shown.m_key_lease_period if lease is None else lease,
     )
     plan = Plan(writer.command)
     writer.sends_keys = True
-    had = Wanted(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
+    had = KeySetting(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
     plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
         return plan
@@ -96,7 +96,7 @@ def plan_mkey_set(
     return plan
 
 
-def changes_of(port: Port, old: Wanted, wanted: Wanted) -> list[Change]:
+def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
     """Return what differs between what a port has and what it shall have, the key in words."""
     changes = []
     if wanted.key != old.key:
@@ -110,13 +110,13 @@ def changes_of(port: Port, old: Wanted, wanted: Wanted) -> list[Change]:
     return changes
 
 
-def _notes(wanted: Wanted) -> list[str]:
+def _notes(wanted: KeySetting) -> list[str]:
     if wanted.key.is_zero:
         return ["ProtectBits have no effect while M_Key is 0: the port accepts every SMP"] if wanted.protect else []
     return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
 
 
-def _objections(writer: Writer, port: PortHandle, had: Wanted, wanted: Wanted) -> list[Objection]:
+def _objections(writer: Writer, port: PortHandle, had: KeySetting, wanted: KeySetting) -> list[Objection]:
     found = []
     manager = writer.subnet_manager
     if wanted.key != had.key:
@@ -143,7 +143,7 @@ def _objections(writer: Writer, port: PortHandle, had: Wanted, wanted: Wanted) -
     return found + objections_to_lease(str(port), wanted, interval)
 
 
-def objections_to_lease(who: str, wanted: Wanted, sweep_interval: int | None) -> list[Objection]:
+def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
     """Return what ``lease-0`` says of *wanted* for *who*: a port, or how many of them. *sweep_interval* in seconds."""
     if wanted.key.is_zero:
         return []  # no level has an effect then, and no lease runs
@@ -171,7 +171,7 @@ def objections_to_lease(who: str, wanted: Wanted, sweep_interval: int | None) ->
 
 
 def _perform(
-    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: Wanted, links_are_stored: bool
+    writer: Writer, port: PortHandle, shown: PortInfo, old_key: MKey, wanted: KeySetting, links_are_stored: bool
 ) -> None:
     store = writer.keystore
     if not wanted.key.is_zero and not links_are_stored:
@@ -186,7 +186,7 @@ def _perform(
         raise
 
 
-def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wanted: Wanted) -> int | None:
+def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wanted: KeySetting) -> int | None:
     """Put the keys on disk: the new one as pending, whose row is returned, and the one that the port has.
 
     Also a key that stays is kept, for what was readable before may not be readable afterwards.
@@ -223,7 +223,7 @@ def _remember_links(fabric: OpenFabric, store: KeyStore, port: Port) -> None:
 
 
 def _set_and_prove(
-    writer: Writer, port: PortHandle, now: PortInfo, old_key: MKey, wanted: Wanted, store: KeyStore, ref: int | None
+    writer: Writer, port: PortHandle, now: PortInfo, old_key: MKey, wanted: KeySetting, store: KeyStore, ref: int | None
 ) -> None:
     image = set_image(now, wanted.key, **wanted.fields())
     entries: list[Entry] = []
@@ -265,7 +265,7 @@ def _fail(entries: list[Entry]) -> None:
         entry.failed()
 
 
-def _is_as_wanted(found: Answer | None, wanted: Wanted) -> bool:
+def _is_as_wanted(found: Answer | None, wanted: KeySetting) -> bool:
     return found is not None and found.key == wanted.key and not wrong_fields(found.info, wanted.fields())
 
 

@@ -13,8 +13,8 @@ from ibkeys.mad.const import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """M_Key, M_KeyProtectBits and M_KeyLeasePeriod (seconds) that a port shall have. They travel in one Set."""
+class KeySetting:
+    """M_Key, M_KeyProtectBits and M_KeyLeasePeriod (seconds) that a port has or shall have. They travel in one Set."""
 
     key: MKey
     protect: int

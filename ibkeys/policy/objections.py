@@ -1,4 +1,4 @@
-"""The interlocks of CLI.md for a change of many ports: one sentence for each, with the first few ports by name."""
+"""The interlocks for a change of many ports: one sentence for each, with the first few ports by name."""
 
 from __future__ import annotations
 

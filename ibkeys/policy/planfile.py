@@ -6,7 +6,6 @@ The dataclasses are the document, and check what no fabric could take; `dumps` a
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ibkeys import files
+from ibkeys import files, jsonfile
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.model import Port
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -314,13 +313,7 @@ def to_json(plan: PlanFile) -> dict[str, Any]:
 
 def dumps(plan: PlanFile) -> str:
     """Return the document as text that ends in a newline, each port on a line of its own: good for grep and diff."""
-
-    def text(value: Any) -> str:
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            return "[\n" + ",\n".join(json.dumps(item) for item in value) + "\n]"
-        return json.dumps(value)
-
-    return "{" + ",\n".join(f"{json.dumps(key)}: {text(value)}" for key, value in to_json(plan).items()) + "}\n"
+    return jsonfile.dumps(to_json(plan)) + "\n"
 
 
 def write_plan(plan: PlanFile, path: Path) -> None:

@@ -118,11 +118,7 @@ class StateFile:
                 raise
             self._release()
             self._fd = fd
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            files.sync_directory(self.path.parent)
         except OSError as error:
             raise self._error("written", error) from None
         self._saved_changes = self.subnet.changes

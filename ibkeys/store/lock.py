@@ -31,15 +31,21 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
     cannot be made. The kernel releases the lock when the process ends, however it ends. *command* is a command's name;
     never pass arguments, they may hold a key.
     """
-    # The same order in every process, so that two commands with the same files never each get one of them.
-    files = sorted({lock_path(path) for path in paths if path is not None})
-    for path in paths:
-        if path is not None and path.exists() and not path.is_file():
-            raise StoreError(f"{path}: is no regular file, so neither a journal nor a key store")
+    files = {_lock_of(path) for path in paths if path is not None}
     with ExitStack() as stack:
-        for file in files:
+        # The same order in every process, so that two commands with the same files never each get one of them.
+        for file in sorted(files):
             stack.enter_context(_locked(file, command))
         yield
+
+
+def _lock_of(path: Path) -> Path:
+    try:
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path}: is no regular file, so neither a journal nor a key store")
+        return lock_path(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise os_error(path, "journal or key store", error) from error
 
 
 @contextmanager

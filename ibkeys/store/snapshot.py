@@ -19,7 +19,7 @@ from typing import Any, Final
 from ibkeys import files
 from ibkeys.errors import StoreError
 from ibkeys.store.columns import Column, blob, number, text
-from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error, sync_directory
+from ibkeys.store.sqlite import FILE_MODE, Database, Schema, make_directory, os_error
 
 Row = tuple[Any, ...]
 
@@ -207,7 +207,7 @@ def _replace(path: Path, place: Path, database: Database) -> None:
             database.copy_to(unfinished, path)
             _sync(unfinished)
             os.replace(unfinished, place)
-            sync_directory(place.parent)
+            files.sync_directory(place.parent)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
@@ -233,12 +233,16 @@ def _sync(path: Path) -> None:
 
 
 def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
-    """Return the rows of every table of a snapshot file, in the order they were written. Never changes the file.
+    """Return the rows of every table of a snapshot file but ``p_keys``, which says again what ``ports`` has; in the
+    order they were written. Never changes the file.
 
     Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
     """
-    if not path.exists():
-        raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    try:
+        if not path.exists():
+            raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    except OSError as error:
+        raise os_error(path, SCHEMA.what, error) from error
     database = Database(path, SCHEMA, read_only=True)
     try:
         return {

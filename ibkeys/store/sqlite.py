@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from ibkeys.errors import ClosedError, StoreError
-from ibkeys.files import MIB, STATE, NoRegularFile, check_output, refuse_what_is_no_file, replace_file
+from ibkeys.files import (
+    MIB,
+    STATE,
+    NoRegularFile,
+    check_output,
+    refuse_what_is_no_file,
+    replace_file,
+    sync_directory,
+)
 from ibkeys.store.columns import first_wrong
 from ibkeys.store.schema import Schema as Schema
 from ibkeys.store.schema import objects_after, objects_of
@@ -367,15 +375,6 @@ def make_directory(directory: Path) -> None:
     for made in reversed(missing):
         made.mkdir(DIRECTORY_MODE, exist_ok=True)
         sync_directory(made.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _connect(path: Path | None, read_only: bool) -> sqlite3.Connection:

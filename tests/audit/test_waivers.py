@@ -125,6 +125,12 @@ def test_a_mistake_is_said_and_waives_nothing(entry: str, problem: str, tmp_path
     assert "waiver 1 waives nothing" in warning
 
 
+def test_a_name_of_very_many_parts_is_nested_too_deeply_and_no_more_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        waivers(tmp_path, f"[{'a.' * 20}a]\n")
+    assert str(caught.value) == f"{tmp_path / 'waivers.toml'}: is nested too deeply"
+
+
 def test_a_waiver_that_waives_nothing_is_said(tmp_path: Path) -> None:
     found = one(tmp_path, 'rule = "PK001"\nports = ["nobody"]')
     result_of("PK001", look(two_switch()), waivers=found)

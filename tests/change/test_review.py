@@ -214,8 +214,22 @@ def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
             return result
 
         fabric.umad.send = interrupted  # type: ignore[method-assign]
-        with pytest.raises(KeyboardInterrupt, match="operation 1 of the journal is open"):
+        with pytest.raises(KeyboardInterrupt, match=r"^in the middle of a change: .* operation 1 of"):
             w.apply(plan)
+
+
+def test_an_interrupt_before_the_first_set_says_that_nothing_was_changed() -> None:
+    net = subnet("two-switch")
+    with tool(net) as fabric, writer(fabric) as w:
+        plan = w.pkey_add(fabric.port(2), [PKey(0x8010)])
+
+        def interrupted(batch: Any) -> Any:
+            raise KeyboardInterrupt
+
+        fabric.umad.send = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt) as caught:
+            w.apply(plan)
+    assert str(caught.value) == "before the first Set: no port was changed"
 
 
 def test_a_number_that_may_be_a_key_is_not_repeated_as_a_lid() -> None:

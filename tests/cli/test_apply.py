@@ -98,6 +98,10 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         ([], "nothing to apply: name a PLAN"),
         (["missing.json"], "missing.json: No such file or directory"),
         (["--confirm", "1", "--resume"], "--confirm ID stands alone"),
+        (["--confirm", "1", "--dry-run"], "--confirm ID stands alone"),
+        (["--confirm", "1", "--first", "1"], "--confirm ID stands alone"),
+        (["--confirm", "1", "--allow-removals"], "--confirm ID stands alone"),
+        (["--confirm", "1", "--allow-break"], "--confirm ID stands alone"),
         (["--first", "0", "--resume"], "0 is not in 1..65535"),
     ],
 )

@@ -172,6 +172,8 @@ def test_name_with_an_equals_sign_is_an_address(cli: Cli) -> None:
     [
         (["pkey-add", 2, 1, 16], "write 0x10"),
         (["pkey-add", 2, 1], "begins with 0x"),
+        (["pkey-remove", 2, 1], "nothing to remove: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"),
+        (["pkey-set", 2, 3], "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"),
         (["pkey-add", 2, "0x10000"], "16 bits"),
         (["pkey-add", 2, "0x8000"], "invalid"),
         (["pkey-add", 2, "0x1:owner"], "full nor limited"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,23 @@ def test_options_of_an_opensm_conf_that_make_no_sense(said: Cli, tmp_path: Path)
         ("--opensm-conf", "/dev/null"),
     ):
         assert said("mkey-export", tmp_path / "out", *options).code == 2
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "second name", "long line"])
+def test_nothing_is_written_where_the_opensm_conf_is_refused(same: Cli, tmp_path: Path, kind: str) -> None:
+    conf, other = tmp_path / "opensm.conf", tmp_path / "other.conf"
+    other.write_text("m_key 0x1\n" if kind != "long line" else "m_key " + " " * 1200)
+    if kind == "dangling link":
+        other.unlink()
+    if kind.endswith("link"):
+        conf.symlink_to(other)
+    elif kind == "second name":
+        os.link(other, conf)
+    else:
+        other.rename(conf)
+    result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
+    assert (result.code, f"{conf}: " in result.error) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -11,7 +11,7 @@ from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
-from tests.fabricsim import limited_members, tool
+from tests.fabricsim import between_switches, limited_members, tool
 
 LIAR, VICTIM, MANAGER = "node02 mlx4_0", "node05 mlx4_0", "node01 mlx4_0"
 LIAR_GUID, OTHERS = "0x0002c903000a1021", [f"0x0002c903000a10{number}1" for number in (1, 3, 4, 5, 6)]
@@ -95,14 +95,7 @@ def test_the_inbound_check_comes_from_the_environment_too(after: Path, monkeypat
 
 def test_why_notes_enforcement_between_the_switches_of_the_two(tmp_path: Path) -> None:
     net = limited_members()
-    link = next(
-        port
-        for node in net.nodes
-        if node.is_switch
-        for port in node.ports[1:]
-        if port.peer and port.peer.node.is_switch
-    )
-    link.outbound_enforcement = 1
+    between_switches(net).outbound_enforcement = 1
     file = taken(net, tmp_path / "a.db")
     assert "enforces partitions towards another switch" in run("why", "--from", file, MANAGER, VICTIM).err
     assert run("why", "--from", file, MANAGER, LIAR).err == ""

@@ -177,6 +177,8 @@ def test_what_is_no_snapshot_is_said(tmp_path: Path, content: bytes, message: st
     path.write_bytes(content)
     with pytest.raises(StoreError, match=message):
         load_snapshot(path)
+    with pytest.raises(StoreError, match="File name too long"):
+        load_snapshot(tmp_path / ("a" * 300))
     with pytest.raises(StoreError, match="no such snapshot"):
         load_snapshot(tmp_path / "missing.db")
 

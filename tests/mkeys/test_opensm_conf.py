@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys import files
 from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys import opensm_conf
@@ -203,7 +204,7 @@ def test_links_fifos_and_what_is_no_configuration_are_refused(tmp_path: Path) ->
     (tmp_path / "link").symlink_to(path)
     (tmp_path / "dangling").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "long").write_bytes(b"#" * (opensm_conf.MOST_BYTES + 1))
+    (tmp_path / "long").write_bytes(b"#" * (files.SETTINGS + 1))
     os.link(path, tmp_path / "second")
     for name in ("link", "dangling", "fifo", "long", "second", "opensm.conf", "."):
         with pytest.raises((FileFormatError, StoreError)):

@@ -26,6 +26,7 @@ from ibkeys.policy.reach import count_reach
 from ibkeys.policy.reader import parse_policy
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
+from tests.fabricsim import between_switches
 from tests.policy.planning import NODE02, NODE03, NODE04, SM, TWO_SWITCH, end_tables, problems, sweep
 from tests.policy.recordings import Recording, load, recordings
 
@@ -170,13 +171,7 @@ def test_what_a_switch_cannot_do_is_reported_once_and_not_planned() -> None:
 
 def test_enforcement_between_switches_is_switched_off() -> None:
     net = Subnet.from_file(TWO_SWITCH, "ibsim")
-    port = next(
-        port
-        for node in net.nodes
-        if node.is_switch
-        for port in node.ports[1:]
-        if port.peer and port.peer.node.is_switch
-    )
+    port = between_switches(net)
     port.info[43] |= 0x0C
     plan = plan_of(OPEN, net=net, enforce="off")
     assert [(change.port.key, change.after) for change in plan.enforcement] == [

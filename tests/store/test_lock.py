@@ -118,3 +118,9 @@ def test_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as error, exclusive(tmp_path / "file" / "keys.db"):
         pass
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b"])
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError), exclusive(tmp_path / name):
+        pass
