@@ -24,7 +24,7 @@ help: ## list these commands
 setup: .venv/.setup-done ## install what is needed (on Debian through apt-get) and build ibkeys into .venv
 
 demo: setup ## show keys on a simulated fabric, change two, show the difference
-	@$(BIN)/python -m ibkeys.cli.demo
+	@$(BIN)/python -m ibkeys.cli.tools.demo
 
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)

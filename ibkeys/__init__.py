@@ -4,7 +4,7 @@
 
     with ibkeys.open() as fabric:                   # the first active port of this host
         print(fabric.port("0,1", 3).pkeys)          # directed route 0,1, port 3
-        for port in fabric.discover(p_keys=True).ports():
+        for port in fabric.sweep(p_keys=True).ports():
             print(port, port.m_key_state, port.p_keys)
 
 Everything that talks to a fabric starts with `open`. Errors are those of `ibkeys.errors`.
@@ -12,19 +12,18 @@ Everything that talks to a fabric starts with `open`. Errors are those of `ibkey
 
 from __future__ import annotations
 
+from ibkeys.version import __version__ as __version__
+
 TYPE_CHECKING = False  # nothing is imported with the package, not even typing: see ibkeys/__main__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from typing import Final
 
-    from ibkeys.fabric.limits import Limits
-    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.client.limits import Limits
+    from ibkeys.fabric.live import Fabric
     from ibkeys.keys.mkey import MKey
     from ibkeys.sim.subnet import Subnet
     from ibkeys.umad.port import UmadPort
-
-__version__: Final = "0.1.0"
 
 
 def open(
@@ -48,7 +47,7 @@ def open(
     limits: Limits | None = None,
     node_name_map: str | Path | None = None,
     wrap: Callable[[UmadPort], UmadPort] | None = None,
-) -> OpenFabric:
+) -> Fabric:
     """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
 
     *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small
@@ -72,13 +71,13 @@ def open(
     """
     from pathlib import Path
 
-    from ibkeys.fabric.client import Timing
-    from ibkeys.fabric.names import read_node_name_map
-    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.client.smp import Timing
+    from ibkeys.fabric.live import Fabric
     from ibkeys.keys.mkey import MKey
-    from ibkeys.mkeys.ring import KeySources, load_ring
+    from ibkeys.mkeys.key_sources import KeySources, load_ring
+    from ibkeys.store.keys.sealing import Passphrase
     from ibkeys.store.paths import store_paths
-    from ibkeys.store.sealing import Passphrase
+    from ibkeys.topology.node_names import read_node_name_map
 
     secret = Passphrase(passphrase) if passphrase else None
     names = read_node_name_map(node_name_map) if node_name_map else {}
@@ -113,7 +112,7 @@ def open(
             secret,
         )
         ring, warnings = load_ring(sources)
-        fabric = OpenFabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names, limits)
+        fabric = Fabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names, limits)
     except BaseException:
         umad.close()
         raise

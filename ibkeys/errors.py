@@ -103,7 +103,7 @@ class NoReply(IbkeysError, TimeoutError):
 
 
 class LimitReached(NoReply):
-    """Not asked, because a limit was reached. ``limit`` is its name in `ibkeys.fabric.limits.Limits`."""
+    """Not asked, because a limit was reached. ``limit`` is its name in `ibkeys.client.limits.Limits`."""
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)

@@ -23,7 +23,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.fabric.live import Fabric
     from ibkeys.sim.subnet import Subnet
 
 MARKER = "ib_fabric"
@@ -52,7 +52,7 @@ def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
 
 
 @pytest.fixture
-def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[OpenFabric]:
+def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fabric]:
     """What `ibkeys.open` returns, opened on `ib_subnet` and closed after the test."""
     import ibkeys
 
@@ -62,7 +62,7 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Ope
 
 
 @pytest.fixture
-def ib_port(ib_fabric: OpenFabric) -> PortHandle:
+def ib_port(ib_fabric: Fabric) -> PortHandle:
     """The port that the script sits on, as ``ib_fabric.port()`` has it."""
     return ib_fabric.port()
 

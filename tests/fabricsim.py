@@ -6,7 +6,7 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
@@ -40,12 +40,12 @@ def between_switches(net: Subnet) -> Port:
     return next(port for port in ports if port.peer and port.peer.node.is_switch)
 
 
-def tool(net: Subnet, at: str | None = None, **options: object) -> OpenFabric:
+def tool(net: Subnet, at: str | None = None, **options: object) -> Fabric:
     """Open *net* as a user on node *at* would."""
     return ibkeys.open(subnet=net, at=at, **options)  # type: ignore[arg-type]
 
 
-def writer(fabric: OpenFabric, *overrides: str, force: bool = False, dry_run: bool = False) -> Writer:
+def writer(fabric: Fabric, *overrides: str, force: bool = False, dry_run: bool = False) -> Writer:
     """Return a writer with the given interlocks overridden."""
     return Writer(fabric, "test", Consent(force, frozenset(overrides)), dry_run)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.discovery import LINKS
-from ibkeys.fabric.model import Fabric
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.discovery.sweep import LINKS
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.places import Places, settle, survey
-from ibkeys.mkeys.topology import remember_topology
+from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.topology.model import Topology
 from tests.fabricsim import subnet, tool
 
 
@@ -27,7 +27,7 @@ class Site:
         if sm:
             self.net.set_sm(self.net.nodes[0])
         with self.open() as fabric, KeyStore(folder / "keys.db") as store:
-            remember_topology(fabric, store, fabric.discover(wanted=LINKS))
+            remember_topology(fabric, store, fabric.sweep(wanted=LINKS))
             for number, port in enumerate(self.ports(), 1):
                 key = MKey(0xA0B1_C2D3_0000_0000 + number)
                 store.promote(store.put_pending(port.node.guid, port.guid, port.number, key, level, 60, None))
@@ -36,12 +36,12 @@ class Site:
     def ports(self) -> list[Port]:
         return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
 
-    def open(self) -> OpenFabric:
+    def open(self) -> Fabric:
         return tool(self.net, timeout=0.1, **self.stores)
 
-    def discover(self) -> Fabric:
+    def sweep(self) -> Topology:
         with self.open() as fabric:
-            return fabric.discover()
+            return fabric.sweep()
 
     def settle(self) -> Places:
         with self.open() as fabric, Writer(fabric, "test") as writer:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.fabric.keyring import KeyRing
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import LinkEnd
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim import pma
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.topology.model import LinkEnd
 
 FIRST_KEY = 0xA0B1C2D300000000
 _NO_KEY = bytes(8)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ibkeys.audit import hy, kf, mk, mk_history, pk, pk_policy, qk, se, sm
 from ibkeys.audit.findings import GROUPS
 from ibkeys.audit.rule import Rule
+from ibkeys.audit.rules import enforcement as se
+from ibkeys.audit.rules import hygiene as hy
+from ibkeys.audit.rules import key_files as kf
+from ibkeys.audit.rules import m_keys as mk
+from ibkeys.audit.rules import m_keys_compared as mk_history
+from ibkeys.audit.rules import p_keys as pk
+from ibkeys.audit.rules import p_keys_policy as pk_policy
+from ibkeys.audit.rules import q_keys as qk
+from ibkeys.audit.rules import subnet_manager as sm
 from ibkeys.errors import UsageError
 
 _ORDER: Final = tuple(GROUPS)

@@ -10,7 +10,7 @@ from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result,
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Draft, Rule, Verdict
 from ibkeys.audit.waivers import Waivers
-from ibkeys.fabric.model import Trouble
+from ibkeys.topology.model import Trouble
 
 DEFAULT_PROFILE: Final[Profile] = "cloud-secured"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from ibkeys.audit.inputs import HostView, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
+from ibkeys.host.facts import HostFacts, host_facts
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.hostfacts import HostFacts, host_facts
-from ibkeys.store.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
+from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
+from ibkeys.store.keys.runs import Runs
+from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
-from ibkeys.store.runs import Runs
-from ibkeys.store.sealing import Passphrase
 
 
 def look_at_store(path: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:

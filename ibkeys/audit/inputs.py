@@ -9,18 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys.fabric.enforcement import leaf_of
-from ibkeys.fabric.model import Fabric, Port, Trouble
-from ibkeys.fabric.reach import Reach
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.host.facts import HostFacts
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.mkeys.hostfacts import HostFacts
-from ibkeys.policy.membership import EndPort, PortKind, Resolution, resolve
-from ibkeys.policy.model import DEFAULT_PARTITION, Policy
-from ibkeys.store.keystore import KeyState
+from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
+from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.reach.reach import Reach
+from ibkeys.store.keys.keystore import KeyState
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.model import Port, Topology, Trouble
 
 _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
@@ -127,7 +127,7 @@ class AuditInput:
     # --- the fabric --------------------------------------------------------------------------------------------------
 
     @property
-    def fabric(self) -> Fabric:
+    def fabric(self) -> Topology:
         """The nodes, ports and links that were read."""
         return self.snapshot.fabric
 

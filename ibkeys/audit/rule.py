@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import GROUPS, Profile, Severity
 from ibkeys.audit.inputs import AuditInput, number
-from ibkeys.fabric.model import Port
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.model import Port
 
 Evidence = Mapping[str, Mapping[str, Any]]
 

@@ -35,8 +35,8 @@ from ibkeys import files
 from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.rule import Draft
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.fabric.model import Port
 from ibkeys.store.sqlite import os_error
+from ibkeys.topology.model import Port
 
 _KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})
 # tomllib takes time by the square of the parts of a dotted name, and waivers have none with more than one.

@@ -57,15 +57,16 @@ class Objection:
     message: str
 
     @property
-    def way_round(self) -> str:
+    def how_to_override(self) -> str:
         """The option that overrides this interlock."""
         return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
         """Return the error to be raised; *others* are set off too and named with it."""
-        also = "; also set off: " + ", ".join(f"{o.interlock} ({o.way_round})" for o in others) if others else ""
+        also = "; also set off: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         return Refused(
-            f"refused by interlock {self.interlock}: {self.message}; to do it all the same: {self.way_round}{also}",
+            f"refused by interlock {self.interlock}: {self.message}; to do it all the same: "
+            f"{self.how_to_override}{also}",
             self.interlock,
         )
 

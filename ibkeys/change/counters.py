@@ -11,8 +11,8 @@ from ibkeys.change.portinfo_write import write_port_info
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, MadStatusError, MKeyNeeded, NoReply, NotStored, Refused, SendRefused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.model import Trouble
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import Trouble
 
 Work = tuple[PortHandle, PortInfo, dict[str, int]]
 """A port, its PortInfo as shown, and the counters to be cleared with what they had counted."""
@@ -39,7 +39,7 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
                 raise
             plan.troubles.append(Trouble(port.port, str(error)))
             continue
-        writer.witness(port)
+        writer.note_master_sm_lid(port)
         if counts:
             work.append((port, shown, counts))
     if not work:

@@ -10,11 +10,11 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep, port_in_sweep
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo_write import write_port_info
-from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
+from ibkeys.client.address import DirectedAddress
 from ibkeys.errors import IbkeysError, UsageError
-from ibkeys.fabric.address import DirectedAddress
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
@@ -33,7 +33,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
             f"{port}: partition enforcement belongs to external ports of switches; name a switch and a port from 1"
         )
     shown = port.read_port_info()
-    writer.witness(port)
+    writer.note_master_sm_lid(port)
     switch = port.read_switch_info()
     assert switch is not None
     wanted = dict(zip(_BITS, (inbound, outbound), strict=True))
@@ -116,9 +116,8 @@ def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
         peer = _peer_by_discovery(writer, port)
     else:
         try:
-            peer = NodeInfo(
-                port.fabric.get(NodeInfo, 0, DirectedAddress((*port.route.path, port.port.num)), ring.for_strangers, 0)
-            ).node_type
+            far_end = DirectedAddress((*port.route.path, port.port.num))
+            peer = NodeInfo(port.fabric.get(NodeInfo, 0, far_end, ring.for_unknown_port, 0)).node_type
         except IbkeysError:
             peer = None
     if peer is None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.model import Port
 from ibkeys.keys.pkey import PKey
+from ibkeys.topology.model import Port
 
 FarEnd = Literal["end port", "SM", "switch", "unknown"]
 """What a switch port is linked to: another end port than the SM's, the SM's, a switch behind which the SM may be."""
@@ -78,12 +78,12 @@ def far_end(writer: Writer, port: Port) -> FarEnd:
 
 def far_end_by_sweep(writer: Writer, port: Port) -> FarEnd:
     """As `far_end`, of a port that was read alone: sweeps the fabric, so that the far end is asked with its own key.
-    Raises what `OpenFabric.discover` raises."""
+    Raises what `Fabric.sweep` raises."""
     found = port_in_sweep(writer, port)
     return "unknown" if found is None else far_end(writer, found)
 
 
 def port_in_sweep(writer: Writer, port: Port) -> Port | None:
     """Return *port* as a sweep finds it, with its peer; None where no node, or more than one, has its GUID."""
-    same = [node for node in writer.fabric.discover().nodes if node.guid == port.node.guid]
+    same = [node for node in writer.fabric.sweep().nodes if node.guid == port.node.guid]
     return same[0].ports.get(port.num) if len(same) == 1 else None

@@ -8,16 +8,16 @@ from functools import partial
 from ibkeys.change.consent import Objection
 from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.subnet_manager import BESIDE_SM
 from ibkeys.change.writer import Writer
+from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.model import Port
-from ibkeys.fabric.tables import p_key_modifier
+from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_FULL, EMPTY, PKey
 from ibkeys.mad.attributes import PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.topology.model import Port
 
 Table = tuple[PKey, ...]
 
@@ -80,7 +80,7 @@ def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
 def _read(writer: Writer, port: PortHandle) -> Table:
     """Read the table and what belongs to it: the end port's PortInfo (LID, M_Key) and the enforcement bits."""
     port.read_port_info()
-    writer.witness(port)
+    writer.note_master_sm_lid(port)
     table = port.read_p_keys()
     if not table:
         raise UsageError(f"{port}: this port has no P_Key table (capacity 0)")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.consent import Objection, Question
-from ibkeys.fabric.model import Port, Trouble
 from ibkeys.store.journal import Journal, Operation
+from ibkeys.topology.model import Port, Trouble
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,19 @@ from typing import Self
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
-from ibkeys.change.subnet_manager import SubnetManager, find_subnet_manager
 from ibkeys.errors import MKeyNeeded, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Entry, Image, Journal, Operation
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import Origin, this_process
+from ibkeys.topology.model import Port
+from ibkeys.topology.subnet_manager import SubnetManager
 
 
 class Writer:
@@ -40,7 +41,7 @@ class Writer:
 
     def __init__(
         self,
-        fabric: OpenFabric,
+        fabric: Fabric,
         command: str,
         consent: Consent | None = None,
         dry_run: bool = False,
@@ -51,7 +52,7 @@ class Writer:
         self.consent = consent or Consent()
         self.dry_run = dry_run
         self.options = tuple(options)
-        self.witnesses: list[int] = []
+        self.master_sm_lids: list[int] = []
         self.sends_keys = False
         self._stack = ExitStack()
         self._operation: Operation | None = None
@@ -76,23 +77,23 @@ class Writer:
     @cached_property
     def subnet_manager(self) -> SubnetManager:
         """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
-        return find_subnet_manager(self.fabric, self.witnesses)
+        return find_subnet_manager(self.fabric, self.master_sm_lids)
 
     def holds_sm(self, port: Port) -> bool:
         """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read."""
         info, lid = port.end_port.port_info, self.subnet_manager.lid
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
-    def witness(self, port: PortHandle) -> None:
+    def note_master_sm_lid(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the own port may not know."""
         info = port.port.end_port.port_info
         if info is not None:
-            self.witnesses.append(info.master_sm_lid)
+            self.master_sm_lids.append(info.master_sm_lid)
 
-    def witness_ports(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
-        """As `witness`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked themselves."""
-        self.witnesses += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
-        self.witnesses += [port.lid for port in managers if port.lid]
+    def note_master_sm_lids(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
+        """As `note_master_sm_lid`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked too."""
+        self.master_sm_lids += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
+        self.master_sm_lids += [port.lid for port in managers if port.lid]
 
     @cached_property
     def keystore(self) -> KeyStore:
@@ -143,11 +144,11 @@ class Writer:
 
     def check(self, plan: Plan) -> None:
         """Raise Refused for the first interlock that *plan* sets off and the user has not overridden."""
-        uncovered = self.uncovered(plan)
-        if uncovered:
-            raise uncovered[0].refusal(uncovered[1:])
+        not_overridden = self.not_overridden(plan)
+        if not_overridden:
+            raise not_overridden[0].refusal(not_overridden[1:])
 
-    def uncovered(self, plan: Plan) -> list[Objection]:
+    def not_overridden(self, plan: Plan) -> list[Objection]:
         """Return the objections that the user has not overridden."""
         return [objection for objection in plan.objections if not self.consent.covers(objection.interlock)]
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from ibkeys import __version__
 from ibkeys.cli import exits, streams, typed
+from ibkeys.version import __version__
 
 PROG_NAME: Final = "ibkeys"
 COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
@@ -29,44 +29,46 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "pkey-show": Entry("pkey", "Show P_Key tables."),
-    "pkey-set": Entry("pkey", "Write entries of a P_Key table by index."),
-    "pkey-add": Entry("pkey", "Add P_Keys to a port's table, each at the first free index."),
-    "pkey-remove": Entry("pkey", "Remove P_Keys from a port's table; the others keep their indexes."),
-    "pkey-check": Entry("explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
-    "pkey-explain": Entry("explain", "Say what a P_Key means."),
-    "qkey-explain": Entry("explain", "Say what a Q_Key may be used for."),
-    "mkey-show": Entry("mkey", "Show M_Key state, ProtectBits, lease and violations."),
-    "mkey-set": Entry("mkey", "Set M_Key, ProtectBits or lease of one port."),
-    "mkey-deploy": Entry("rollout", "Give every port of the subnet its first M_Key."),
-    "mkey-rotate": Entry("rollout", "Give every port of the subnet that has an M_Key a new one."),
-    "mkey-recover": Entry("recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
-    "mkey-gen": Entry("mkey", "Generate M_Keys from the system's random source."),
-    "mkey-list": Entry("keystore", "List the keys of the key store: of which port, in which state, since when."),
-    "mkey-import": Entry("keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."),
-    "mkey-export": Entry("keystore", "Write OpenSM's guid2mkey and neighbors to DIR, from the key store."),
-    "mkey-encrypt": Entry("keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
-    "enforce-show": Entry("enforce", "Show partition enforcement of switch ports."),
-    "enforce-set": Entry("enforce", "Switch partition enforcement of a switch port on or off."),
-    "caps-show": Entry("caps", "Show P_Key capacities and enforcement capabilities."),
-    "counters-show": Entry("counters", "Show M_Key, P_Key and Q_Key violation counters."),
-    "counters-clear": Entry("counters", "Clear the violation counters."),
-    "discover": Entry("discover", "Show nodes, ports and links of the whole subnet."),
-    "snapshot": Entry("snapshot", "Read the whole fabric's keys into one file."),
-    "diff": Entry("diff", "Show what changed between two snapshots."),
-    "matrix": Entry("matrix", "Show the members of every partition, and who can talk to whom."),
-    "why": Entry("why", "Say why two ports can talk, by which P_Key, or who stops them."),
-    "audit": Entry("audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
-    "policy-check": Entry("policy", "Check a partition policy, the partitions.conf of OpenSM."),
-    "ipoib-check": Entry("ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
-    "plan": Entry("plan", "Plan what a partition policy changes on the fabric."),
-    "apply": Entry("apply", "Make a plan true on the fabric."),
-    "undo": Entry("undo", "Give back what an operation overwrote."),
-    "journal": Entry("journal", "Show what changing commands did."),
-    "decode": Entry("decode", "Decode a MAD or a bare attribute, given in hex."),
-    "sim": Entry("sim", "Serve a simulated subnet to any libibumad program; steer it."),
-    "doctor": Entry("doctor", "Check what of the stack is there, and say what to do about the rest."),
-    "completion": Entry("completion", "Print the completion script of a shell."),
+    "pkey-show": Entry("partitions.pkey", "Show P_Key tables."),
+    "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
+    "pkey-add": Entry("partitions.pkey", "Add P_Keys to a port's table, each at the first free index."),
+    "pkey-remove": Entry("partitions.pkey", "Remove P_Keys from a port's table; the others keep their indexes."),
+    "pkey-check": Entry("tools.explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
+    "pkey-explain": Entry("tools.explain", "Say what a P_Key means."),
+    "qkey-explain": Entry("tools.explain", "Say what a Q_Key may be used for."),
+    "mkey-show": Entry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
+    "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
+    "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
+    "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
+    "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
+    "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
+    "mkey-list": Entry("mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."),
+    "mkey-import": Entry(
+        "mkeys.keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."
+    ),
+    "mkey-export": Entry("mkeys.keystore", "Write OpenSM's guid2mkey and neighbors to DIR, from the key store."),
+    "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
+    "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
+    "enforce-set": Entry("partitions.enforce", "Switch partition enforcement of a switch port on or off."),
+    "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
+    "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+    "counters-clear": Entry("tools.counters", "Clear the violation counters."),
+    "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
+    "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
+    "diff": Entry("audit.diff", "Show what changed between two snapshots."),
+    "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
+    "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
+    "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+    "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
+    "ipoib-check": Entry("partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
+    "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
+    "apply": Entry("partitions.apply", "Make a plan true on the fabric."),
+    "undo": Entry("partitions.undo", "Give back what an operation overwrote."),
+    "journal": Entry("tools.journal", "Show what changing commands did."),
+    "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
+    "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program; steer it."),
+    "doctor": Entry("tools.doctor", "Check what of the stack is there, and say what to do about the rest."),
+    "completion": Entry("tools.completion", "Print the completion script of a shell."),
 }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ibkeys.change.consent import Question
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
-    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.fabric.live import Fabric
 
 _ASKED: Final = "confirmation"
 
@@ -32,7 +32,7 @@ class Missing:
 
 
 def change(
-    fabric: OpenFabric,
+    fabric: Fabric,
     command: str,
     consent: Changing,
     format: str,
@@ -67,7 +67,7 @@ def change(
     return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
 
 
-def writer_of(fabric: OpenFabric, command: str, consent: Changing) -> Writer:
+def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
 
     Raises UsageError for an interlock that there is not.
@@ -87,9 +87,9 @@ def warn_of(plan: Plan) -> None:
 
 def warn_of_refusals(writer: Writer, plan: Plan) -> None:
     """Say on standard error which interlocks would refuse the plan of a dry run."""
-    for objection in writer.uncovered(plan):
+    for objection in writer.not_overridden(plan):
         exits.warn(
-            f"by interlock {objection.interlock}: {objection.message} ({objection.way_round})", "would be refused"
+            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
         )
     for question in plan.questions:
         exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")

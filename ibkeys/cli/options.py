@@ -109,7 +109,7 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
 def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     """Print the version and leave."""
     if wanted and not ctx.resilient_parsing:
-        from ibkeys import __version__
+        from ibkeys.version import __version__
 
         click.echo(f"ibkeys {__version__}")
         ctx.exit()

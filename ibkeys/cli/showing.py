@@ -15,12 +15,12 @@ from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, wr
 from ibkeys.cli.where import open_source, target_of
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.discovery import Progress
+    from ibkeys.discovery.sweep import Progress
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.model import Fabric, Port
-    from ibkeys.fabric.proof import Check
+    from ibkeys.fabric.live import Fabric
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
-    from ibkeys.fabric.session import OpenFabric
+    from ibkeys.reach.why import Check
+    from ibkeys.topology.model import Port, Topology
 
 LISTED_TROUBLES: Final = 10
 """More than this many ports that could not be read are only counted in tables; JSON lists all."""
@@ -64,7 +64,7 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    Raises what `OpenFabric.port` and the reads raise; a sweep goes on past what fails and lists it.
+    Raises what `Fabric.port` and the reads raise; a sweep goes on past what fails and lists it.
     """
     target = target_of(words, kind, every_port)
     with open_source(where) as source:
@@ -85,7 +85,7 @@ def read_sheet(
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
     """Return what a port that was read says of itself and cannot be, as the contract has errors."""
-    from ibkeys.fabric.plausible import node_problems, port_problems
+    from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.info) + port_problems(port)
     return [{**port.identity(), "error": text} for _, text in problems]
@@ -95,21 +95,21 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
     return {**port.identity(), **values(port)}
 
 
-def sweep(source: OpenFabric | RecordedFabric, where: Where, p_keys: bool = False) -> Fabric:
+def sweep(source: Fabric | RecordedFabric, where: Where, p_keys: bool = False) -> Topology:
     """Discover with a progress bar, and say what a reader should know."""
     with progress_bar(where) as progress:
-        found = source.discover(p_keys=p_keys, progress=progress)
+        found = source.sweep(p_keys=p_keys, progress=progress)
     say_notes(found)
     return found
 
 
-def say_notes(found: Fabric) -> None:
+def say_notes(found: Topology) -> None:
     """Say on standard error what a reader of the whole should know."""
     for note in found.notes:
         exits.warn(note, "note")
 
 
-def errors_of(found: Fabric) -> list[dict[str, Any]]:
+def errors_of(found: Topology) -> list[dict[str, Any]]:
     """Return what could not be read, as the contract has it."""
     return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles]
 

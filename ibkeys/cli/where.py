@@ -30,16 +30,16 @@ from ibkeys.errors import (
 from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.address import Address
+    from ibkeys.client.address import Address
+    from ibkeys.client.sa import SaClient
     from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.live import Fabric
     from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
-    from ibkeys.fabric.sa import SaClient
-    from ibkeys.fabric.session import OpenFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
-    from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
     from ibkeys.umad.port import UmadPort
 
@@ -47,12 +47,12 @@ DEFAULT_TIMEOUT_MS: Final = 1000
 
 
 @contextmanager
-def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
+def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
     """Open the fabric that the options mean; say on standard error what its user should hear.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     """
-    from ibkeys.fabric.limits import Limits
+    from ibkeys.client.limits import Limits
 
     if where.debug:
         exits.show_frames()
@@ -100,7 +100,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[OpenFabric]:
                 _say_statistics(fabric)
 
 
-def _know_more(where: Where, fabric: OpenFabric) -> None:
+def _know_more(where: Where, fabric: Fabric) -> None:
     """When the command cannot complete because ports do not answer, what this host knows is said too."""
 
     def lines() -> Iterable[str]:
@@ -113,7 +113,7 @@ def _know_more(where: Where, fabric: OpenFabric) -> None:
 
 
 def _what_host_knows(where: Where) -> list[str]:
-    from ibkeys.mkeys.opensm_here import describe_locked_out
+    from ibkeys.host.opensm_here import describe_locked_out
 
     return describe_locked_out(Path(where.security_keys) if where.security_keys else None)
 
@@ -146,9 +146,9 @@ def open_keystore(options: Store | Where, command: str, changing: bool = False) 
 
     Raises UsageError for one that would be in memory: nothing in it would last.
     """
-    from ibkeys.store.keystore import KeyStore
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keys.sealing import Passphrase
     from ibkeys.store.lock import exclusive
-    from ibkeys.store.sealing import Passphrase
 
     path = keystore_path(options)
     if path is None:
@@ -182,7 +182,7 @@ def passphrase_of(text: str | None) -> Callable[[], str]:
 
 
 @contextmanager
-def open_source(where: Where) -> Iterator[OpenFabric | RecordedFabric]:
+def open_source(where: Where) -> Iterator[Fabric | RecordedFabric]:
     """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
     if where.snapshot is None:
         with open_fabric(where) as fabric:
@@ -193,8 +193,8 @@ def open_source(where: Where) -> Iterator[OpenFabric | RecordedFabric]:
 
 def open_recorded(where: Where) -> RecordedFabric:
     """Return the snapshot of ``--from``; say on standard error what its user should hear."""
-    from ibkeys.fabric.names import read_node_name_map
     from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.topology.node_names import read_node_name_map
 
     assert where.snapshot is not None
     if where.debug:
@@ -242,7 +242,7 @@ def load(path: Path) -> Snapshot:
     return load_snapshot(path, own)
 
 
-def open_sa(fabric: OpenFabric, where: Where, sa: AskSa) -> SaClient:
+def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
     """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
     return fabric.sa(_sm_key(where, sa), sa.sm_port, sa.pkey_idx)
 
@@ -281,7 +281,7 @@ def _config(where: Where) -> Config:
 
 
 def _default_name_map(where: Where) -> Path | None:
-    from ibkeys.fabric.names import read_node_name_map
+    from ibkeys.topology.node_names import read_node_name_map
 
     if is_simulated(where) or not os.access(DEFAULT_NAME_MAP, os.R_OK):
         return None
@@ -312,7 +312,7 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
     return Tap(port, observers, exits.warn)
 
 
-def _say_statistics(fabric: OpenFabric) -> None:
+def _say_statistics(fabric: Fabric) -> None:
     local, counts = fabric.local(), fabric.client.statistics
     click.echo(
         f"ibkeys: {local.ca_name} port {local.port}: {counts.sent} SMPs sent, {counts.keyed} of them "
@@ -335,12 +335,12 @@ class Target:
     address: Address | None
     portnum: int | None
 
-    def open(self, fabric: OpenFabric) -> PortHandle:
-        """Return the handle. Raises as `OpenFabric.port`."""
+    def open(self, fabric: Fabric) -> PortHandle:
+        """Return the handle. Raises as `Fabric.port`."""
         return fabric.port(self.address, self.portnum)
 
-    def read_from(self, source: OpenFabric | RecordedFabric) -> PortHandle | RecordedPort:
-        """Return what can be read of the port. Raises as `OpenFabric.port`."""
+    def read_from(self, source: Fabric | RecordedFabric) -> PortHandle | RecordedPort:
+        """Return what can be read of the port. Raises as `Fabric.port`."""
         return source.port(self.address, self.portnum)
 
 
@@ -359,7 +359,7 @@ def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Tar
 
 def parse_address(text: str | None, kind: Kind) -> Address | None:
     """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
-    from ibkeys.fabric.address import NameAddress, parse_guid, parse_lid, parse_route
+    from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
 
     letter = _letter(kind)
     if text is None:

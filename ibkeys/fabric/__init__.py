@@ -1,1 +1,1 @@
-"""Talking to many nodes: addresses, the request scheduler, the SMP client, discovery and the model of a fabric."""
+"""An open fabric, or a snapshot in its place: finding ports, reading them, taking and comparing snapshots."""

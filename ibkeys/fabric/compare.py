@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.fabric.snapshot import Snapshot
-from ibkeys.fabric.unseen import PortKey, blind_ports, nodes_of, port_key, ports_of, unseen_in
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.matching import PortKey, blind_ports, nodes_of, port_key, ports_of, unseen_in
+from ibkeys.topology.model import Node, Port, Topology
 
 Kind = Literal[
     "pkey-added",
@@ -117,7 +117,7 @@ def compare(a: Snapshot, b: Snapshot) -> Comparison:
 
 
 def _only_in(
-    result: Comparison, fabric: Fabric, other: Fabric, which: str
+    result: Comparison, fabric: Topology, other: Topology, which: str
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
     """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
 
@@ -147,7 +147,7 @@ def _first_port(node: Node) -> Port:
     return next(port for _, port in sorted(node.ports.items()) if port.is_end_port)
 
 
-def _links(fabric: Fabric) -> dict[frozenset[PortKey], tuple[Port, Port]]:
+def _links(fabric: Topology) -> dict[frozenset[PortKey], tuple[Port, Port]]:
     return {
         frozenset((port_key(port), port_key(port.peer))): (port, port.peer)
         for port in fabric.ports()

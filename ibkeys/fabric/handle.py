@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ibkeys.client.smp import Outcome, Route, Task
+from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, Unreachable
-from ibkeys.fabric.client import Outcome, Route, Task
-from ibkeys.fabric.model import Port
 from ibkeys.fabric.open_port import OpenPort
-from ibkeys.fabric.plausible import NO_ENTRIES
-from ibkeys.fabric.tables import p_key_modifier
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
+from ibkeys.topology.model import Port
+from ibkeys.topology.plausible import NO_ENTRIES
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class PortHandle:
         return self.fabric.get(attribute, modifier, self.route, self.m_key)
 
     def set(self, attribute: type[Attribute], modifier: int, data: bytes) -> bytes:
-        """Send one SubnSet to this port's agent with its key, once. Raises as `OpenFabric.set`."""
+        """Send one SubnSet to this port's agent with its key, once. Raises as `Fabric.set`."""
         return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
 
     def read_port_info(self) -> PortInfo:

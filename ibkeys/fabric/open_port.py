@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from ibkeys.fabric.client import Route, SmpClient, Timing
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.model import Fabric, Port
+from ibkeys.client.limits import Limits
+from ibkeys.client.smp import Route, SmpClient, Timing
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import Method
+from ibkeys.topology.model import Port, Topology
 from ibkeys.umad.port import LocalPort, UmadPort
 
 
@@ -32,7 +32,7 @@ class OpenPort:
         self.umad = umad
         self.ring = ring or KeyRing()
         self.client = SmpClient(umad, timing, limits)
-        self.swept: Fabric | None = None
+        self.swept: Topology | None = None
 
     def local(self) -> LocalPort:
         """Return what the host knows about the local port. Sends nothing."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
-from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.const import MadStatus
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
+from ibkeys.topology.model import Port, Topology
 
 WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
 """The question: Get(PortInfoRecord) of the own port with SM_Key 1, OpenSM's default."""
@@ -41,7 +41,7 @@ class SaProbe:
     detail: str
 
 
-def enforcing_ports(found: Fabric) -> list[Port]:
+def enforcing_ports(found: Topology) -> list[Port]:
     """Return the switch ports with an enforcement bit set."""
     return [
         port
@@ -51,7 +51,7 @@ def enforcing_ports(found: Fabric) -> list[Port]:
 
 
 def read_constraint_errors(
-    fabric: OpenFabric, found: Fabric, pkey_index: int | None = None
+    fabric: Fabric, found: Topology, pkey_index: int | None = None
 ) -> dict[Port, ConstraintErrors]:
     """Get PortCounters of every switch port that enforces. What cannot be read has its error; nothing is raised."""
     ports = enforcing_ports(found)
@@ -69,7 +69,7 @@ def read_constraint_errors(
     }
 
 
-def probe_sa(fabric: OpenFabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:
+def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:
     """Ask the SA three questions that any host may ask, and return what it did with each. Nothing is raised.
 
     One of them with SM_Key 1, which everybody knows. An SA that has another is silent to it, as OpenSM is, and writes

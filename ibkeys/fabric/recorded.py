@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.client.address import Address
+from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.errors import NotRecorded
-from ibkeys.fabric.address import Address
-from ibkeys.fabric.discovery import Progress, Wanted
-from ibkeys.fabric.find import find_port
-from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.session import as_address
+from ibkeys.fabric.live import as_address
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.topology.find import find_port
+from ibkeys.topology.model import Port, Topology
 
 _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": "sm_info"}
 
 
 class RecordedFabric:
-    """Answers `discover` and `port` as `ibkeys.fabric.session.OpenFabric` does, from what *snapshot* holds.
+    """Answers `sweep` and `port` as `ibkeys.fabric.live.Fabric` does, from what *snapshot* holds.
 
     *node_names*: names by node GUID that take the place of the recorded ones.
     """
@@ -34,13 +34,13 @@ class RecordedFabric:
         """Whether an M_Key that is read here is one, and not its fingerprint."""
         return self.snapshot.about.has_keys
 
-    def discover(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Fabric:
+    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
         """Return the recorded fabric; of what could not be read only that which such a sweep asks for."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
         not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
-        return Fabric(fabric.nodes, troubles, list(fabric.notes))
+        return Topology(fabric.nodes, troubles, list(fabric.notes))
 
     def port(self, where: Address | str | int | None = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
@@ -49,7 +49,7 @@ class RecordedFabric:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPort:
-    """What was recorded of one port, with the reads of `ibkeys.fabric.session.PortHandle`.
+    """What was recorded of one port, with the reads of `ibkeys.fabric.live.PortHandle`.
 
     Each read raises NotRecorded for what could not be read when the snapshot was taken.
     """

@@ -10,15 +10,16 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
-from ibkeys.fabric.discovery import EVERYTHING, Progress
-from ibkeys.fabric.model import Fabric, Port
+from ibkeys.discovery.sweep import EVERYTHING, Progress
+from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
-from ibkeys.fabric.session import OpenFabric
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.store.sqlite import Clock, timestamp, utc_now
+from ibkeys.topology.model import Port, Topology
+from ibkeys.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Snapshot:
     secret of this snapshot; None when that is not at hand.
     """
 
-    fabric: Fabric
+    fabric: Topology
     about: About
     m_key_traits: dict[Port, tuple[Trait, ...]] = field(default_factory=dict)
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
@@ -86,17 +87,15 @@ class Snapshot:
 
 
 def take_snapshot(
-    fabric: OpenFabric, fingerprints: Fingerprints, progress: Progress | None = None, clock: Clock = utc_now
+    fabric: Fabric, fingerprints: Fingerprints, progress: Progress | None = None, clock: Clock = utc_now
 ) -> Snapshot:
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 
     SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
-    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `OpenFabric.discover`.
+    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `Fabric.sweep`.
     """
-    from ibkeys import __version__
-
     started = timestamp(clock)
-    found = fabric.discover(progress=progress, wanted=EVERYTHING)
+    found = fabric.sweep(progress=progress, wanted=EVERYTHING)
     constraint_errors = read_constraint_errors(fabric, found)
     local = fabric.local()
     about = About(
@@ -116,7 +115,7 @@ def take_snapshot(
     return Snapshot(found, about, _traits(found), constraint_errors, fingerprints=fingerprints)
 
 
-def _traits(fabric: Fabric) -> dict[Port, tuple[Trait, ...]]:
+def _traits(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
     guids = {node.guid for node in fabric.nodes} | {port.guid for port in fabric.end_ports()}
     sm_keys = {SMInfo(port.sm_info).sm_key for port in fabric.end_ports() if port.sm_info is not None}
     sm_key = next((key for key in sm_keys if key), 0)

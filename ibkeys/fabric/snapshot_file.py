@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from ibkeys.errors import StoreError
-from ibkeys.fabric.model import Fabric, Node, Port, Reading, Trouble
 from ibkeys.fabric.probes import ConstraintErrors, SaProbe
 from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
@@ -17,6 +16,7 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
+from ibkeys.topology.model import Node, Port, Reading, Topology, Trouble
 
 _COLUMNS: Final[tuple[tuple[str, NumberRow], ...]] = (
     ("port_state", PortInfo.port_state),
@@ -197,7 +197,7 @@ class _Loader:
     def __init__(self, tables: dict[str, Sequence[Row]]) -> None:
         self.tables = tables
         self.about = _about(dict(tables["about"]))
-        self.fabric = Fabric(notes=[text for (text,) in tables["notes"]])
+        self.fabric = Topology(notes=[text for (text,) in tables["notes"]])
         self.ports: dict[int, Port] = {}
 
     def snapshot(self) -> Snapshot:

@@ -1,1 +1,1 @@
-"""The M_Key's life: which keys are known, and setting one."""
+"""The M_Key's life: which keys are known, setting one, and where ports are known to be."""

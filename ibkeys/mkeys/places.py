@@ -1,8 +1,8 @@
 """Ports that are not where they are known: which moved, which were replaced, which vanished, and keeping that.
 
-A key is sent only to the place where its port is known (`ibkeys.fabric.linkproof`). When a port was moved on purpose,
-somebody has to say so: `survey` finds out what can be known without asking a protected port, `settle` keeps it in the
-key store. No key is deleted by it: a port that vanished keeps its keys, and is not waited for any more.
+A key is sent only to the place where its port is known (`ibkeys.discovery.link_proof`). When a port was moved on
+purpose, somebody has to say so: `survey` finds out what can be known without asking a protected port, `settle` keeps
+it in the key store. No key is deleted by it: a port that vanished keeps its keys, and is not waited for any more.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.discovery import LINKS
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import Fabric, LinkEnd, Port, Unasked
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.sweep import LINKS
+from ibkeys.topology.model import LinkEnd, Port, Topology, Unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Places:
     """What a survey found. ``vanished``: GUIDs of protected ports that are nowhere; ``claimed``: GUIDs that two places
     have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
 
-    found: Fabric
+    found: Topology
     moved: list[Moved] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
     vanished: list[int] = field(default_factory=list)
@@ -60,12 +60,12 @@ class Places:
 
 
 def survey(writer: Writer) -> Places:
-    """Sweep the fabric and sort what is not where it is known. Raises what `OpenFabric.discover` raises.
+    """Sweep the fabric and sort what is not where it is known. Raises what `Fabric.sweep` raises.
 
     A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
     """
     ring = writer.fabric.ring
-    found = writer.fabric.discover(wanted=LINKS)
+    found = writer.fabric.sweep(wanted=LINKS)
     places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
     candidates = [*_named(found, ring), *_answered(found, ring)]
     times = Counter(each.end[0] for each in candidates)
@@ -94,7 +94,7 @@ def settle(writer: Writer, places: Places) -> None:
         store.settle(places.vanished)
 
 
-def _named(found: Fabric, ring: KeyRing) -> list[Moved]:
+def _named(found: Topology, ring: KeyRing) -> list[Moved]:
     """Return the protected ports that the SA or a forwarding table names at a place where they are not known."""
     moved = []
     for place in found.unasked:
@@ -105,16 +105,16 @@ def _named(found: Fabric, ring: KeyRing) -> list[Moved]:
     return moved
 
 
-def _answered(found: Fabric, ring: KeyRing) -> list[Moved]:
+def _answered(found: Topology, ring: KeyRing) -> list[Moved]:
     """Return the ports that answered without their key at a place where they are not known."""
     return [
         Moved(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
         for port in found.doubtful
-        if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_strangers
+        if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_unknown_port
     ]
 
 
-def _replaced(found: Fabric, ring: KeyRing) -> list[Replaced]:
+def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:
     """Return the places known for a port with a key where one without a key answered."""
     replaced = []
     for port in found.ports():

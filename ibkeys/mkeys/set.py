@@ -21,26 +21,26 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo import set_image, without_key
 from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle, wrong_fields
-from ibkeys.change.subnet_manager import known_sweep_interval
 from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import LINKS
 from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
-from ibkeys.fabric.discovery import LINKS
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.model import Port
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.subnet_manager import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mkeys.objections import (
+from ibkeys.mkeys.interlocks import (
     first_keys_at_level_0,
     known_guids,
     objections_to_key,
     objections_to_link_of,
     objections_to_opensm,
 )
-from ibkeys.mkeys.settle import Answer, KeySetting, who_answers
-from ibkeys.mkeys.topology import remember_topology
+from ibkeys.mkeys.key_setting import Answer, KeySetting, who_answers
+from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Entry
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.topology.model import Port
 
 OPENSM_PROCEDURE = (
     "let the SM do it: put m_key, m_key_protection_level and m_key_lease_period into opensm.conf, "
@@ -75,7 +75,7 @@ def plan_mkey_set(
     if doubt := port.fabric.doubt_of(port.port):
         raise Unreachable(f"{port}: {doubt}; its M_Key is not changed")
     shown = port.read_port_info()
-    writer.witness(port)
+    writer.note_master_sm_lid(port)
     old_key = writer.key_for_set(port, shown)
     wanted = KeySetting(
         old_key if new_key is None else new_key,
@@ -210,7 +210,7 @@ def _keep(store: KeyStore, port: PortHandle, now: PortInfo, old_key: MKey, wante
     return None
 
 
-def _remember_links(fabric: OpenFabric, store: KeyStore, port: Port) -> None:
+def _remember_links(fabric: Fabric, store: KeyStore, port: Port) -> None:
     """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
 
     A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
@@ -219,7 +219,7 @@ def _remember_links(fabric: OpenFabric, store: KeyStore, port: Port) -> None:
     guid = port.port_guid
     is_known = not port.node.is_switch and any(near[0] == guid for near in store.links())
     if guid != fabric.local().port_guid and not is_known:
-        remember_topology(fabric, store, fabric.discover(wanted=LINKS))
+        remember_topology(fabric, store, fabric.sweep(wanted=LINKS))
 
 
 def _set_and_prove(

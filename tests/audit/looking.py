@@ -15,11 +15,11 @@ from ibkeys.audit.inputs import AuditInput, HostView
 from ibkeys.fabric.probes import probe_sa
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
+from ibkeys.host.facts import Device, HostFacts, KeyFile
+from ibkeys.host.file_access import FileFact
 from ibkeys.keys.fingerprint import Fingerprints
-from ibkeys.mkeys.hostfacts import Device, HostFacts, KeyFile
-from ibkeys.mkeys.hostfiles import FileFact
-from ibkeys.policy.model import Policy
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import tool

@@ -20,8 +20,8 @@ from ibkeys.errors import UsageError
 from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import NewRunPort, RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
 from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
 

@@ -14,7 +14,7 @@ from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.pictures.dot import PALETTE, fabric_dot
 from ibkeys.audit.pictures.matrix import MOST, Partition, columns_of, lay_out, partition_matrix_svg
 from ibkeys.audit.pictures.members import members_svg
-from ibkeys.fabric.model import Fabric
+from ibkeys.topology.model import Topology
 from tests.audit.reports import NASTY
 from tests.audit.test_html import contrast
 from tests.fabricsim import subnet, tool
@@ -137,9 +137,9 @@ def test_the_smallest_partition_is_still_seen_beside_a_very_large_one() -> None:
 # --- the fabric as a graph -------------------------------------------------------------------------------------------
 
 
-def fabric(name: str = "dual-home") -> Fabric:
+def fabric(name: str = "dual-home") -> Topology:
     """Return a fabric whose CAs are in three partitions."""
-    found = tool(subnet(name)).discover(p_keys=True)
+    found = tool(subnet(name)).sweep(p_keys=True)
     cas = [node for node in found.nodes if not node.is_switch]
     for index, node in enumerate(cas):
         for port in node.ports.values():
@@ -202,7 +202,7 @@ def test_a_hostile_name_is_one_quoted_string() -> None:
 
 
 def test_colours_that_are_used_up_come_again_with_another_outline() -> None:
-    found = tool(subnet("ft648")).discover(p_keys=True)
+    found = tool(subnet("ft648")).sweep(p_keys=True)
     hosts = [node for node in found.nodes if not node.is_switch]
     for index, node in enumerate(hosts):
         for port in node.ports.values():
@@ -214,7 +214,7 @@ def test_colours_that_are_used_up_come_again_with_another_outline() -> None:
 
 
 def test_labels_can_be_read_on_every_colour() -> None:
-    found = tool(subnet("ft648")).discover(p_keys=True)
+    found = tool(subnet("ft648")).sweep(p_keys=True)
     for index, node in enumerate(found.nodes):
         for port in node.ports.values():
             if port.is_end_port and port.p_key_raw is not None:

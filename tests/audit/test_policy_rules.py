@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ibkeys.audit import pk_policy
 from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import may_talk
 from ibkeys.sim.subnet import Subnet
 from tests.audit.cases import ruled, two_switch, with_table

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.audit import pk_policy
+from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.audit.waivers import Pattern, Waivers, read_waivers
 from ibkeys.errors import FileFormatError, StoreError
 from tests.audit.cases import ruled, two_switch, with_table

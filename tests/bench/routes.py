@@ -7,7 +7,7 @@ import ibkeys
 
 def main() -> None:
     with ibkeys.open() as fabric:
-        for port in fabric.discover().ports():
+        for port in fabric.sweep().ports():
             path = port.node.path if port.path is None else port.path
             print(",".join(map(str, (0, *path))), port.num)
 

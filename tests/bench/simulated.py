@@ -10,16 +10,16 @@ import time
 import tracemalloc
 
 import ibkeys
-from ibkeys.fabric.model import Fabric
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.bench.fattree import fat_tree
 
 
-def sweep(subnet: Subnet) -> tuple[Fabric, int, float]:
+def sweep(subnet: Subnet) -> tuple[Topology, int, float]:
     """Return the fabric, the SMPs that it took, and the seconds."""
     with ibkeys.open(subnet=subnet) as fabric:
         start = time.perf_counter()
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
         return found, fabric.client.statistics.sent, time.perf_counter() - start
 
 

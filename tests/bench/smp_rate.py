@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 
-from ibkeys.fabric.client import SmpClient, Task
+from ibkeys.client.smp import SmpClient, Task
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.umad.libibumad import open_port

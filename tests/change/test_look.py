@@ -9,10 +9,10 @@ import pytest
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
-from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.planned import carry_out
-from ibkeys.mkeys.rotate import plan_run
-from ibkeys.store.runs import RunOptions
+from ibkeys.mkeys.rollout.plan import carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run import plan_run
+from ibkeys.store.keys.runs import RunOptions
 from tests.keyedsite import Site
 
 HOST, OTHER = "node02 mlx4_0", "node03 mlx4_0"

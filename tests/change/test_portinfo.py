@@ -136,7 +136,7 @@ def test_the_own_port_and_the_sms_port_come_last() -> None:
         for port in node.end_ports:
             port.info[46:48] = (7).to_bytes(2)
     with tool(net) as fabric, writer(fabric, force=True) as w:
-        ports = [fabric.handle(port) for port in fabric.discover().end_ports()]
+        ports = [fabric.handle(port) for port in fabric.sweep().end_ports()]
         plan = w.counters_clear(ports)
         order = [port.node.description for port in plan.ports()]
         assert order[-2:] == ["node02 mlx4_0", "node01 mlx4_0"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ibkeys.cli.secrets import read_m_key
+from ibkeys.client.address import LidAddress
 from ibkeys.errors import AddressError, MKeyNeeded, Refused, SendRefused, UsageError
-from ibkeys.fabric.address import LidAddress
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import Method
@@ -112,7 +112,7 @@ def test_an_unconfirmed_key_is_found_by_turns_and_said_so() -> None:
         fabric.ring = ring_for(net, NAME)
         guid = net.port(NAME, 1).guid
         fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
-        found = fabric.discover()
+        found = fabric.sweep()
     assert len(found.nodes) == 8
     assert any("never confirmed" in note for note in found.notes)
     assert violations(net) == 1
@@ -161,7 +161,7 @@ def test_a_key_of_the_configuration_file_is_for_ports_without_another() -> None:
     with tool(net, default_m_key=WRONG) as fabric:
         fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
         fabric.ring.neighbors = ring_for(net).neighbors
-        assert not fabric.discover().troubles
+        assert not fabric.sweep().troubles
     assert violations(net) == 0
 
 
@@ -266,7 +266,7 @@ def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
     with tool(net, default_m_key=WRONG) as fabric, writer(fabric) as w:
         fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
         fabric.ring.neighbors = ring_for(net).neighbors
-        found = {port.node.description: port for port in fabric.discover().end_ports()}
+        found = {port.node.description: port for port in fabric.sweep().end_ports()}
         assert found[NAME].m_key_state == "set"
         w.apply(w.pkey_add(fabric.port(2), [PKey(0x8010)]))
     assert net.port(NAME, 1).p_keys[1] == 0x8010
@@ -293,7 +293,7 @@ def test_a_device_that_stays_full_for_a_while_loses_nothing() -> None:
             return send(batch)
 
         fabric.umad.send = crowded  # type: ignore[method-assign]
-        assert len(fabric.discover().nodes) == 8
+        assert len(fabric.sweep().nodes) == 8
         until = net.now + 1000
         with pytest.raises(SendRefused, match="no room"):
             fabric.port(2)

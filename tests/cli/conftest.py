@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ibkeys.cli import exits, main
-from ibkeys.policy.planfile import PlanFile, write_plan
+from ibkeys.plan.document import write_plan
+from ibkeys.plan.model import PartitionPlan
 from tests.corpus import DATA
 from tests.policy.lab import Lab
 from tests.policy.plans import entries
@@ -77,7 +78,7 @@ def pkeys(cli: Cli, *where: object) -> dict[int, str]:
     return {entry["index"]: entry["pkey"] for entry in port["pkeys"]}
 
 
-def written(folder: Path, plan: PlanFile) -> Path:
+def written(folder: Path, plan: PartitionPlan) -> Path:
     """Write a plan to a file of *folder*, and return its path."""
     path = folder / "plan.json"
     write_plan(plan, path)

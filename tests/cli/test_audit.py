@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.audit.catalogue import CATALOGUE
-from ibkeys.mkeys.hostfacts import Device, HostFacts
+from ibkeys.host.facts import Device, HostFacts
 from tests.cli.conftest import DUAL_HOME, KEY, Cli, run
 
 SM_PORT = "0x0002c903000a1011"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.cli.guardian import Watch, _undo, arguments
+from ibkeys.apply.guardian import Watch, _undo
 from ibkeys.cli.options import Where
+from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
 
@@ -27,8 +28,8 @@ TIMEOUT = 60
 def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[None]:
     """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.cli.apply.wait_for_enter", lambda interrupts: answer)
-        patch.setattr("ibkeys.cli.apply.time.monotonic", lambda: seconds[0])
+        patch.setattr("ibkeys.cli.partitions.apply.wait_for_enter", lambda interrupts: answer)
+        patch.setattr("ibkeys.cli.partitions.apply.time.monotonic", lambda: seconds[0])
         yield
 
 
@@ -141,7 +142,7 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
 def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    command = arguments(Where(**values), stores, ["--force"])
+    command = undo_command(Where(**values), stores)
     assert command[3:] == [
         "undo",
         "--yes",
@@ -150,7 +151,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         f"--keystore={tmp_path / 'keys'}",
         f"--journal={tmp_path / 'journal'}",
     ]
-    kept = arguments(Where(**{**values, "m_key": "@/etc/key"}), stores, [])
+    kept = undo_command(Where(**{**values, "m_key": "@/etc/key"}), stores)
     assert "--m_key=@/etc/key" in kept
 
 

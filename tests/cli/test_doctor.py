@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
 from ibkeys.umad.probe import Check
 from tests.cli.conftest import TWO_SWITCH, Cli
 

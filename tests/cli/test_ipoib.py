@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.cli import ipoib
 from ibkeys.cli.options import Where
-from ibkeys.fabric.session import OpenFabric
-from ibkeys.policy.model import broadcast_mgid
+from ibkeys.cli.partitions import ipoib
+from ibkeys.fabric.live import Fabric
+from ibkeys.partitions.model import broadcast_mgid
 from ibkeys.sim.sa_records import Group
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.fabricsim import subnet
 
 SM = "sm=node01 mlx4_0"
-OPENED: list[OpenFabric] = []
+OPENED: list[Fabric] = []
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def net(monkeypatch: pytest.MonkeyPatch) -> Subnet:
     net.set_sm(net.nodes[0])
 
     @contextmanager
-    def opened(where: Where) -> Iterator[OpenFabric]:
+    def opened(where: Where) -> Iterator[Fabric]:
         with ibkeys.open(subnet=net, timeout=(where.timeout or 1000) / 1000) as fabric:
             OPENED.append(fabric)
             yield fabric

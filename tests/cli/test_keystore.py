@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Cost
 from ibkeys.store.opensm import KEY_FILES, read_key_files
-from ibkeys.store.sealing import Cost
 from tests.cli.conftest import KEY, OTHER_KEY, Cli, Result, Terminal
 
 NODE02, NODE03 = "0x0002c903000a1021", "0x0002c903000a1031"
@@ -25,7 +25,7 @@ COLUMNS = [
 
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibkeys.store.keystore.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
+    monkeypatch.setattr("ibkeys.store.keys.keystore.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
     process.mkdir(parents=True)
     (process / "cmdline").write_text(f"/usr/sbin/opensm\0-F\0{conf}\0")
     (process / "environ").write_text("")
-    monkeypatch.setattr("ibkeys.mkeys.opensm_host.PROC", tmp_path / "proc")
+    monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
     result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
     assert result.code == 4
     assert "the running OpenSM (process 10) reads at each heavy sweep: to write it is to apply it" in result.err

@@ -12,7 +12,7 @@ import pytest
 
 import ibkeys
 from ibkeys.sim.nodes import Port
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from tests.cli.conftest import Result, run
 from tests.fabric.test_lies import route_to, sides
 from tests.fabricsim import subnet

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.policy.planread import read_plan
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.document_reader import read_plan
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
 

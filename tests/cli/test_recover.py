@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys import recover
-from ibkeys.store.keystore import KeyStore
+from ibkeys.mkeys.recovery import recover
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.umad.simulated import open_simulated
 from tests.cli.conftest import KEY, Result, run
 from tests.fattree import fat_tree

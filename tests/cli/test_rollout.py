@@ -18,7 +18,7 @@ from ibkeys.cli import exits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run
 from tests.corpus import DATA
 
@@ -314,7 +314,7 @@ def test_an_internal_error_shows_no_key(cli: Cli, key_file: Path, monkeypatch: p
     def broken(*_: object) -> Any:
         raise RuntimeError(f"key {KEY:#x}")
 
-    monkeypatch.setattr("ibkeys.mkeys.rollout.who_answers", broken)
+    monkeypatch.setattr("ibkeys.mkeys.rollout.engine.who_answers", broken)
     result = cli("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", "-d")
     assert result.code == 3
     assert "internal error (RuntimeError at test_rollout.py:" in result.err
@@ -350,7 +350,7 @@ def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
         exits.write(text)
         monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
 
-    monkeypatch.setattr("ibkeys.cli.rollout_output.write", fill)
+    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write", fill)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from ibkeys.cli import COMMANDS, main, typed
+from ibkeys.client.address import parse_guid, parse_lid, parse_route
 from ibkeys.errors import EncodeError, IbkeysError
-from ibkeys.fabric.address import parse_guid, parse_lid, parse_route
 from ibkeys.keys.number import looks_like_a_key, parse_number
 from ibkeys.keys.pkey import PKey
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run

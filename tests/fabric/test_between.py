@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibkeys.fabric.address import DirectedAddress
+from ibkeys.client.address import DirectedAddress
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
 from tests.fabricsim import subnet, tool

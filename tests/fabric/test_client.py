@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
+from ibkeys.client.address import DirectedAddress
+from ibkeys.client.smp import TOLD_PER_SECOND, SmpClient, Task, Timing
 from ibkeys.errors import NoReply
-from ibkeys.fabric.address import DirectedAddress
-from ibkeys.fabric.client import TOLD_PER_SECOND, SmpClient, Task, Timing
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method

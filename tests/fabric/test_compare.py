@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.fabric.compare import Comparison, compare, table_changes
-from ibkeys.fabric.compare_reach import compare_reach
-from ibkeys.fabric.model import Node, Port, Trouble
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.pkey import PKey
+from ibkeys.reach.difference import compare_reach
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Node, Port, Trouble
 from tests.fabricsim import subnet, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00

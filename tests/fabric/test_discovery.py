@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import Fabric
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.corpus import files, label
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import listening, ring_of, sm_sweeps, violations
@@ -28,7 +28,7 @@ def links_of(net: Subnet) -> set[frozenset[tuple[int, int]]]:
     }
 
 
-def links_found(fabric: Fabric) -> set[frozenset[tuple[int, int]]]:
+def links_found(fabric: Topology) -> set[frozenset[tuple[int, int]]]:
     return {
         frozenset({(node.guid, port.num), (port.peer.node.guid, port.peer.num)})
         for node in fabric.nodes
@@ -41,7 +41,7 @@ def links_found(fabric: Fabric) -> set[frozenset[tuple[int, int]]]:
 def test_everything_that_is_cabled_is_found(file: Path) -> None:
     net = Subnet.from_file(file)
     with ibkeys.open(subnet=net) as fabric:
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
         statistics = fabric.client.statistics
     assert not found.troubles
     assert {node.guid for node in found.nodes} == {node.guid for node in net.nodes}
@@ -61,14 +61,14 @@ def test_everything_that_is_cabled_is_found(file: Path) -> None:
 
 def test_ports_without_a_cable_are_counted_not_read() -> None:
     with tool(subnet("dual-home")) as fabric:
-        assert fabric.discover().unreached == 1  # port 1 of backup01
+        assert fabric.sweep().unreached == 1  # port 1 of backup01
 
 
 def test_a_silent_node_is_named_with_the_port_before_it_and_the_rest_is_read() -> None:
     net = subnet("two-switch")
     net.silence("node05 mlx4_0")
     with tool(net) as fabric:
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert len(found.nodes) == 7
     [trouble] = found.troubles
     assert (trouble.port.node.description, trouble.port.num) == ("Infiniscale-IV Mellanox Technologies", 2)
@@ -80,7 +80,7 @@ def test_a_node_that_falls_silent_in_the_middle_is_given_up_after_one_budget() -
     net.faults.lose_next("reply", node=net.node("S-0002c90200401040"), attribute=0x15, count=10_000)
     with tool(net) as fabric:
         began = net.now
-        found = fabric.discover()
+        found = fabric.sweep()
         assert net.now - began < 10.0
     assert {trouble.port.node.guid for trouble in found.troubles} == {0x0002C90200401040}
 
@@ -90,7 +90,7 @@ def test_two_switches_with_one_guid_are_two_nodes_and_said_so() -> None:
     first, second = [node for node in net.nodes if node.is_switch][:2]
     second.guid = first.guid
     with tool(net) as fabric:
-        found = fabric.discover()
+        found = fabric.sweep()
     assert len(found.nodes) == len(net.nodes)
     assert any("is used by 2 different nodes" in note for note in found.notes)
 
@@ -101,7 +101,7 @@ def test_thirty_percent_loss_gives_exact_tables_or_names_what_is_missing() -> No
         net.faults.drop = net.faults.duplicate = net.faults.delay = 0.1
         net.port("db01 mlx5_0", 2).p_keys = [0xFFFF, 0x8001, 0x8002]
         with tool(net) as fabric:
-            found = fabric.discover(p_keys=True)
+            found = fabric.sweep(p_keys=True)
         missing = {(trouble.port.node.guid, trouble.port.num) for trouble in found.troubles}
         for port in found.ports():
             if port.p_keys is None:
@@ -127,7 +127,7 @@ def test_at_level_1_everything_is_read_but_the_key() -> None:
     net = subnet("two-switch")
     protect(net, "node05 mlx4_0", 1)
     with tool(net) as fabric:
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert not found.troubles
     assert [port.m_key_state for port in found.end_ports() if port.node.description == "node05 mlx4_0"] == ["hidden"]
     assert violations(net) == 0
@@ -137,7 +137,7 @@ def test_at_level_0_the_key_shows() -> None:
     net = subnet("two-switch")
     protect(net, "node05 mlx4_0", 0)
     with tool(net) as fabric:
-        states = {port.node.description: port.m_key_state for port in fabric.discover().end_ports()}
+        states = {port.node.description: port.m_key_state for port in fabric.sweep().end_ports()}
     assert states["node05 mlx4_0"] == "set"
     assert states["node04 mlx4_0"] == "zero"
 
@@ -146,7 +146,7 @@ def test_at_level_2_without_the_key_a_node_is_silent_and_named() -> None:
     net = subnet("two-switch")
     protect(net, "Infiniscale-IV Mellanox Technologies", 2)
     with tool(net) as fabric:
-        found = fabric.discover()
+        found = fabric.sweep()
     assert len(found.nodes) == 4  # the far switch and what is behind it stay dark
     assert {(trouble.port.node.guid, trouble.port.num) for trouble in found.troubles} == {
         (0x0002C90200401000, 7),
@@ -159,7 +159,7 @@ def test_the_users_own_key_goes_to_every_node() -> None:
     for node in net.nodes:
         protect(net, node.node_id, 3)
     with tool(net, m_key=KEY) as fabric:
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert not found.troubles
     assert len(found.nodes) == 8
     assert {port.m_key_state for port in found.end_ports()} == {"set"}
@@ -181,7 +181,7 @@ def test_a_key_of_the_ring_opens_a_known_link_without_a_violation() -> None:
     protect(net, "Infiniscale-IV Mellanox Technologies", 2)
     with tool(net) as fabric:
         fabric.ring = ring_for(net, "Infiniscale-IV Mellanox Technologies")
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert not found.troubles
     assert len(found.nodes) == 8
     assert violations(net) == 0
@@ -194,7 +194,7 @@ def test_parallel_links_between_protected_switches_are_all_proven() -> None:
         protect(net, name, 2)
     with tool(net) as fabric:
         fabric.ring = ring_for(net, *names)
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert not found.troubles
     assert links_found(found) == links_of(net)
     assert violations(net) == 0
@@ -214,7 +214,7 @@ def test_a_key_is_not_sent_to_what_was_plugged_in_its_place(swept: bool) -> None
         sm_sweeps(net)
     with tool(net) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     # Only where the forwarding table says that it is another one it is asked, for node04 itself may be there.
     assert ("node05 mlx4_0" in {node.description for node in found.nodes}) is swept
     assert [trouble.reading for trouble in found.troubles] == ([] if swept else ["not-asked"])
@@ -229,7 +229,7 @@ def test_an_unproven_link_is_not_asked_and_the_ways_on_are_named() -> None:
     net.plug("node04 mlx4_0", 1, "S-0002c90200401040", 1)  # replugged: the link is Initialize
     with tool(net) as fabric:
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
         [trouble] = found.troubles
         assert (trouble.port.num, trouble.reading) == (1, "not-asked")
         assert "the link is Initialize: it was plugged again, or no SM has brought it up" in trouble.error
@@ -239,10 +239,10 @@ def test_an_unproven_link_is_not_asked_and_the_ways_on_are_named() -> None:
         assert (unasked.near, unasked.known, unasked.named) == (trouble.port, (port.guid, 1), None)
         assert port.m_key_violations == 0
         fabric.ring.ask_unproven = True
-        fabric.discover()
+        fabric.sweep()
         assert port.m_key_violations == 1
         fabric.ring.ask_unproven, fabric.ring.trust_topology = False, True
-        assert "node04 mlx4_0" in {node.description for node in fabric.discover().nodes}
+        assert "node04 mlx4_0" in {node.description for node in fabric.sweep().nodes}
         assert port.m_key_violations == 1
 
 
@@ -255,13 +255,13 @@ def test_a_new_link_of_a_protected_switch_that_was_found_is_not_asked_without_it
     net.plug(SWITCHES[0], 5, SWITCHES[1], 5)
     with tool(net) as fabric:
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
         assert violations(net) == 0
         assert sorted(trouble.reading for trouble in found.troubles) == ["not-asked", "not-asked"]
         assert all("another link of a protected switch that was found" in trouble.error for trouble in found.troubles)
         net.set_sm("node01 mlx4_0")
         sm_sweeps(net)
-        found = fabric.discover()
+        found = fabric.sweep()
     assert not found.troubles  # the SA says where it leads: nobody has to be asked
     assert links_found(found) == links_of(net)
     assert violations(net) == 0
@@ -276,7 +276,7 @@ def test_a_stranger_beside_protected_switches_is_still_found() -> None:
     ring.neighbors = {near: far for near, far in ring.neighbors.items() if stranger.guid not in (near[0], far[0])}
     with tool(net) as fabric:
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     assert not found.troubles  # one open end: a new link between two known switches would have two
     assert links_found(found) == links_of(net)
     assert violations(net) == 0

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.fabric.discovery import Wanted, discover
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import Fabric
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.sweep import Wanted, discover
+from ibkeys.fabric.live import Fabric
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.corpus import label
 from tests.fabric.test_discovery import SMALL, links_found, links_of
 from tests.fabricsim import subnet, tool
@@ -23,7 +23,7 @@ SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technolo
 
 
 @contextmanager
-def watched(net: Subnet, ring: KeyRing) -> Iterator[OpenFabric]:
+def watched(net: Subnet, ring: KeyRing) -> Iterator[Fabric]:
     """Open *net* with *ring* and assert afterwards that no port was sent the key of another."""
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
@@ -39,7 +39,7 @@ def test_with_complete_key_files_no_port_notices(file: Path, with_lids: bool) ->
         ring.lids.clear()
     with ibkeys.open(subnet=net) as fabric:
         fabric.ring = ring
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert not found.troubles
     assert not found.notes
     assert links_found(found) == links_of(net)
@@ -56,10 +56,10 @@ def test_each_use_of_a_key_is_counted() -> None:
             if port.guid not in ring.by_guid:
                 port.m_key = 0
     with watched(net, ring) as fabric:
-        fabric.discover()
+        fabric.sweep()
         assert fabric.client.statistics.keyed == 3  # NodeInfo, NodeDescription, PortInfo of that port
         net.faults.lose_next("request", node=net.node("node02 mlx4_0"))
-        fabric.discover()
+        fabric.sweep()
         assert fabric.client.statistics.keyed == 7  # each attempt counts
 
 
@@ -69,14 +69,14 @@ def test_losses_cost_no_violation_either(seed: int) -> None:
     ring = protect_all(net)
     net.faults.drop = net.faults.duplicate = net.faults.delay = 0.1
     with watched(net, ring) as fabric:
-        fabric.discover(p_keys=True)
+        fabric.sweep(p_keys=True)
     assert provoked(net) == []
 
 
 # --- cables that moved ------------------------------------------------------------------------------------------------
 
 
-def told(found: Fabric) -> str:
+def told(found: Topology) -> str:
     return "\n".join([*found.notes, *(trouble.error for trouble in found.troubles)])
 
 
@@ -90,7 +90,7 @@ def test_two_hosts_swapped(other: tuple[str, int], swept: bool) -> None:
     if swept:
         sm_sweeps(net)
     with watched(net, ring) as fabric:
-        found = fabric.discover()
+        found = fabric.sweep()
     assert len(found.nodes) == 6
     assert provoked(net) == []
     assert {(each.near.node.guid, each.near.num) for each in found.unasked} == {link_end(port) for port in places}
@@ -123,9 +123,9 @@ def test_what_answers_elsewhere_is_told(level: int) -> None:
     swap(net, net.port(SWITCH_A, 2), net.port(SWITCH_A, 3))
     with watched(net, ring) as fabric:
         # No SM has swept: for all that is known a cable joins the two ports of the protected switch.
-        assert [trouble.reading for trouble in fabric.discover().troubles] == ["not-asked", "not-asked"]
+        assert [trouble.reading for trouble in fabric.sweep().troubles] == ["not-asked", "not-asked"]
         sm_sweeps(net)
-        found = fabric.discover()
+        found = fabric.sweep()
     assert provoked(net) == []
     moved = [note for note in found.notes if "now leads to" in note]
     assert len(moved) == 2
@@ -175,7 +175,7 @@ def test_parallel_cables_that_did_not_move_cost_nothing() -> None:
     net = Subnet.from_text(parallel_net())
     ring = protect_all(net)
     with watched(net, ring) as fabric:
-        found = fabric.discover()
+        found = fabric.sweep()
     assert not found.troubles
     assert links_found(found) == links_of(net)
     assert provoked(net) == []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
-from ibkeys.fabric.model import Fabric
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.fabricsim import subnet, tool
 from tests.lies import LIES, Lie, tell
 from tests.protectedsim import keep_counters, link_end, listening, protect_all, provoked
@@ -40,7 +40,7 @@ def route_to(net: Subnet, port: Port) -> tuple[int, ...]:
     raise AssertionError(f"no route to {port}")
 
 
-def told(found: Fabric) -> str:
+def told(found: Topology) -> str:
     return "\n".join([*found.notes, *(trouble.error for trouble in found.troubles)])
 
 
@@ -60,7 +60,7 @@ def test_a_lie_fetches_no_key(lie: Lie, site: Subnet, monkeypatch: pytest.Monkey
     with listening(site), tool(site, timeout=0.1) as fabric:
         tell(lie, site, liar, victim, ring, monkeypatch)
         fabric.ring = ring
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
         # A switch that is taken for another one, because the SM believes its lie, may be asked once without its key.
         assert provoked(site, liar.node if lie.liar == "switch" else None) == []
         if lie.online:
@@ -72,7 +72,7 @@ def test_a_lie_fetches_no_key(lie: Lie, site: Subnet, monkeypatch: pytest.Monkey
         assert provoked(site, liar.node if lie.liar == "switch" else None) == []
 
 
-def assert_owner_was_read(found: Fabric, victim: Port) -> None:
+def assert_owner_was_read(found: Topology, victim: Port) -> None:
     [port] = [
         port
         for port in found.end_ports()
@@ -81,7 +81,7 @@ def assert_owner_was_read(found: Fabric, victim: Port) -> None:
     assert port.m_key_state == "set"
 
 
-def assert_both_places_are_named(found: Fabric, lie: Lie, liar: Port, victim: Port) -> None:
+def assert_both_places_are_named(found: Topology, lie: Lie, liar: Port, victim: Port) -> None:
     """A liar that was read: what it says is told, with where the one is whose GUID it says. One that was not, because
     a protected port may be there: the port before it. A host's NodeGUID opens nothing, for keys are kept by port GUID;
     that it is used twice is told where both are there to be compared."""
@@ -111,7 +111,7 @@ def addresses(net: Subnet, liar: Port, victim: Port) -> list[Address]:
     ]
 
 
-def ask(fabric: OpenFabric, address: Address) -> None:
+def ask(fabric: Fabric, address: Address) -> None:
     """Read one port, from a fresh sweep, as a command does."""
     fabric._known = None
     try:
@@ -134,7 +134,7 @@ def test_a_new_switch_that_says_it_is_one_that_was_found_is_no_other_link_of_it(
     with listening(net), tool(net, timeout=0.1) as fabric:
         tell(lie, net, liar, victim, ring, monkeypatch)
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     true = [node for node in found.nodes if node.guid == victim.node.guid and node.port(0).lid == victim.lid]
     assert len(true) == 1
     nears = {link_end(port.peer) for port in liar.node.all_ports if port.peer is not None}

@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.client.limits import Limits
+from ibkeys.discovery.sweep import EVERYTHING
 from ibkeys.errors import LimitReached, UsageError
-from ibkeys.fabric.discovery import EVERYTHING
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.model import Fabric
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID, NodeType, PortState
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
 from tests.fattree import fat_tree
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, EndlessFabric, node_info
 
 
-def swept(answer: Answer, limits: Limits, delay: float = 0.000_01, p_keys: bool = False) -> tuple[Fabric, OpenFabric]:
-    with OpenFabric(AnsweringPort(answer, delay), limits=limits) as fabric:
-        return fabric.discover(p_keys=p_keys), fabric
+def swept(answer: Answer, limits: Limits, delay: float = 0.000_01, p_keys: bool = False) -> tuple[Topology, Fabric]:
+    with Fabric(AnsweringPort(answer, delay), limits=limits) as fabric:
+        return fabric.sweep(p_keys=p_keys), fabric
 
 
-def struck(found: Fabric) -> list[str]:
+def struck(found: Topology) -> list[str]:
     """Return the words after the colon of each note that names a limit."""
     return [note.rpartition(": ")[2] for note in found.notes if note.startswith("a limit was reached")]
 
@@ -87,9 +87,9 @@ def test_a_sweep_of_nodes_that_all_answer_at_the_last_moment_ends_at_its_time() 
 
 
 def test_the_next_sweep_begins_with_full_limits() -> None:
-    with OpenFabric(AnsweringPort(EndlessFabric(4)), limits=Limits(smps=500, nodes=1000)) as fabric:
-        first = fabric.discover()
-        second = fabric.discover()
+    with Fabric(AnsweringPort(EndlessFabric(4)), limits=Limits(smps=500, nodes=1000)) as fabric:
+        first = fabric.sweep()
+        second = fabric.sweep()
         assert struck(first) == struck(second)
         assert len(second.nodes) == len(first.nodes)
         assert fabric.port("0").port_info.lid == 7  # a single question has no limit of a sweep
@@ -97,17 +97,17 @@ def test_the_next_sweep_begins_with_full_limits() -> None:
 
 def test_an_honest_fabric_reaches_no_limit_that_is_as_large_as_it_is() -> None:
     with tool(subnet("dual-home")) as fabric:
-        found = fabric.discover(wanted=EVERYTHING)
+        found = fabric.sweep(wanted=EVERYTHING)
     switch_ports = sum(len(node.ports) for node in found.nodes if node.is_switch)
     hops = max(len(node.path) for node in found.nodes)
     exact = Limits(nodes=len(found.nodes), ports=switch_ports, hops=hops, same_guid=1)
     with tool(subnet("dual-home"), limits=exact) as fabric:
-        again = fabric.discover(wanted=EVERYTHING)
+        again = fabric.sweep(wanted=EVERYTHING)
     assert not again.troubles
     assert len(again.nodes) == len(found.nodes)
     one_less = Limits(nodes=len(found.nodes) - 1, ports=switch_ports, hops=hops, same_guid=1)
     with tool(subnet("dual-home"), limits=one_less) as fabric:
-        assert struck(fabric.discover())
+        assert struck(fabric.sweep())
 
 
 LARGEST = (44, 32, 32, 32, 32)
@@ -128,7 +128,7 @@ def test_the_largest_fat_tree_is_well_inside_the_limits() -> None:
 @pytest.mark.soak
 def test_a_sweep_of_the_largest_fat_tree_reaches_no_limit() -> None:
     with tool(Subnet.from_text(fat_tree(*LARGEST, radix=64))) as fabric:
-        found = fabric.discover(wanted=EVERYTHING)
+        found = fabric.sweep(wanted=EVERYTHING)
     assert len(found.nodes) > 48_000
     assert not found.troubles
     assert not found.notes
@@ -137,12 +137,12 @@ def test_a_sweep_of_the_largest_fat_tree_reaches_no_limit() -> None:
 _HOSTILE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-from ibkeys.fabric.discovery import EVERYTHING
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.discovery.sweep import EVERYTHING
+from ibkeys.fabric.live import Fabric
 from tests.hostile import AnsweringPort, EndlessFabric
 partition_cap, delay = int(sys.argv[1]), float(sys.argv[2])
-with OpenFabric(AnsweringPort(EndlessFabric(254, partition_cap=partition_cap), delay)) as fabric:
-    found = fabric.discover(wanted=EVERYTHING)
+with Fabric(AnsweringPort(EndlessFabric(254, partition_cap=partition_cap), delay)) as fabric:
+    found = fabric.sweep(wanted=EVERYTHING)
     limits = fabric.client.limits
     assert len(found.nodes) <= limits.nodes and fabric.client.statistics.sent <= limits.smps + 64
     assert fabric.umad.now() < limits.time + 2
@@ -200,7 +200,7 @@ def test_a_node_is_sent_so_many_smps_and_no_more() -> None:
 
 
 def test_a_single_port_that_answers_at_the_last_moment_reaches_the_limit_too() -> None:
-    with OpenFabric(AnsweringPort(large_table, 0.95)) as fabric:
+    with Fabric(AnsweringPort(large_table, 0.95)) as fabric:
         port = fabric.port("0,1,2")
         with pytest.raises(LimitReached, match="--limit node-time=N raises it") as error:
             port.read_p_keys()

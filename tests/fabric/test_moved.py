@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.fabric.keyring import KeyRing
-from ibkeys.fabric.model import Fabric, Node, Trouble, Unasked
-from ibkeys.fabric.moved import describe_swaps
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.moved import describe_swaps
+from ibkeys.topology.model import Node, Topology, Trouble, Unasked
 from tests.fabric.test_discovery import violations
 from tests.fabric.test_keyed_discovery import SWITCH_A, protect_all
 from tests.fabricsim import subnet, tool
@@ -17,7 +17,7 @@ LEAF = 0x10
 HOSTS = {1: 0xA1, 2: 0xA2, 3: 0xA3, 4: 0xA4}
 
 
-def leaf() -> tuple[Fabric, KeyRing]:
+def leaf() -> tuple[Topology, KeyRing]:
     """A switch with 4 known hosts behind it, none of which was found."""
     info = bytearray(64)
     info[2], info[3], info[12:20] = 2, 4, LEAF.to_bytes(8)
@@ -26,17 +26,17 @@ def leaf() -> tuple[Fabric, KeyRing]:
     for num, guid in HOSTS.items():
         switch.port(num)
         ring.neighbors |= {(LEAF, num): (guid, 1), (guid, 1): (LEAF, num)}
-    return Fabric(nodes=[switch]), ring
+    return Topology(nodes=[switch]), ring
 
 
-def missing(found: Fabric, num: int, named: int | None = None) -> None:
+def missing(found: Topology, num: int, named: int | None = None) -> None:
     near = found.nodes[0].ports[num]
     found.troubles.append(Trouble(near, "nothing answers", "NodeInfo", "not-asked" if named else "silent"))
     if named:
         found.unasked.append(Unasked(near, (HOSTS[num], 1), (named, 0)))
 
 
-def pairs(found: Fabric, ring: KeyRing) -> list[tuple[str, bool]]:
+def pairs(found: Topology, ring: KeyRing) -> list[tuple[str, bool]]:
     """Return for each line the last digits of the two GUIDs, and whether the SM says so."""
     lines = describe_swaps(found, ring)
     return [("".join(str(n) for n in HOSTS if f"{HOSTS[n]:016x}," in line), "the SM sees" in line) for line in lines]
@@ -98,7 +98,7 @@ def test_a_sweep_after_two_hosts_were_swapped_names_both() -> None:
         net.plug(SWITCH_A, port.number, host.node.guid, host.number)
     with tool(net, timeout=0.1) as fabric:
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     [line] = [note for note in found.notes if "swapped" in note]
     assert all(host is not None and f"GUID 0x{host.guid:016x}, known behind" in line for host in hosts)
     assert violations(net) == 0

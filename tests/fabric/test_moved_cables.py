@@ -21,10 +21,10 @@ from typing import Final
 import pytest
 
 import ibkeys
-from ibkeys.fabric.model import Fabric
 from ibkeys.sim import pma, routing
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
 from tests.corpus import files, label
 from tests.protectedsim import (
     Rewind,
@@ -142,7 +142,7 @@ class Site:
         wire = listen(net)
         with ibkeys.open(subnet=net, port=self.home.number, timeout=0.1) as fabric:
             fabric.ring = self.ring
-            found = fabric.discover()
+            found = fabric.sweep()
         what = f"{change.func.__name__} {', '.join(map(str, change.args[1:]))}"
         self.failures += [f"{what}: {wrong}" for wrong in (*wire.strays(), *provoked(net))]
         untouched = reached(self.home, lambda port: before[port] is port.peer)
@@ -161,7 +161,7 @@ class Site:
                 self.failures.append(f"{what}: not read {lost}")
         self.rewind()
 
-    def read(self, found: Fabric) -> set[Port]:
+    def read(self, found: Topology) -> set[Port]:
         net = self.net
         by_guid = {node.guid: node for node in net.nodes}
         return {by_guid[port.node.guid].ports[port.num] for port in found.ports() if port.info is not None}
@@ -178,7 +178,7 @@ class Site:
 
         return reached(self.home, is_proven)
 
-    def only_the_table_objects(self, found: Fabric) -> bool:
+    def only_the_table_objects(self, found: Topology) -> bool:
         """Without an SA a forwarding table that sends the expected LID elsewhere is believed: a new parallel cable."""
         return not self.known.sa and any(" is sent out of port " in trouble.error for trouble in found.troubles)
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.fabric.compare_reach import compare_reach
-from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.proof import Ways
-from ibkeys.fabric.reach import Reach, places, profiles_can_talk
-from ibkeys.fabric.standing import Standing, traffic
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
+from ibkeys.reach.difference import compare_reach
+from ibkeys.reach.forms import Standing, traffic
+from ibkeys.reach.reach import Reach, places, profiles_can_talk
+from ibkeys.reach.why import Ways
 from ibkeys.sim import nodes
 from ibkeys.sim.subnet import Subnet
 from ibkeys.sim.traps import Packet
+from ibkeys.topology.model import Port, Topology
 from tests.fabricsim import limited_members, tool
 
 KEYS = [0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]
@@ -59,12 +59,12 @@ def scramble(net: Subnet, data: st.DataObject) -> None:
                 leaf.inbound_enforcement, leaf.outbound_enforcement = data.draw(st.tuples(*[st.integers(0, 1)] * 2))
 
 
-def read(net: Subnet) -> Fabric:
+def read(net: Subnet) -> Topology:
     with tool(net) as fabric:
-        return fabric.discover(p_keys=True)
+        return fabric.sweep(p_keys=True)
 
 
-def ends(net: Subnet, fabric: Fabric) -> list[tuple[nodes.Port, Port]]:
+def ends(net: Subnet, fabric: Topology) -> list[tuple[nodes.Port, Port]]:
     """Every end port as it is, and as it was read."""
     return [(net.port(port.node.guid, port.num), port) for port in fabric.end_ports()]
 
@@ -172,7 +172,7 @@ FORMS = range(4)
 
 
 def test_in_one_partition_ways_both_ways_are_a_pair_of_matching_keys() -> None:
-    """What `ibkeys.fabric.standing` relies on, for everything that two ports and their switch ports can hold."""
+    """What `ibkeys.reach.forms` relies on, for everything that two ports and their switch ports can hold."""
     checked = (None, *FORMS)
     standings = [Standing(*each) for each in product(FORMS, checked, checked)]
     by_form = {1: 0x0001, 2: 0x8001}
@@ -200,7 +200,7 @@ def test_in_one_partition_ways_both_ways_are_a_pair_of_matching_keys() -> None:
 # --- the case of the issue --------------------------------------------------------------------------------------------
 
 
-def named(fabric: Fabric, name: str) -> Port:
+def named(fabric: Topology, name: str) -> Port:
     [port] = [port for port in fabric.end_ports() if port.node.description == name and port.num]
     return port
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.errors import MadStatusError, NoReply, Unreachable
-from ibkeys.fabric.model import Port
 from ibkeys.mad.performance import PortCounters
 from ibkeys.sim import pma
+from ibkeys.topology.model import Port
 from tests.fabricsim import subnet, tool
 
 
@@ -17,7 +17,7 @@ def test_constraint_errors_of_every_port() -> None:
     pma.count(net.port(switch, 3), "port_rcv_constraint_errors", 7)
     pma.count(net.port(switch, 4), "port_xmit_constraint_errors", 300)
     with tool(net) as fabric:
-        ports = list(fabric.discover().ports())
+        ports = list(fabric.sweep().ports())
         before = net.now
         readings = fabric.read_port_counters(ports)
         assert [port for port, _ in readings] == ports
@@ -37,7 +37,7 @@ def test_constraint_errors_of_every_port() -> None:
 def test_one_silent_node_does_not_hide_the_others() -> None:
     net = subnet("ft648")
     with tool(net) as fabric:
-        ports = list(fabric.discover().ports())
+        ports = list(fabric.sweep().ports())
         net.silence(net.nodes[5])
         silent = {port for port in ports if port.node.guid == net.nodes[5].guid}
         before = net.now
@@ -54,7 +54,7 @@ def test_one_silent_node_does_not_hide_the_others() -> None:
 def test_a_status_and_a_port_without_a_lid_are_told_for_that_port() -> None:
     net = subnet("dual-home")
     with tool(net) as fabric:
-        swept = fabric.discover()
+        swept = fabric.sweep()
         good = next(port for port in swept.ports() if port.is_end_port and port.lid)
         beyond = Port(good.node, 200)
         beyond.info = good.info

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ibkeys
+from ibkeys.discovery.sweep import EVERYTHING
 from ibkeys.errors import IbkeysError, ImpossibleValue
-from ibkeys.fabric.discovery import EVERYTHING
-from ibkeys.fabric.model import Fabric, Node, Port
-from ibkeys.fabric.plausible import node_problems, port_problems
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import AttributeID, NodeType
+from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.plausible import node_problems, port_problems
 from tests.cli.conftest import Result, run
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, node_info
 
@@ -47,12 +47,12 @@ def fabric_with(kind: int = NodeType.CA, port_info: dict[str, Any] | None = None
     return answer
 
 
-def swept(answer: Answer) -> Fabric:
-    with OpenFabric(AnsweringPort(answer)) as fabric:
-        return fabric.discover(wanted=EVERYTHING)
+def swept(answer: Answer) -> Topology:
+    with Fabric(AnsweringPort(answer)) as fabric:
+        return fabric.sweep(wanted=EVERYTHING)
 
 
-def errors_at_the_odd_node(found: Fabric) -> list[str]:
+def errors_at_the_odd_node(found: Topology) -> list[str]:
     return [trouble.error for trouble in found.troubles if trouble.port.node.guid == GUID]
 
 
@@ -111,7 +111,7 @@ def test_what_an_honest_node_says_is_no_error(kind: int) -> None:
 @pytest.mark.parametrize("fields", [{"num_ports": 0}, {"local_port_num": 5}], ids=str)
 def test_a_single_port_of_such_a_node_is_an_error(kind: int, where: str, fields: dict[str, int]) -> None:
     with (
-        OpenFabric(AnsweringPort(fabric_with(kind, **fields))) as fabric,
+        Fabric(AnsweringPort(fabric_with(kind, **fields))) as fabric,
         pytest.raises(ImpossibleValue, match=r"0x0+2000 port \d+: NodeInfo says (NumPorts 0|LocalPortNum 5)"),
     ):
         fabric.port(where)
@@ -120,7 +120,7 @@ def test_a_single_port_of_such_a_node_is_an_error(kind: int, where: str, fields:
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize(("fields", "words"), IMPOSSIBLE, ids=str)
 def test_a_snapshot_keeps_the_error(kind: int, fields: dict[str, int], words: str, tmp_path: Path) -> None:
-    with OpenFabric(AnsweringPort(fabric_with(kind, **fields))) as fabric:
+    with Fabric(AnsweringPort(fabric_with(kind, **fields))) as fabric:
         taken = take_snapshot(fabric, Fingerprints.generate())
     save_snapshot(tmp_path / "odd.db", taken)
     found = load_snapshot(tmp_path / "odd.db").fabric
@@ -132,7 +132,7 @@ def test_a_snapshot_keeps_the_error(kind: int, fields: dict[str, int], words: st
 
 
 def run_on(monkeypatch: pytest.MonkeyPatch, answer: Answer, *words: object) -> Result:
-    monkeypatch.setattr(ibkeys, "open", lambda *args, **options: OpenFabric(AnsweringPort(answer)))
+    monkeypatch.setattr(ibkeys, "open", lambda *args, **options: Fabric(AnsweringPort(answer)))
     return run(*words, "--backend", "sim:")
 
 
@@ -196,8 +196,8 @@ def test_any_node_and_port_info_is_swept_and_shown_or_an_error(node: bytes, port
             return base(path, attribute, modifier)
         return {AttributeID.NODE_INFO: odd, AttributeID.PORT_INFO: port}.get(AttributeID(attribute), bytes(64))
 
-    with OpenFabric(AnsweringPort(answer)) as fabric:
-        found = fabric.discover(p_keys=True)
+    with Fabric(AnsweringPort(answer)) as fabric:
+        found = fabric.sweep(p_keys=True)
         assert found.unreached >= 0
         named = bool(found.troubles)
         try:

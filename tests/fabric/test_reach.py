@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibkeys.fabric.compare_reach import compare_reach
-from ibkeys.fabric.model import Fabric, Port
-from ibkeys.fabric.reach import Reach, profiles_can_talk
 from ibkeys.keys.pkey import PKey
+from ibkeys.reach.difference import compare_reach
+from ibkeys.reach.reach import Reach, profiles_can_talk
 from ibkeys.sim.subnet import Subnet
 from ibkeys.sim.traps import Packet
+from ibkeys.topology.model import Port, Topology
 from tests.fabricsim import subnet, tool
 
 FEW = [0x0000, 0x8000, 0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]
 TABLES = st.lists(st.sampled_from(FEW), min_size=1, max_size=5)
 
 
-def read(net: Subnet) -> Fabric:
+def read(net: Subnet) -> Topology:
     with tool(net) as fabric:
-        return fabric.discover(p_keys=True)
+        return fabric.sweep(p_keys=True)
 
 
-def named(fabric: Fabric, name: str) -> Port:
+def named(fabric: Topology, name: str) -> Port:
     [port] = [port for port in fabric.end_ports() if port.node.description == name and port.num]
     return port
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.client.rmpp import WINDOW, Receiver
 from ibkeys.errors import TransferFailed
-from ibkeys.fabric.rmpp import WINDOW, Receiver
 from ibkeys.mad.const import Method
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader, build_sa, split_segments, with_rmpp
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import ibkeys
+from ibkeys.client.gmp import GMP_Q_KEY, default_pkey_index
+from ibkeys.client.sa import SaClient
+from ibkeys.client.smp import Timing
 from ibkeys.errors import EncodeError, MadStatusError, NoReply, SendRefused, Unreachable, UsageError
-from ibkeys.fabric.client import Timing
-from ibkeys.fabric.gmp import GMP_Q_KEY, default_pkey_index
-from ibkeys.fabric.sa import SaClient
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
@@ -26,9 +26,7 @@ from tests.fabricsim import subnet, tool
 
 def test_the_nodes_of_the_sa_are_those_of_a_sweep() -> None:
     _, fabric = with_sm("ft648")
-    swept = {
-        (port.lid, port.node.guid, port.port_guid, port.node.description) for port in fabric.discover().end_ports()
-    }
+    swept = {(port.lid, port.node.guid, port.port_guid, port.node.description) for port in fabric.sweep().end_ports()}
     client = fabric.sa()
     records = client.get_table(NodeRecord)
     assert len(records) > 648

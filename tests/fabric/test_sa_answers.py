@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.client.sa import SaClient
+from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MalformedMad, TransferFailed
-from ibkeys.fabric.client import Timing
-from ibkeys.fabric.sa import SaClient
 from ibkeys.mad.records import NodeRecord
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, SaHeader
 from ibkeys.umad.port import Incoming

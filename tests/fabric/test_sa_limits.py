@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ibkeys.client.limits import Limits
+from ibkeys.client.sa import PROGRESS_TIMEOUT, SaClient
 from ibkeys.errors import TransferFailed
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.sa import PROGRESS_TIMEOUT, SaClient
 from ibkeys.mad.records import NodeRecord
 from ibkeys.mad.sa import ACTIVE, FIRST, RmppStatus, RmppType, SaHeader
 from ibkeys.umad.port import Incoming

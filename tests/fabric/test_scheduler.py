@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.fabric.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Request, Scheduler
+from ibkeys.client.scheduler import GRACE, LEAST_WINDOW, MAX_WINDOW, PER_NODE, Request, Scheduler
 from ibkeys.mad.smp import build_smp
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
-from ibkeys.fabric.address import DirectedAddress, GuidAddress, LidAddress, NameAddress
-from ibkeys.fabric.session import as_address
+from ibkeys.fabric.live import as_address
 from ibkeys.keys.mkey import MKey
 from tests.fabric.test_discovery import KEY, protect, ring_for
 from tests.fabricsim import subnet, tool
@@ -105,7 +105,7 @@ def test_a_port_number_past_the_nodes_ports_is_a_usage_error(where: str | int, p
 def test_names_and_guids_of_several_nodes_list_the_candidates() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
-        for node in fabric.discover().nodes:
+        for node in fabric.sweep().nodes:
             node.description = "same"
         with pytest.raises(AddressError, match=r"8 nodes: 0x"):
             fabric.port(NameAddress("same"))
@@ -164,7 +164,7 @@ def test_closed_is_closed() -> None:
     fabric.close()
     fabric.close()
     with pytest.raises(ClosedError):
-        fabric.discover()
+        fabric.sweep()
 
 
 def test_an_interrupt_in_the_middle_leaves_a_session_that_still_works() -> None:
@@ -180,8 +180,8 @@ def test_an_interrupt_in_the_middle_leaves_a_session_that_still_works() -> None:
 
         fabric.umad.recv = interrupted  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            fabric.discover()
-        assert len(fabric.discover().nodes) == 10
+            fabric.sweep()
+        assert len(fabric.sweep().nodes) == 10
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -196,7 +196,7 @@ def test_a_port_whose_set_was_never_confirmed_is_opened_by_either_key(level: int
         fabric.ring.by_guid[guid], fabric.ring.spares[guid] = MKey(0xDEAD), (MKey(KEY),)
         handle = fabric.port(net.port(name, 1).lid)
         assert handle.pkeys[0] == 0xFFFF
-        found = {port.node.description: port for port in fabric.discover(p_keys=True).end_ports()}
+        found = {port.node.description: port for port in fabric.sweep(p_keys=True).end_ports()}
         assert found[name].m_key_state == "set"
         assert found[name].p_keys is not None
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import ibkeys
 from ibkeys.errors import NotRecorded, StoreError, Unreachable
-from ibkeys.fabric.model import Fabric, Port
 from ibkeys.fabric.recorded import RecordedFabric
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
@@ -22,6 +21,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.fingerprint import load_fingerprints
 from ibkeys.store.snapshot import TABLES, columns
+from ibkeys.topology.model import Port, Topology
 from tests.corpus import files, label
 from tests.fabricsim import subnet, tool
 
@@ -34,7 +34,7 @@ def taken(net: Subnet, **options: object) -> Snapshot:
         return take_snapshot(fabric, Fingerprints.generate())
 
 
-def picture(fabric: Fabric, with_keys: bool) -> list[object]:
+def picture(fabric: Topology, with_keys: bool) -> list[object]:
     """Everything that a snapshot must bring back."""
 
     def of_port(port: Port) -> object:
@@ -240,8 +240,8 @@ def test_what_was_not_read_is_an_error_with_the_reason(locked: Subnet) -> None:
     assert port.read_port_info().lid
     with pytest.raises(NotRecorded, match=r"P_KeyTable was not read when the snapshot was taken .*no reply"):
         port.read_p_keys()
-    assert [each.attribute for each in recorded.discover().troubles] == ["NodeInfo"]
-    assert [each.attribute for each in recorded.discover(p_keys=True).troubles] == ["NodeInfo", "P_KeyTable"]
+    assert [each.attribute for each in recorded.sweep().troubles] == ["NodeInfo"]
+    assert [each.attribute for each in recorded.sweep(p_keys=True).troubles] == ["NodeInfo", "P_KeyTable"]
 
 
 # --- the secret ------------------------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.fabric.model import Fabric
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim import pma
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.topology.model import Topology
 from tests.corpus import files, label
 from tests.fabric.test_discovery import links_found, links_of
 from tests.fabricsim import subnet, tool
@@ -61,7 +61,7 @@ def reboot_hosts(net: Subnet) -> None:
     net.events.clear()
 
 
-def assert_whole(net: Subnet, found: Fabric) -> None:
+def assert_whole(net: Subnet, found: Topology) -> None:
     assert [trouble.error for trouble in found.troubles] == []
     assert found.notes == []
     assert links_found(found) == links_of(net)
@@ -89,7 +89,7 @@ def test_beside_an_sm_everything_is_read(file: Path, known: str, after: str, tmp
     with tool(net, timeout=0.1, **options) as fabric, listening(net):
         if known == "files":
             fabric.ring = ring
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert_whole(net, found)
 
 
@@ -105,7 +105,7 @@ def test_without_an_sm_the_counters_prove_every_link(file: Path, after: str, tmp
     if after == "cleared":
         clear_counters(net)  # they were 0 when they were kept
     with tool(net, timeout=0.1, keystore=tmp_path / "keys.db") as fabric, listening(net):
-        assert_whole(net, fabric.discover(p_keys=True))
+        assert_whole(net, fabric.sweep(p_keys=True))
 
 
 def test_without_an_sm_a_cleared_counter_means_look_again_not_unknown_for_ever() -> None:
@@ -117,11 +117,11 @@ def test_without_an_sm_a_cleared_counter_means_look_again_not_unknown_for_ever()
     clear_counters(net)
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
         assert {trouble.reading for trouble in found.troubles} == {"not-asked"}
         assert provoked(net) == []
         net.set_sm("node01 mlx4_0")
-        assert_whole(net, fabric.discover())
+        assert_whole(net, fabric.sweep())
 
 
 # --- what may be unusual ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_losses_cost_no_violation_and_no_link(seed: int, sa: bool) -> None:
     net.faults.drop = net.faults.duplicate = net.faults.delay = 0.1
     with tool(net, timeout=0.1, retries=8) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert [trouble.error for trouble in found.troubles] == []
     assert links_found(found) == links_of(net)
     assert provoked(net) == []
@@ -212,7 +212,7 @@ def test_a_poor_sa_leads_no_key_astray(
         sm_sweeps(net)
     with ibkeys.open(subnet=net, port=home.number, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover(p_keys=True)
+        found = fabric.sweep(p_keys=True)
     assert provoked(net) == []
     if not moved and poor is not not_a_member:
         assert_whole(net, found)  # what the SA does not say, counters do
@@ -226,10 +226,10 @@ def test_a_full_counter_proves_nothing() -> None:
     keep_counters(net, ring)
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
-        [trouble] = fabric.discover().troubles
+        [trouble] = fabric.sweep().troubles
         assert "LinkDownedCounter of the port before it is full" in trouble.error
         net.set_sm("node01 mlx4_0")
-        assert_whole(net, fabric.discover())
+        assert_whole(net, fabric.sweep())
 
 
 def test_parallel_links_loops_and_hcas_with_two_ports_are_read() -> None:
@@ -246,7 +246,7 @@ def test_parallel_links_loops_and_hcas_with_two_ports_are_read() -> None:
         net.events.clear()
         with tool(net, timeout=0.1) as fabric, listening(net):
             fabric.ring = ring
-            assert_whole(net, fabric.discover())
+            assert_whole(net, fabric.sweep())
 
 
 @pytest.mark.parametrize("sa", [False, True])
@@ -263,7 +263,7 @@ def test_twins_of_a_guid_without_a_key_are_both_read(sa: bool) -> None:
     ring.neighbors = {**ring.neighbors, **ring_of(net).neighbors}
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     assert [trouble.error for trouble in found.troubles] == []
     assert len(found.nodes) == len(net.nodes)
     assert provoked(net) == []
@@ -279,7 +279,7 @@ def test_the_same_host_at_a_new_place_is_listed_beside_an_sa_and_the_rest_is_rea
     sm_sweeps(net)
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring
-        found = fabric.discover()
+        found = fabric.sweep()
     [unasked] = found.unasked
     assert unasked.named == (port.guid, 1)
     assert (unasked.near.node.guid, unasked.near.num) == link_end(net.port("Infiniscale-IV Mellanox Technologies", 5))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.fabric.scheduler import LEAST_PATIENCE, Request, Scheduler
+from ibkeys.client.scheduler import LEAST_PATIENCE, Request, Scheduler
 from tests import corpus
 from tests.integration.ibsim import Ibsim, ibkeys
 

@@ -7,9 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from ibkeys.fabric.reach import Reach
 from ibkeys.fabric.snapshot_file import load_snapshot
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck
+from ibkeys.reach.reach import Reach
 from tests.corpus import DATA
 from tests.integration.served import Served
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy.membership import resolve
-from ibkeys.policy.model import CANNOT_BE_TOLD
-from ibkeys.policy.opensm import place
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions.membership import resolve
+from ibkeys.partitions.model import CANNOT_BE_TOLD
+from ibkeys.partitions.opensm_tables import place
+from ibkeys.partitions.reader import parse_policy
 from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim
 from tests.policy.recordings import end_ports, subnet

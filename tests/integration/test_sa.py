@@ -98,7 +98,7 @@ def test_a_table_is_what_the_ports_themselves_say(
             fabric,
             f"""
 sa = fabric.sa({SA_KEY})
-swept = fabric.discover(p_keys=True)
+swept = fabric.sweep(p_keys=True)
 ports = [port for port in swept.ports() if port.info and port.end_port.lid]
 in_use = [port for port in ports if port.p_keys and (port.is_linked or port.is_end_port)]
 nodes = sa.get_table(NodeRecord)
@@ -237,7 +237,7 @@ def test_port_counters_are_those_of_perfquery(served: Callable[[Path], Served]) 
     result = ask(
         fabric,
         """
-ports = list(fabric.discover().ports())
+ports = list(fabric.sweep().ports())
 readings = [(p, c) for p, c in fabric.read_port_counters(ports) if p.lid]
 result = [[p.end_port.lid, p.num, c.port_xmit_pkts, c.port_rcv_constraint_errors] for p, c in readings]
 """,

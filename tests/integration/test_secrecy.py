@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys, ibkeys_environment
 

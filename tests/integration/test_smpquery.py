@@ -54,7 +54,7 @@ READER = """
 import json, ibkeys
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 with ibkeys.open() as fabric:
-    for port in fabric.discover().ports():
+    for port in fabric.sweep().ports():
         handle = fabric.handle(port)
         route = ",".join(map(str, (0, *handle.route.path)))
         switch = handle.get(SwitchInfo).hex() if port.node.is_switch else None
@@ -70,7 +70,7 @@ class Read(NamedTuple):
     decoded: dict[str, dict[str, Any]]
 
 
-class Fabric(NamedTuple):
+class Topology(NamedTuple):
     """A fabric that OpenSM configured, every port of it read."""
 
     ibsim: Ibsim
@@ -86,11 +86,11 @@ def fabrics() -> list[Any]:
 
 
 @pytest.fixture(scope="module", params=fabrics())
-def fabric(request: pytest.FixtureRequest) -> Iterator[Fabric]:
+def fabric(request: pytest.FixtureRequest) -> Iterator[Topology]:
     with Ibsim(FABRICS[request.param]) as ibsim:
         ibsim.opensm()
         done = ibsim.run([sys.executable, "-c", READER], check=True)
-        yield Fabric(
+        yield Topology(
             ibsim,
             {
                 (route, num): read(ibsim, route, num, raw)
@@ -134,7 +134,7 @@ def same(name: str, printed: str, value: Any) -> bool:
     return int(printed, 0) == value if printed.startswith("0x") else printed == in_words(name, value)
 
 
-def test_decode_agrees_with_every_field_that_smpquery_prints(fabric: Fabric) -> None:
+def test_decode_agrees_with_every_field_that_smpquery_prints(fabric: Topology) -> None:
     assert len(fabric.ports) > 20
     for place, port in fabric.ports.items():
         assert port.printed.keys() == port.decoded.keys() >= {"NodeInfo", "PortInfo"}
@@ -148,7 +148,7 @@ def test_decode_agrees_with_every_field_that_smpquery_prints(fabric: Fabric) -> 
             assert wrong == {}, f"{attribute} of port {place}"
 
 
-def test_the_command_decode_gives_the_same(fabric: Fabric) -> None:
+def test_the_command_decode_gives_the_same(fabric: Topology) -> None:
     """The bytes of one port through the command line, which the test above leaves out."""
     done = fabric.ibsim.run([sys.executable, "-c", READER], check=True)
     *_, raw = json.loads(done.stdout.splitlines()[0])
@@ -171,7 +171,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_commands_show_what_smpquery_prints(fabric: Fabric, command: str) -> None:
+def test_commands_show_what_smpquery_prints(fabric: Topology, command: str) -> None:
     attribute, names = SHOWN[command]
     rows = json.loads(fabric.ibsim.ibkeys(command, "--all", "-K", "-f", "json", check=True).stdout)["ports"]
     by_place = {(row["node_guid"], row["port"]): row for row in rows}
@@ -196,7 +196,7 @@ def test_commands_show_what_smpquery_prints(fabric: Fabric, command: str) -> Non
             )
 
 
-def port_zero(fabric: Fabric, num: int, node: dict[str, str]) -> tuple[str, int]:
+def port_zero(fabric: Topology, num: int, node: dict[str, str]) -> tuple[str, int]:
     return next(
         place
         for place, port in fabric.ports.items()

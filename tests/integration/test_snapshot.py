@@ -14,9 +14,9 @@ from time import monotonic
 
 import pytest
 
-from ibkeys.fabric.model import Port
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot
+from ibkeys.topology.model import Port
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys_environment, parse_dump, parse_pkeys
 from tests.integration.served import Served

@@ -30,11 +30,11 @@ from typing import Any
 from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.planned import PlannedRun, carry_out
-from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
 from ibkeys.sim.subnet import Delivery, Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
 from tests.fabricsim import tool, writer
 

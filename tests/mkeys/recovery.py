@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.links import links_of
-from ibkeys.mkeys.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.routes import links_of
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
@@ -35,7 +35,7 @@ def lock(net: Subnet, level: int = 2, lease: int = LEASE) -> None:
 def links(net: Subnet) -> dict[tuple[int, int], tuple[int, int]]:
     """Return the links as a sweep of the open subnet finds them, as a snapshot has them."""
     with tool(net) as fabric:
-        return links_of(fabric.discover())
+        return links_of(fabric.sweep())
 
 
 def tree(shape: tuple[int, ...] = SMALL, level: int = 2) -> tuple[Subnet, dict[tuple[int, int], tuple[int, int]]]:
@@ -52,7 +52,7 @@ class Run:
         self, net: Subnet, known: Any = None, wishes: Wishes | None = None, *overrides: str, **options: Any
     ) -> None:
         stores = options.pop("stores", None)
-        before: Callable[[OpenFabric], None] = options.pop("before", lambda fabric: None)
+        before: Callable[[Fabric], None] = options.pop("before", lambda fabric: None)
         self.results: list[Result] = []
         self.statuses: list[Status] = []
         started = net.now

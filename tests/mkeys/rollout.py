@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.planned import PlannedRun, carry_out
-from ibkeys.mkeys.rotate import plan_rest, plan_run
+from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run import plan_rest, plan_run
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions
 from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
 

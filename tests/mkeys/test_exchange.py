@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, Refused, StoreError
+from ibkeys.host.key_files import export_key_files, import_key_files, import_opensm_config
+from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.exchange import export_key_files, import_key_files, import_opensm_config
-from ibkeys.mkeys.opensm_host import OpensmProcess
-from ibkeys.mkeys.ring import KeySources, load_ring
-from ibkeys.mkeys.topology import remember_topology
-from ibkeys.store.keystore import KeyStore
+from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import protect_all
@@ -185,21 +185,21 @@ def test_what_was_imported_is_exported_byte_by_byte(keys: dict[int, MKey], ends:
 def test_what_one_sweep_remembers_opens_every_port_in_the_next_run(name: str, tmp_path: Path) -> None:
     net = subnet(name)
     with tool(net) as fabric, KeyStore(tmp_path / "keys.db") as store:
-        found = fabric.discover()
+        found = fabric.sweep()
         remember_topology(fabric, store, found)
         protect_all(net)
         for node in net.nodes:
             for port in node.end_ports:
                 store.promote(store.put_pending(node.guid, port.guid, port.number, MKey(port.m_key), 2, 60, None))
     with tool(net, keystore=tmp_path / "keys.db") as fabric:
-        again = fabric.discover()
+        again = fabric.sweep()
         assert not again.troubles
         with KeyStore(tmp_path / "keys.db") as store:
             done = export_key_files(store, tmp_path / "out", again)
     assert done.lids == sum(bool(port.lid) for port in again.end_ports())
     assert sum(port.m_key_violations for node in net.nodes for port in node.end_ports) == 0
     with tool(net, security_keys=tmp_path / "out") as fabric:
-        assert not fabric.discover().troubles
+        assert not fabric.sweep().troubles
     assert sum(port.m_key_violations for node in net.nodes for port in node.end_ports) == 0
 
 
@@ -208,7 +208,7 @@ def test_a_sweep_that_could_not_read_all_writes_no_lids(tmp_path: Path) -> None:
     net.silence("node05 mlx4_0")
     with tool(net, timeout=0.1) as fabric, KeyStore(None) as store:
         store.put_imported(1, A)
-        done = export_key_files(store, tmp_path, fabric.discover())
+        done = export_key_files(store, tmp_path, fabric.sweep())
     assert done.lids is None
     assert any("guid2lid was not written" in note for note in done.notes)
     assert {file.name for file in tmp_path.iterdir()} == {"guid2mkey", "neighbors"}

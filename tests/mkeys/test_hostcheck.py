@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.host.check import check_host, check_key_files, check_steps
+from ibkeys.host.facts import key_files_in
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.hostcheck import check_host, check_key_files, check_steps
-from ibkeys.mkeys.hostfacts import key_files_in
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.sealing import Cost, Passphrase
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.umad.probe import Check
 from tests.mkeys.test_hostfacts import KEY, facts, made
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.host.facts import HostFacts, host_facts, read_privileged_qkey
+from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.opensm_process import OpensmConfig, opensm_processes, read_opensm_config
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.hostfacts import HostFacts, host_facts, read_privileged_qkey
-from ibkeys.mkeys.hostfiles import FileFact, read_file_fact
-from ibkeys.mkeys.opensm_host import OpensmConfig, opensm_processes, read_opensm_config
 from tests.integration.ibsim import tool
 
 KEY = 0xFEEDC0DEDEADBEA7
@@ -197,7 +197,7 @@ def test_a_process_of_another_user_is_not_taken_for_opensm(
     made(proc(11, "opensm", "-F", "/good") / "status", "Name:\topensm\nUid:\t0\t0\t0\t0\n")
     found = opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")
     assert [each.pid for each in found] == [11]
-    monkeypatch.setattr("ibkeys.mkeys.opensm_host.os.geteuid", lambda: other)
+    monkeypatch.setattr("ibkeys.host.opensm_process.os.geteuid", lambda: other)
     assert 10 in [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")], "one's own"
 
 

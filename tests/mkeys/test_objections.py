@@ -9,14 +9,14 @@ import pytest
 
 from ibkeys.change.consent import Objection
 from ibkeys.errors import FileFormatError
+from ibkeys.host import opensm_process as opensm_host
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import PortState, SMState
-from ibkeys.mkeys import opensm_host
-from ibkeys.mkeys.planned import PlannedRun, carry_out
-from ibkeys.mkeys.rotate import Command, plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.run import Command, plan_rest, plan_return, plan_run
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.runs import RunOptions
+from ibkeys.store.keys.runs import RunOptions
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 KEY = MKey(0x83F1C05E9A2D7B46)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, StoreError
+from ibkeys.host import opensm_conf
+from ibkeys.host.opensm_conf import KeyLines, problems, read_conf, values, with_lines, write_lines
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys import opensm_conf
-from ibkeys.mkeys.opensm_conf import KeyLines, problems, read_conf, values, with_lines, write_lines
 from tests.integration.ibsim import tool
 
 KEY = MKey(0x83F1C05E9A2D7B46)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import MKeyNeeded, NoReply, StoreError
-from ibkeys.fabric.model import Fabric
-from ibkeys.mkeys.planned import carry_out
-from ibkeys.mkeys.rotate import plan_rest, plan_run
+from ibkeys.mkeys.rollout.plan import carry_out
+from ibkeys.mkeys.rollout.run import plan_rest, plan_run
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions
+from ibkeys.topology.model import Topology
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer
 from tests.keyedsite import Site
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def names(found: Fabric) -> set[str | None]:
+def names(found: Topology) -> set[str | None]:
     return {node.description for node in found.nodes}
 
 
@@ -45,14 +45,14 @@ def test_an_untouched_fabric_has_nothing_to_settle(site: Site) -> None:
 def test_a_host_that_moved_is_not_asked_until_it_is_settled(site: Site) -> None:
     number = free_port(site.net, LEAF)
     site.move(HOST, LEAF, number)
-    found = site.discover()
+    found = site.sweep()
     assert HOST not in names(found)
     [trouble] = found.troubles
     assert trouble.reading == "not-asked"
     assert "is known as protected, so it moved" in trouble.error
     places = site.settle()
     assert [(each.end[0], each.near.num) for each in places.moved] == [(site.net.port(HOST, 1).guid, number)]
-    found = site.discover()
+    found = site.sweep()
     assert HOST in names(found)
     assert not found.troubles
     assert site.quiet()
@@ -62,13 +62,13 @@ def test_a_host_that_vanished_is_not_waited_for_but_new_places_are_still_identif
     host, number = site.net.port(HOST, 1), free_port(site.net, LEAF)
     site.net.unplug(HOST, 1)
     assert site.settle().vanished == [host.guid]
-    assert not site.discover().troubles
+    assert not site.sweep().troubles
     site.net.plug(HOST, 1, LEAF, number)
     site.sm_sweeps()
-    [trouble] = site.discover().troubles
+    [trouble] = site.sweep().troubles
     assert "so it moved" in trouble.error
     assert [each.end[0] for each in site.settle().moved] == [host.guid]
-    assert HOST in names(site.discover())
+    assert HOST in names(site.sweep())
     assert site.quiet()
 
 
@@ -78,7 +78,7 @@ def test_a_vanished_port_that_comes_back_to_its_place_is_read(site: Site) -> Non
     site.settle()
     site.net.plug(HOST, 1, peer.node.guid, peer.number)
     site.sm_sweeps()
-    found = site.discover()
+    found = site.sweep()
     assert HOST in names(found)
     assert not found.troubles
     assert site.quiet()
@@ -92,7 +92,7 @@ def test_a_replaced_adapter_is_asked_once_and_its_place_kept(site: Site) -> None
     host.m_key = host.protect_bits = 0
     site.net.plug(HOST, 1, peer.node.guid, peer.number)
     site.sm_sweeps()
-    found = site.discover()
+    found = site.sweep()
     assert HOST in names(found)
     places = site.settle()
     assert [(each.known[0], each.now[0]) for each in places.replaced] == [(old, 0x5001)]
@@ -106,9 +106,9 @@ def test_two_hosts_that_were_swapped_are_settled_together(site: Site) -> None:
     one, other = site.net.port(HOST, 1), site.net.port("node03 mlx4_0", 1)
     site.swap(HOST, "node03 mlx4_0")
     site.sm_sweeps()
-    assert len(site.discover().troubles) == 2
+    assert len(site.sweep().troubles) == 2
     assert {each.end[0] for each in site.settle().moved} == {one.guid, other.guid}
-    assert not site.discover().troubles
+    assert not site.sweep().troubles
     assert site.quiet()
 
 
@@ -116,10 +116,10 @@ def test_without_an_sa_the_forwarding_table_names_a_host_that_moved(tmp_path: Pa
     site = Site(tmp_path, sm=False)
     number = free_port(site.net, LEAF)
     site.move(HOST, LEAF, number)
-    [trouble] = site.discover().troubles
+    [trouble] = site.sweep().troubles
     assert "named by the forwarding table" in trouble.error
     assert [each.end[0] for each in site.settle().moved] == [site.net.port(HOST, 1).guid]
-    found = site.discover()
+    found = site.sweep()
     assert HOST in names(found)
     assert site.quiet()
 
@@ -131,11 +131,11 @@ def test_a_place_that_nothing_identifies_is_asked_only_when_nobody_is_missed(tmp
     site.net.unplug("node03 mlx4_0", 1)
     stranger.guid, stranger.node.guid, stranger.m_key, stranger.protect_bits = 0x5001, 0x5000, 0, 0
     site.net.plug("node03 mlx4_0", 1, LEAF, free_port(site.net, LEAF))  # the link stays Initialize
-    [trouble] = site.discover().troubles
+    [trouble] = site.sweep().troubles
     assert "2 ports known as protected may be there" in trouble.error
     places = site.settle()
     assert (len(places.vanished), len(places.unidentified)) == (2, 1)
-    found = site.discover()
+    found = site.sweep()
     assert "node03 mlx4_0" in names(found)
     assert not found.troubles
 
@@ -149,7 +149,7 @@ def test_a_guid_at_two_places_is_not_settled(site: Site) -> None:
     places = site.settle()
     assert host.guid in places.claimed
     assert host.guid not in {each.end[0] for each in places.moved}
-    found = site.discover()
+    found = site.sweep()
     assert HOST in names(found)
     assert site.quiet()
 
@@ -167,7 +167,7 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
     assert any("--trust-topology" in note for note in run.plan.notes)
     for _ in range(20):
         with tool(net, **stores) as fabric:
-            assert [trouble.reading for trouble in fabric.discover().troubles] == ["not-asked"]
+            assert [trouble.reading for trouble in fabric.sweep().troubles] == ["not-asked"]
         net.advance(3600)
     assert {port.protect_bits for port in protected} == {2}
     assert sum(port.m_key_violations for port in protected) == 0
@@ -194,9 +194,9 @@ def test_without_a_key_the_own_port_is_asked_first_and_may_end_the_sweep(
         with tool(net) as fabric:
             if stops:
                 with pytest.raises((MKeyNeeded, NoReply), match=r"--security-keys.*--ask-unproven"):
-                    fabric.discover() if where is None else fabric.port(where)
+                    fabric.sweep() if where is None else fabric.port(where)
             else:
-                assert len(fabric.discover().nodes) == 8
+                assert len(fabric.sweep().nodes) == 8
     assert {port.m_key_violations for port in others} == {violations}
     assert own.m_key_violations == violations + (3 if level >= 2 else 0), "asked once by each of the three"
 
@@ -205,7 +205,7 @@ def test_ask_unproven_asks_once(site: Site) -> None:
     number = free_port(site.net, LEAF)
     site.move(HOST, LEAF, number)
     with tool(site.net, timeout=0.1, **site.stores, ask_unproven=True) as fabric:
-        [trouble] = fabric.discover().troubles
+        [trouble] = fabric.sweep().troubles
     assert "asked with 1 SMP without a key" in trouble.error or "1 attempt" in trouble.error
     assert site.net.port(HOST, 1).m_key_violations == 1
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from ibkeys.client.limits import Limits
 from ibkeys.errors import Refused, UsageError
-from ibkeys.fabric.limits import Limits
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.recover import Account, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.recover import Account, Recovery, Result, Status, Wishes, plan_recovery
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
@@ -249,7 +249,7 @@ def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_l
     assert len(near) == 4
     net.advance(1000)
     with tool(net, keystore=paths.keystore) as fabric:
-        fabric.discover()
+        fabric.sweep()
     assert all(port.protect_bits == 2 for port in near)
     assert all(port.lease_deadline is None for port in near)
 
@@ -316,7 +316,7 @@ def test_no_result_holds_a_key() -> None:
 # --- provoking at level 1 -----------------------------------------------------------------------------------------
 
 
-def without_trap_repress(fabric: OpenFabric) -> None:
+def without_trap_repress(fabric: Fabric) -> None:
     """Let no TrapRepress arrive anywhere, as where agents ignore it."""
     send = fabric.umad.send
 
@@ -456,7 +456,7 @@ def silent_behind(depth: int) -> Answer:
 
 @pytest.mark.parametrize("depth", [3, 60])
 def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
-    with OpenFabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
+    with Fabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
         recovery = plan_recovery(writer(fabric), wishes=Wishes(wait=10))
         assert len(recovery.search.fabric.nodes) + len(recovery.search.closed) <= 40
         recovery.run(lambda result: None)

@@ -10,13 +10,13 @@ import pytest
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
-from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.planned import carry_out
-from ibkeys.mkeys.rotate import plan_return, plan_run
+from ibkeys.mkeys.rollout.plan import carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run import plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
 from tests.change.test_pkeys import sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
@@ -70,7 +70,7 @@ def test_a_later_sweep_finds_every_key_by_its_link(tmp_path: Path) -> None:
     site = site_of("dual-home", tmp_path)
     site.run(deploy())
     with tool(site.net, **site.stores) as fabric:
-        found = fabric.discover()
+        found = fabric.sweep()
     assert found.troubles == []
     assert {port.m_key_state for port in found.end_ports()} == {"set"}
     assert site.violations() == 0

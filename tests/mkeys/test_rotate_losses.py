@@ -10,8 +10,8 @@ import pytest
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions
 from tests.bench.fattree import fat_tree
 from tests.change.test_pkeys import sets
 from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate

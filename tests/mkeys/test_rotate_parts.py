@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
-from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.rotate import plan_return
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run import plan_return
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.runs import RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
 from tests.change.test_pkeys import sets
 from tests.mkeys.rollout import KEY, NAME, Site, deploy, go_on, resume, rotate

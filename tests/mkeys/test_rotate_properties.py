@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.account import PortResult
-from ibkeys.mkeys.planned import PlannedRun, carry_out
-from ibkeys.mkeys.ring import _add_store
-from ibkeys.mkeys.rotate import plan_rest, plan_return, plan_run
-from ibkeys.mkeys.topology import remember_topology
-from ibkeys.store.runs import RunOptions
+from ibkeys.mkeys.key_sources import _add_store
+from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.keys.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer
 
 PORTS = 8
@@ -54,7 +54,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
     net = subnet("two-switch", seed)
     ports = [port for node in net.nodes for port in node.end_ports]
     with tool(net, retries=1) as fabric, writer(fabric, "mkey-under-sm", "lease-0") as w:
-        remember_topology(fabric, w.keystore, fabric.discover())
+        remember_topology(fabric, w.keystore, fabric.sweep())
         for number, (port, (has_key, bits, is_known)) in enumerate(zip(ports, states, strict=True), 1):
             port.m_key, port.protect_bits, port.lease_period = has_key * number, bits, 600
             if has_key and (is_known or port is ports[0] or port.node.is_switch):  # else nothing is seen behind it

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import ibkeys.change.subnet_manager as subnet_manager
+import ibkeys.fabric.subnet_manager as subnet_manager
 from ibkeys.errors import MKeyNeeded, NoReply, NotStored, Refused, UsageError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.store.journal import Journal
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer

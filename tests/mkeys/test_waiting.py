@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.mkeys.links import hidden_behind, routes
-from ibkeys.mkeys.waiting import (
+from ibkeys.mkeys.recovery.routes import hidden_behind, routes
+from ibkeys.mkeys.recovery.timing import (
     LATE,
     LEAST_PATIENCE,
     MOST_QUESTIONS,

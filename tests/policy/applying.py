@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibkeys.policy.apply import Permissions, plan_apply, plan_resume
-from ibkeys.policy.planfile import PlanFile
-from ibkeys.policy.undo import plan_undo
-from ibkeys.policy.work import Conduct, Work
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.undo import plan_undo
+from ibkeys.apply.work import Conduct, Work
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
@@ -17,7 +17,7 @@ from tests.policy.plans import entries
 MORE = {1: entries(0xFFFF, 0x8001), 2: entries(0x7FFF, 0x8001), 3: entries(0x7FFF, 0, 0x8002)}
 
 
-def apply(fabric: Any, plan: PlanFile, *overrides: str, **options: Any) -> Work:
+def apply(fabric: Any, plan: PartitionPlan, *overrides: str, **options: Any) -> Work:
     with writer(fabric, *overrides) as w:
         work = plan_apply(w, plan, ALL, Conduct(**options))
         w.apply(work)

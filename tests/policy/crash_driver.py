@@ -12,10 +12,10 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from ibkeys.apply.apply import plan_apply
+from ibkeys.apply.undo import plan_undo
 from ibkeys.mad.const import Method
-from ibkeys.policy.apply import plan_apply
-from ibkeys.policy.planfile import PlanFile
-from ibkeys.policy.undo import plan_undo
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.store import sqlite
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
@@ -30,7 +30,7 @@ lab = Lab()
 place = Path()
 
 
-def prepared() -> tuple[Lab, PlanFile]:
+def prepared() -> tuple[Lab, PartitionPlan]:
     """A fabric and a plan with all kinds of steps: additions, removals, a key that waits at another index, a table
     without room, enforcement on and off."""
     fresh = Lab()

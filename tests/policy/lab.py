@@ -8,24 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.apply.apply import Permissions
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.mad.const import Method
-from ibkeys.policy.apply import Permissions
-from ibkeys.policy.breaks import find_breaks
-from ibkeys.policy.planfile import (
-    Enforcement,
-    EnforcementChange,
-    FabricState,
-    PlanFile,
-    PolicySource,
-    PortId,
-    PortKey,
-    TableChange,
-)
+from ibkeys.plan.breaks import find_breaks
+from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store import sqlite
+from ibkeys.topology.port_id import PortId, PortKey
 from ibkeys.umad.port import Outgoing, SendFailure
 from tests.fabricsim import subnet
 from tests.policy.plans import Table, packed
@@ -76,7 +68,7 @@ class Lab:
 
     def plan(
         self, tables: Mapping[int, Table], enforce: Mapping[int, str] | None = None, leaves: bool = True
-    ) -> PlanFile:
+    ) -> PartitionPlan:
         """Return the plan that leads from what is there to *tables*."""
         changes, enforcement = [], []
         for number, table in tables.items():
@@ -91,7 +83,7 @@ class Lab:
             after_bits = Enforcement("i" in wanted, "o" in wanted)
             enforcement.append(EnforcementChange(port_id(leaf), before, after_bits, key_of(self.host(number))))
         found = tuple(change for change in changes if change.differs)
-        return PlanFile(
+        return PartitionPlan(
             FabricState("digest"), PolicySource("p.conf", "digest"), found, tuple(enforcement),
             breaks=find_breaks(changes),
         )  # fmt: skip
@@ -146,7 +138,7 @@ def unsynced(path: Path | None, *rest: bool) -> sqlite3.Connection:
     return connection
 
 
-def watch(fabric: OpenFabric, after_each_set: Callable[[Outgoing], None]) -> list[Outgoing]:
+def watch(fabric: Fabric, after_each_set: Callable[[Outgoing], None]) -> list[Outgoing]:
     """Let MADs leave one by one, and call *after_each_set* when a Set was answered or not. Returns what left."""
     left: list[Outgoing] = []
     send = fabric.umad.send

@@ -8,16 +8,8 @@ from itertools import combinations
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy.planfile import (
-    Enforcement,
-    EnforcementChange,
-    FabricState,
-    PlanFile,
-    PolicySource,
-    PortId,
-    PortKey,
-    TableChange,
-)
+from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.topology.port_id import PortId, PortKey
 
 Table = Mapping[int, PKey]
 
@@ -57,8 +49,8 @@ def packed(table: Table) -> dict[int, PKey]:
     return dict(enumerate(kept))
 
 
-def plan(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> PlanFile:
-    return PlanFile(FabricState("digest"), PolicySource("p.conf", "digest"), tuple(tables), tuple(enforcement))
+def plan(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> PartitionPlan:
+    return PartitionPlan(FabricState("digest"), PolicySource("p.conf", "digest"), tuple(tables), tuple(enforcement))
 
 
 def enforcing(number: int, before: str, after: str) -> EnforcementChange:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ibkeys.policy.membership import EndPort
-from ibkeys.policy.model import Policy
-from ibkeys.policy.reader import read_policy
+from ibkeys.partitions.membership import EndPort
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import read_policy
 from ibkeys.sim.nodes import Node
 from ibkeys.sim.subnet import Subnet
 from tests import corpus

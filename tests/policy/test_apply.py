@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.change.subnet_manager import SubnetManager
+from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.errors import MKeyNeeded, Refused
+from ibkeys.fabric.subnet_manager import SubnetManager
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.policy.apply import Permissions, plan_apply
-from ibkeys.policy.planfile import PlanFile
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import interlocks, tool, writer
@@ -49,9 +49,9 @@ def test_tables_and_enforcement_are_as_planned_and_given_back_byte_for_byte(lab:
 def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, stores: StorePaths) -> None:
     plan = lab.plan({1: entries(0xFFFF, 0x8001), 4: {0: PKey(0xFFFF), 40: PKey(0x8001)}}, {4: "i"})
     with opened(lab, stores) as fabric:
-        fabric.discover()
+        fabric.sweep()
         watching = watch(fabric, lambda out: None)
-        fabric.discover()
+        fabric.sweep()
         sweep = len(watching)
         watching.clear()
         with writer(fabric) as w:
@@ -276,7 +276,7 @@ def fabrics(draw: st.DrawFn) -> tuple[dict[int, Any], dict[int, Any], str, str, 
     return before, after, draw(bits), draw(bits), capacity
 
 
-def prepared(case: tuple[dict[int, Any], dict[int, Any], str, str, int]) -> tuple[Lab, PlanFile]:
+def prepared(case: tuple[dict[int, Any], dict[int, Any], str, str, int]) -> tuple[Lab, PartitionPlan]:
     before, after, enforce_before, enforce_after, capacity = case
     lab = Lab()
     for node in lab.net.nodes:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.errors import Incomplete, NoReply, Refused, StoreError, UsageError
 from ibkeys.mad.const import Method
-from ibkeys.policy.apply import Permissions, plan_apply, plan_resume
-from ibkeys.policy.planfile import PlanFile
-from ibkeys.policy.undo import plan_undo
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import subnet, writer
@@ -78,7 +78,7 @@ def test_resume_of_another_plan_is_wrong_usage(lab: Lab, stores: StorePaths) -> 
     with opened(lab, stores) as fabric:
         with writer(fabric) as w:
             w.apply(plan_apply(w, plan, Permissions(removals=True, first=1)))
-        other = PlanFile(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
+        other = PartitionPlan(plan.fabric, type(plan.policy)("other.conf", "x"), plan.tables)
         with writer(fabric) as w, pytest.raises(UsageError, match="follows another plan"):
             plan_resume(w, plan=other)
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.policy.confirm import confirm_or_go_back
-from ibkeys.policy.work import Run
+from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.apply.work import Run
 from ibkeys.store.journal import Image, Journal
 
 

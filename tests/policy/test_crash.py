@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ibkeys.policy.apply import plan_resume
-from ibkeys.policy.undo import plan_undo
+from ibkeys.apply.apply import plan_resume
+from ibkeys.apply.undo import plan_undo
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.fabric.discovery import Wanted
-from ibkeys.fabric.session import OpenFabric
-from ibkeys.policy.apply import Permissions, plan_apply
-from ibkeys.policy.manager import Manager
-from ibkeys.policy.model import Policy
-from ibkeys.policy.planfile import Options, PlanFile, dumps
-from ibkeys.policy.planner import make_plan
-from ibkeys.policy.planread import loads
-from ibkeys.policy.undo import plan_undo
+from ibkeys.apply.apply import Permissions, plan_apply
+from ibkeys.apply.undo import plan_undo
+from ibkeys.discovery.sweep import Wanted
+from ibkeys.fabric.live import Fabric
+from ibkeys.partitions.model import Policy
+from ibkeys.plan.document import dumps
+from ibkeys.plan.document_reader import loads
+from ibkeys.plan.model import Options, PartitionPlan
+from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
+from tests.policy.planning import sm_at
 from tests.policy.recordings import Recording, load, recordings
 
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -35,11 +36,11 @@ def image(net: Subnet) -> dict[str, tuple[bytes | None, int]]:
     }
 
 
-def plan_of(fabric: OpenFabric, recording: Recording, policy: Policy) -> PlanFile:
-    found = fabric.discover(wanted=Wanted(p_keys=True, sm_info=True))
+def plan_of(fabric: Fabric, recording: Recording, policy: Policy) -> PartitionPlan:
+    found = fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     moves = (0x7FFF, *(partition.base for partition in policy.partitions))
     options = Options("both", recording.allow_both, False, moves)
-    return make_plan(policy, found, options, Manager(recording.sm_port_guid, "none", ""))
+    return make_plan(policy, found, options, sm_at(recording.sm_port_guid, "none", ""))
 
 
 def accepted() -> list[object]:

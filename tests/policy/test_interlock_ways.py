@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from ibkeys.apply.apply import plan_apply
+from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.passing import Passing, cuts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
-from ibkeys.fabric.session import OpenFabric
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import EMPTY, PKey
-from ibkeys.policy.apply import plan_apply
-from ibkeys.policy.planfile import Enforcement, EnforcementChange, FabricState, PlanFile, PolicySource, TableChange
-from ibkeys.policy.undo import plan_undo
+from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
 from ibkeys.sim.nodes import Port
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import interlocks, tool, writer
@@ -106,14 +106,14 @@ def difference(before: Table, after: Table) -> dict[int, PKey]:
     return {index: after.get(index, EMPTY) for index in {*before, *after} if before.get(index) != after.get(index)}
 
 
-def document(port: Port, before: State, after: State) -> PlanFile:
+def document(port: Port, before: State, after: State) -> PartitionPlan:
     tables = (TableChange(port_id(port), dict(before[0]), dict(after[0]), port.p_key_capacity),)
     bits = [Enforcement("i" in state[1], "o" in state[1]) for state in (before, after)]
     enforcement = (EnforcementChange(port_id(port), *bits),) if bits[0] != bits[1] else ()
-    return PlanFile(FabricState("digest"), PolicySource("p.conf", "digest"), tables, enforcement)
+    return PartitionPlan(FabricState("digest"), PolicySource("p.conf", "digest"), tables, enforcement)
 
 
-def planned(w: Writer, fabric: OpenFabric, port: Port, case: Case, way: str) -> Plan:
+def planned(w: Writer, fabric: Fabric, port: Port, case: Case, way: str) -> Plan:
     handle = fabric.port(port.guard.lid if port.node.is_switch else port.lid, port.number)
     if way == "pkey-set":
         return w.pkey_set(handle, difference(case.before[0], case.after[0]))

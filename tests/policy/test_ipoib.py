@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
-from ibkeys.fabric.model import Fabric, Trouble
 from ibkeys.mad.records import MCMemberRecord
-from ibkeys.policy.ipoib import GroupFinding, compare_groups, count_states, populated_partitions
-from ibkeys.policy.membership import resolve
-from ibkeys.policy.model import Policy, broadcast_mgid, with_scope
-from ibkeys.policy.reader import parse_policy, read_policy
+from ibkeys.partitions.ipoib import GroupFinding, compare_groups, count_states, populated_partitions
+from ibkeys.partitions.membership import resolve
+from ibkeys.partitions.model import Policy, broadcast_mgid, with_scope
+from ibkeys.partitions.reader import parse_policy, read_policy
+from ibkeys.topology.model import Topology, Trouble
 from tests import corpus
 from tests.fabricsim import subnet, tool
 from tests.policy import recordings
@@ -238,8 +238,8 @@ def test_each_group_is_judged_by_itself(data: st.DataObject) -> None:
 
 def test_partitions_with_a_member_on_a_fabric() -> None:
     policy = parse_policy("A=1 : SELF=full ;\nB=2 : 0xdeadbeef=full ;\nC=3 : ALL_ROUTERS=full ;\nD=4 : ALL_CAS ;\n")
-    found = tool(subnet("two-switch")).discover()
+    found = tool(subnet("two-switch")).sweep()
     assert populated_partitions(policy, found) == {0x7FFF, 1, 4}
-    assert populated_partitions(policy, Fabric(nodes=[])) is None, "who SELF is is not known"
+    assert populated_partitions(policy, Topology(nodes=[])) is None, "who SELF is is not known"
     found.troubles.append(Trouble(next(found.ports()), "no reply"))
     assert populated_partitions(policy, found) is None, "the member may be where nobody looked"

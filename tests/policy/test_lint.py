@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import NoRoom
-from ibkeys.policy.describe import in_words, to_json
-from ibkeys.policy.export import pin, pin_random, to_conf
-from ibkeys.policy.lint import lint
-from ibkeys.policy.model import Policy
-from ibkeys.policy.reader import MAX_LINE, parse_policy, read_policy
+from ibkeys.partitions.describe import in_words, to_json
+from ibkeys.partitions.export import pin, pin_random, to_conf
+from ibkeys.partitions.lint import lint
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
 from tests import corpus
 
 POLICIES = corpus.files("policies/*.conf")

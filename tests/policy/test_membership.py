@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileFormatError
-from ibkeys.policy.membership import EndPort, resolve
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions.membership import EndPort, resolve
+from ibkeys.partitions.reader import parse_policy
 from tests.policy.recordings import end_ports, load, recordings, subnet
 
 SM, CA, SWITCH, ROUTER = 0x1, 0x2, 0x3, 0x4

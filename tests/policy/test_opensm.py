@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy.membership import EndPort, resolve
-from ibkeys.policy.opensm import place, place_leaf
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions.membership import EndPort, resolve
+from ibkeys.partitions.opensm_tables import place, place_leaf
+from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.subnet import Subnet
 from tests import corpus
 from tests.policy.recordings import Step, Table, end_ports, load, recordings, subnet

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import EMPTY, PKey
-from ibkeys.policy.breaks import find_breaks
-from ibkeys.policy.order import EnforcementStep, TableStep, grow, moves, order, order_of, removals, write
-from ibkeys.policy.planfile import TableChange
+from ibkeys.plan.breaks import find_breaks
+from ibkeys.plan.model import TableChange
+from ibkeys.plan.order import EnforcementStep, TableStep, grow, moves, order, order_of, removals, write
 from tests.policy import plans
 from tests.policy.plans import chain, change, entries, host, leaf, may_talk, pairs_of, plan
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy import opensm
-from ibkeys.policy.place import Placed, place
+from ibkeys.partitions import opensm_tables as opensm
+from ibkeys.plan.layout import Placed, place
 
 ANY = range(0x8000)
 

@@ -14,26 +14,24 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy.planfile import (
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.document import dumps, to_json, write_plan
+from ibkeys.plan.document_reader import loads, read_plan
+from ibkeys.plan.model import (
     Break,
     Enforcement,
     EnforcementChange,
     FabricState,
     IndexMove,
     Options,
+    PartitionPlan,
     Partitions,
-    PlanFile,
     PolicySource,
-    PortId,
     Problem,
-    Reach,
     TableChange,
-    dumps,
-    to_json,
-    write_plan,
 )
-from ibkeys.policy.planread import loads, read_plan
-from ibkeys.policy.state import plan_digest
+from ibkeys.reach.count import ReachCounts
+from ibkeys.topology.port_id import PortId
 
 GUIDS = st.integers(0, 2**64 - 1)
 PKEYS = st.integers(0, 0xFFFF).filter(lambda key: key & 0x7FFF).map(PKey)
@@ -64,7 +62,7 @@ def tables(draw: st.DrawFn) -> TableChange:
 
 BITS = st.builds(Enforcement, st.booleans(), st.booleans())
 PLANS = st.builds(
-    PlanFile,
+    PartitionPlan,
     st.builds(FabricState, st.text(max_size=9), st.none() | GUIDS, st.none() | st.text(max_size=9)),
     st.builds(PolicySource, st.text(max_size=9), st.text(max_size=9)),
     st.lists(tables(), max_size=3, unique_by=lambda table: table.port.key).map(tuple),
@@ -75,7 +73,7 @@ PLANS = st.builds(
     ).map(tuple),
     st.lists(st.builds(Problem, st.none() | ports(), st.text(max_size=9), st.text(max_size=9)), max_size=2).map(tuple),
     st.builds(Partitions, st.lists(PARTITIONS, max_size=2).map(tuple), st.lists(PARTITIONS, max_size=2).map(tuple)),
-    st.builds(Reach, st.integers(0, 2**40), st.integers(0, 2**40)),
+    st.builds(ReachCounts, st.integers(0, 2**40), st.integers(0, 2**40)),
     st.builds(
         Options,
         st.sampled_from(["both", "in", "out", "off"]),
@@ -111,13 +109,13 @@ def port(number: int = 1, **other: Any) -> PortId:
     )
 
 
-def plan(**other: Any) -> PlanFile:
+def plan(**other: Any) -> PartitionPlan:
     table = TableChange(port(), {0: PKey(0xFFFF)}, {0: PKey(0xFFFF), 1: PKey(0x8001)}, 64, (0x20, 3))
-    return PlanFile(FabricState("d"), PolicySource("p.conf", "e"), **{"tables": (table,), **other})
+    return PartitionPlan(FabricState("d"), PolicySource("p.conf", "e"), **{"tables": (table,), **other})
 
 
 @given(PLANS)
-def test_what_is_written_is_read_back_the_same(original: PlanFile) -> None:
+def test_what_is_written_is_read_back_the_same(original: PartitionPlan) -> None:
     assert loads(dumps(original)) == original
 
 
@@ -170,7 +168,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     assert loads(json.dumps(document)) == plan()
 
 
-def edited(original: PlanFile | None = None, **changes: Any) -> dict[str, Any]:
+def edited(original: PartitionPlan | None = None, **changes: Any) -> dict[str, Any]:
     """The document of `plan` with values at dotted places changed; ``...`` removes."""
     document: Any = json.loads(dumps(original or plan()))
     for place, value in changes.items():
@@ -257,14 +255,14 @@ def test_a_plan_without_a_digest_is_refused() -> None:
 
 
 @given(PLANS, PLANS)
-def test_plans_that_do_the_same_have_one_digest_and_others_have_not(one: PlanFile, other: PlanFile) -> None:
+def test_plans_that_do_the_same_have_one_digest_and_others_have_not(one: PartitionPlan, other: PartitionPlan) -> None:
     stays = TableChange(port(200, node_guid=2**64 - 1), {}, {}, 1)
     notes = replace(one, problems=(), tables=(stays, *reversed(one.tables)))
     assert plan_digest(notes) == plan_digest(one)
     assert (plan_digest(one) == plan_digest(other)) == (deciding(one) == deciding(other))
 
 
-def deciding(plan: PlanFile) -> object:
+def deciding(plan: PartitionPlan) -> object:
     """What an apply does, compared in another way than by digest."""
     return (
         {(t.port.key, t.port.node_type): (t.before, t.after, t.capacity, t.peer) for t in plan.tables if t.differs},

@@ -12,22 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.fabric.model import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import CapabilityMask, SMState
-from ibkeys.policy import opensm
-from ibkeys.policy.manager import Manager, find_manager, find_sm_port
-from ibkeys.policy.opensm import packed
-from ibkeys.policy.planfile import Enforcement, Options, PlanFile, PortKey, Reach, write_plan
-from ibkeys.policy.planner import make_plan
-from ibkeys.policy.planread import read_plan
-from ibkeys.policy.reach import count_reach
-from ibkeys.policy.reader import parse_policy
+from ibkeys.partitions import opensm_tables as opensm
+from ibkeys.partitions.opensm_tables import packed
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.document import write_plan
+from ibkeys.plan.document_reader import read_plan
+from ibkeys.plan.model import Enforcement, Options, PartitionPlan
+from ibkeys.plan.planner import make_plan
+from ibkeys.reach.count import ReachCounts, count_reach
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.model import Topology
+from ibkeys.topology.port_id import PortKey
+from ibkeys.topology.subnet_manager import find_sm_port, shown_subnet_manager
 from tests.corpus import DATA
 from tests.fabricsim import between_switches
-from tests.policy.planning import NODE02, NODE03, NODE04, SM, TWO_SWITCH, end_tables, problems, sweep
+from tests.policy.planning import NODE02, NODE03, NODE04, SM, TWO_SWITCH, end_tables, problems, sm_at, sweep
 from tests.policy.recordings import Recording, load, recordings
 
 EVERYTHING = tuple(range(1, 0x8000))
@@ -35,7 +37,7 @@ SWITCH1, SWITCH2 = 0x2C90200401000, 0x2C90200401040
 
 
 @functools.cache
-def swept(fabric: Path) -> Fabric:
+def swept(fabric: Path) -> Topology:
     """Return a fabric at power-on, read once. It is shared: look, do not change."""
     return sweep(Subnet.from_file(fabric, "ibsim"))
 
@@ -46,7 +48,7 @@ def options(recording: Recording, moves: tuple[int, ...] = ()) -> Options:
     return Options(enforce, recording.allow_both, allow_index_moves=moves)  # type: ignore[arg-type]
 
 
-def leaf_tables(plan: PlanFile) -> dict[PortKey, Mapping[int, PKey]]:
+def leaf_tables(plan: PartitionPlan) -> dict[PortKey, Mapping[int, PKey]]:
     return {table.port.key: table.after for table in plan.tables if table.port.is_external}
 
 
@@ -61,7 +63,7 @@ def test_planned_tables_have_the_p_keys_that_opensm_programmed(file: Path) -> No
         with pytest.raises(FileFormatError, match="EVERY PORT A FULL MEMBER"):
             make_plan(policy, swept(recording.fabric))
         return
-    plan = make_plan(policy, swept(recording.fabric), options(recording), Manager(recording.sm_port_guid), full=True)
+    plan = make_plan(policy, swept(recording.fabric), options(recording), sm_at(recording.sm_port_guid), full=True)
     tables, programmed = end_tables(plan), recording.steps[0].end_ports
     assert tables.keys() == programmed.keys()
     for guid, table in tables.items():
@@ -81,7 +83,7 @@ def test_from_power_on_the_tables_are_opensms_index_by_index_but_for_what_the_ma
     if policy is None or not policy.accepted or file.stem == "two-switch--overflow-indx0":
         return
     plan = make_plan(
-        policy, swept(recording.fabric), options(recording, EVERYTHING), Manager(recording.sm_port_guid), full=True
+        policy, swept(recording.fabric), options(recording, EVERYTHING), sm_at(recording.sm_port_guid), full=True
     )
     for guid, table in end_tables(plan).items():
         programmed = recording.steps[0].end_ports[guid]
@@ -99,15 +101,15 @@ def test_the_second_of_two_policies_keeps_indexes_as_opensm_does() -> None:
     net = Subnet.from_file(recording.fabric, "ibsim")
     for step in recording.steps:
         assert step.policy is not None
-        plan = make_plan(step.policy, sweep(net), options(recording), Manager(recording.sm_port_guid), full=True)
+        plan = make_plan(step.policy, sweep(net), options(recording), sm_at(recording.sm_port_guid), full=True)
         assert end_tables(plan) == step.end_ports
         assert leaf_tables(plan) == step.switch_ports
         assert plan.index_moves == ()
         perform(net, plan)
-    assert not make_plan(step.policy, sweep(net), options(recording), Manager(recording.sm_port_guid)).pending
+    assert not make_plan(step.policy, sweep(net), options(recording), sm_at(recording.sm_port_guid)).pending
 
 
-def perform(net: Subnet, plan: PlanFile) -> None:
+def perform(net: Subnet, plan: PartitionPlan) -> None:
     """Put the planned tables and bits into the simulated ports."""
     nodes = {node.guid: node for node in net.nodes}
     for table in plan.tables:
@@ -118,9 +120,9 @@ def perform(net: Subnet, plan: PlanFile) -> None:
         info[43] = info[43] & ~0x0C | change.after.inbound << 3 | change.after.outbound << 2
 
 
-def plan_of(text: str, *, net: Subnet | None = None, sm: int = SM, **chosen: object) -> PlanFile:
+def plan_of(text: str, *, net: Subnet | None = None, sm: int = SM, **chosen: object) -> PartitionPlan:
     found = sweep(net) if net is not None else swept(TWO_SWITCH)
-    return make_plan(parse_policy(text, "p.conf"), found, Options(**chosen), Manager(sm))  # type: ignore[arg-type]
+    return make_plan(parse_policy(text, "p.conf"), found, Options(**chosen), sm_at(sm))  # type: ignore[arg-type]
 
 
 OPEN = "Default : ALL=full ;"
@@ -226,9 +228,9 @@ def test_partitions_that_are_born_and_that_die() -> None:
 
 
 def test_reach_is_counted_in_pairs_of_end_ports() -> None:
-    assert plan_of(OPEN).reach == Reach(0, 0)
+    assert plan_of(OPEN).reach == ReachCounts(0, 0)
     # 8 end ports, 28 pairs: only those with the SM's port are left.
-    assert plan_of("Default : ALL, SELF=full ;").reach == Reach(0, 21)
+    assert plan_of("Default : ALL, SELF=full ;").reach == ReachCounts(0, 21)
 
 
 def test_unconfigured_ports_are_disconnected_but_never_the_sm_switches_and_routers() -> None:
@@ -248,7 +250,7 @@ def test_no_port_behind_which_an_sm_runs_is_disconnected_whichever_is_named() ->
     (silent,) = found.find_guid(NODE04)
     assert silent.info is not None
     silent.info = PortInfo(silent.info).replace(capability_mask=CapabilityMask.IS_SM).raw
-    named = Manager(SM, "active", "named with --sm-guid")
+    named = sm_at(SM, "active", "named with --sm-guid")
     plan = make_plan(parse_policy(OPEN), found, Options(disconnect_unconfigured=True), named, force=True)
     cut = {guid for guid, table in end_tables(plan).items() if not table}
     assert cut == {0x2C903000A1051, 0x2C903000A1061}
@@ -261,7 +263,7 @@ def test_disconnecting_needs_to_know_the_port_of_the_sm() -> None:
                 parse_policy("Default : ALL=full ;"),
                 swept(TWO_SWITCH),
                 Options(disconnect_unconfigured=True),
-                Manager(guid),
+                sm_at(guid),
             )
 
 
@@ -272,9 +274,7 @@ def test_an_sm_that_does_not_stay_full_is_reported_in_capitals() -> None:
 
 
 def test_an_active_sm_is_named_as_the_one_that_would_undo_it() -> None:
-    plan = make_plan(
-        parse_policy(OPEN), swept(TWO_SWITCH), Options(), Manager(SM, "active", "the SM at LID 1 is master")
-    )
+    plan = make_plan(parse_policy(OPEN), swept(TWO_SWITCH), Options(), sm_at(SM, "active", "the SM at LID 1 is master"))
     assert problems(plan) == [("active-sm", SM)]
     assert (plan.fabric.sm_guid, plan.fabric.sm_evidence) == (SM, "the SM at LID 1 is master")
 
@@ -282,9 +282,9 @@ def test_an_active_sm_is_named_as_the_one_that_would_undo_it() -> None:
 def test_a_policy_that_names_the_sm_needs_to_know_its_port() -> None:
     for guid in (None, 0x99):
         with pytest.raises(UsageError, match="--sm-guid"):
-            make_plan(parse_policy("X=5 : ALL ;"), swept(TWO_SWITCH), Options(), Manager(guid))
+            make_plan(parse_policy("X=5 : ALL ;"), swept(TWO_SWITCH), Options(), sm_at(guid))
     assert (
-        make_plan(parse_policy("Default : ALL=full ;"), swept(TWO_SWITCH), Options(), Manager(None)).fabric.sm_guid
+        make_plan(parse_policy("Default : ALL=full ;"), swept(TWO_SWITCH), Options(), sm_at(None)).fabric.sm_guid
         is None
     )
 
@@ -293,33 +293,34 @@ def test_the_sms_port_is_the_one_that_master_sm_lid_names() -> None:
     port = find_sm_port(swept(TWO_SWITCH))
     assert port is not None
     assert port.guid == SM
-    assert find_sm_port(Fabric()) is None
+    assert find_sm_port(Topology()) is None
 
 
 def test_who_is_master_and_where_it_cannot_be_told() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
-    assert find_manager(found) == Manager(SM, "none", find_manager(found).evidence)
-    assert "MasterSMLID is still that of 'node01 mlx4_0'" in (find_manager(found).evidence or "")
+    shown = shown_subnet_manager(found)
+    assert (shown.port_guid, shown.presence) == (SM, "none")
+    assert "MasterSMLID is still that of 'node01 mlx4_0'" in (shown_subnet_manager(found).evidence or "")
     assert port.info is not None
     port.info = PortInfo(port.info).replace(capability_mask=CapabilityMask.IS_SM).raw
-    silent = find_manager(found)
+    silent = shown_subnet_manager(found)
     assert (silent.port_guid, silent.presence) == (SM, "unknown")
     assert "'node02 mlx4_0'" in (silent.evidence or "")
     port.sm_info = SMInfo.new(guid=NODE02, sm_state=SMState.STANDBY).raw
-    assert find_manager(found).presence == "unknown"
-    assert "standby" in (find_manager(found).evidence or "")
+    assert shown_subnet_manager(found).presence == "unknown"
+    assert "standby" in (shown_subnet_manager(found).evidence or "")
     port.sm_info = SMInfo.new(guid=NODE02, sm_state=SMState.MASTER).raw
-    master = find_manager(found)
+    master = shown_subnet_manager(found)
     assert (master.port_guid, master.presence) == (NODE02, "active")
-    assert find_manager(Fabric()).port_guid is None
+    assert shown_subnet_manager(Topology()).port_guid is None
 
 
 def test_a_table_that_could_not_be_read_is_reported_and_left_alone() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
     port.p_key_raw = None
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), Manager(SM))
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), sm_at(SM))
     assert problems(plan) == [("unreadable", NODE02)]
     assert port.peer is not None
     touched = {table.port.key for table in plan.tables} | {change.port.key for change in plan.enforcement}
@@ -330,7 +331,7 @@ def test_a_leaf_port_that_could_not_be_found_is_reported() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
     port.peer = None
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), Manager(SM))
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), sm_at(SM))
     assert problems(plan) == [("unreadable", NODE02)]
     assert "linked to" in plan.problems[0].message
     assert NODE02 in end_tables(plan)
@@ -351,7 +352,7 @@ def test_the_digest_is_bound_to_what_the_plan_touches_and_to_nothing_else() -> N
 
 def test_a_full_plan_lists_every_table_and_has_the_same_digest() -> None:
     policy = parse_policy(f"Default : ALL=full ; X=5 : 0x{NODE02:x}=full ;")
-    short, full = (make_plan(policy, swept(TWO_SWITCH), Options(), Manager(SM), full=full) for full in (False, True))
+    short, full = (make_plan(policy, swept(TWO_SWITCH), Options(), sm_at(SM), full=full) for full in (False, True))
     assert (len(short.tables), len(full.tables)) == (2, 14)
     assert short.fabric == full.fabric
 
@@ -396,7 +397,7 @@ def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
     for port in [*ends, *leaves]:
         port.p_keys = data.draw(TABLES)
     policy = parse_policy(data.draw(policies([port.guid for port in ends])))
-    manager = Manager(data.draw(st.sampled_from(ends)).guid)
+    manager = sm_at(data.draw(st.sampled_from(ends)).guid)
     plan = make_plan(policy, sweep(net), Options("both", allow_both), manager, full=True)
     for table in plan.tables:
         if table.port.is_external:
@@ -411,7 +412,7 @@ def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
     assert len(tables) == len(ends)
     was = talking({table.port.key: table.before for table in tables})
     will = talking({table.port.key: table.after for table in tables})
-    assert plan.reach == Reach(len(will - was), len(was - will))
+    assert plan.reach == ReachCounts(len(will - was), len(was - will))
     # A second plan, from what the first one made, has nothing to do.
     perform(net, plan)
     assert not make_plan(policy, sweep(net), Options("both", allow_both), manager).pending
@@ -434,14 +435,14 @@ def test_reach_by_sets_equals_reach_pair_by_pair(changes: list[tuple[frozenset[P
     was, will = (
         talking({(at, 1): dict(enumerate(change[side])) for at, change in enumerate(changes)}) for side in (0, 1)
     )
-    assert count_reach(changes) == Reach(len(will - was), len(was - will))
+    assert count_reach(changes) == ReachCounts(len(will - was), len(was - will))
 
 
 def test_two_thousand_hosts_with_sixty_partitions_are_planned_from_few_distinct_placements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Equal ports are worked out once: that is why 2,048 hosts take no longer."""
-    from ibkeys.policy import planner
+    from ibkeys.plan import planner
 
     calls = 0
 
@@ -453,10 +454,10 @@ def test_two_thousand_hosts_with_sixty_partitions_are_planned_from_few_distinct_
     opensm_free = planner.place
     monkeypatch.setattr(planner, "place", counting)
     text = "".join(f"X{n}=0x{n:x}, defmember=full : ALL_CAS ;\n" for n in range(1, 61))
-    plan = make_plan(parse_policy(text), swept(DATA / "fabrics" / "ft648.net"), Options(), Manager(0xB8CEF60300100001))
+    plan = make_plan(parse_policy(text), swept(DATA / "fabrics" / "ft648.net"), Options(), sm_at(0xB8CEF60300100001))
     assert calls == 3  # the SM's port, the other hosts, the switches
     assert len([table for table in plan.tables if not table.port.is_external]) == 702
-    assert plan.reach == Reach(0, 54 * 53 // 2 + 54 * 647)
+    assert plan.reach == ReachCounts(0, 54 * 53 // 2 + 54 * 647)
 
 
 def test_opensm_places_what_the_planner_calls_better_differently() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
-from ibkeys.policy.model import Policy, Rule, broadcast_mgid
-from ibkeys.policy.reader import MAX_LINE, parse_policy, read_policy
-from ibkeys.policy.words import c_number, mtu_in_words, rate_in_words
+from ibkeys.partitions.model import Policy, Rule, broadcast_mgid
+from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
+from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
 from tests import corpus
 from tests.policy.recordings import load, recordings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.pkey import PKey
-from ibkeys.policy.undo import plan_undo
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import writer
 from tests.policy.applying import MORE, apply, opened, state_of, undo

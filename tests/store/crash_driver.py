@@ -16,9 +16,9 @@ from pathlib import Path
 from ibkeys.keys.mkey import MKey
 from ibkeys.store import sqlite
 from ibkeys.store.journal import Image, Journal
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
-from ibkeys.store.sealing import Cost, Passphrase
 from ibkeys.store.snapshot import write_snapshot
 
 CRASHED = 77

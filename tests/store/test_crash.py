@@ -9,9 +9,9 @@ from pathlib import Path
 from ibkeys.errors import StoreSealed
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import KEY_FILES, read_key_files
-from ibkeys.store.sealing import Passphrase
 from ibkeys.store.snapshot import read_snapshot, write_snapshot
 
 ROOT = Path(__file__).parents[2]

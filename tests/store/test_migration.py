@@ -9,8 +9,8 @@ import pytest
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.sealing import Cost, Passphrase
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Cost, Passphrase
 from tests.corpus import DATA
 
 A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xFFFFFFFFFFFFFFFF)

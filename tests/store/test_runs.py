@@ -9,9 +9,9 @@ import pytest
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keystore import KeyStore
-from ibkeys.store.keystore_schema import KEYSTORE_SCHEMA
-from ibkeys.store.runs import NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import NewRunPort, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 
 OPTIONS = RunOptions(same=True, protect=2, lease=60, at_once=7, first=1, max_failures=3)
 PORTS = [NewRunPort(0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF, 1), NewRunPort(3, 4, 0, skipped="hidden")]

@@ -19,7 +19,7 @@ from ibkeys.errors import ClosedError, StoreError
 from ibkeys.store import sqlite
 from ibkeys.store.columns import blob, guid, number, text
 from ibkeys.store.journal import Journal
-from ibkeys.store.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import Database, Schema, guid_number, guid_text, timestamp
 
 ONE = Schema("test store", 0x1234, (("CREATE TABLE a (x INTEGER)",),))
@@ -277,7 +277,9 @@ def test_names_with_odd_characters_are_plain_file_names(tmp_path: Path) -> None:
 
 
 def test_importing_the_rooms_modules_does_not_import_sqlite3() -> None:
-    modules = "ibkeys.store.sqlite, ibkeys.store.journal, ibkeys.store.keystore, ibkeys.store.paths, ibkeys.store.lock"
+    modules = (
+        "ibkeys.store.sqlite, ibkeys.store.journal, ibkeys.store.keys.keystore, ibkeys.store.paths, ibkeys.store.lock"
+    )
     program = f"import sys, {modules}; sys.exit('sqlite3' in sys.modules)"
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", program], cwd=root, check=False).returncode == 0

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ibkeys.audit.pictures.svg import listed
-from ibkeys.fabric.model import Fabric, Node, Port
 from ibkeys.printable import clean
+from ibkeys.topology.model import Node, Port, Topology
 
 PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
 """Okabe and Ito, Color Universal Design (2008)."""
@@ -25,7 +25,7 @@ Keys = tuple[int, ...]
 """The P_Keys of a node's end ports, each once, by number."""
 
 
-def fabric_dot(fabric: Fabric, names: Mapping[int, str] | None = None) -> str:
+def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """Return the graph: nodes by type, an edge for each cable, a colour and a letter for each set of P_Keys.
 
     *names*: partition → what to call it. A node is coloured by its end ports; white and ``?`` where a table was not
@@ -73,7 +73,7 @@ def _node(node: Node, keys: Keys | None, letters: Mapping[Keys, str], looks: Map
     return f"label={_quoted(_cut(name), tag)}, shape={shape}, {look}, tooltip={_quoted(tooltip)}"
 
 
-def _edges(fabric: Fabric, ids: Mapping[Node, str]) -> Iterator[str]:
+def _edges(fabric: Topology, ids: Mapping[Node, str]) -> Iterator[str]:
     """Yield every cable once."""
     drawn: set[Port] = set()
     for node in fabric.nodes:

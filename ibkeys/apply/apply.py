@@ -1,0 +1,181 @@
+"""Applying a plan to a fabric, and finishing an apply that was interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from ibkeys import jsonfile
+from ibkeys.apply.interlocks import counted, named
+from ibkeys.apply.remaining import former_in, goal_of, ports_of
+from ibkeys.apply.survey import Survey, look
+from ibkeys.apply.work import Conduct, Work, keep_first, perform, work_of
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
+from ibkeys.plan.breaks import find_breaks
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.document import dumps
+from ibkeys.plan.document_reader import loads
+from ibkeys.plan.model import Break, PartitionPlan, TableChange
+from ibkeys.plan.order import removals
+from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+
+APPLY: Final = "apply"
+NEW_PLAN: Final = "make a new plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What the user allows an apply to do. ``first``: at most so many leaf switches in this run, None for all."""
+
+    removals: bool = False
+    breaks: bool = False
+    first: int | None = None
+
+
+def plan_apply(
+    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, conduct: Conduct | None = None
+) -> Work:
+    """Plan to make a plan document true.
+
+    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
+    PortInfo are read again at the end; what each Set costs stands in `ibkeys.apply.execute`. Raises MKeyNeeded, and
+    Refused for removals and breaks that are not permitted.
+    """
+    survey = look(writer, ports_of(plan), by_port_guid=True)
+    goal = goal_of(plan, survey)
+    work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    work.digest = plan_digest(plan)
+    work.breaks = _all_breaks(plan, goal.tables)
+    permissions = permissions or Permissions()
+    _permit(writer, work, survey, permissions)
+    work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
+    if work.phases:
+        found = {table.port.key: table for table in goal.tables}
+        kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
+        memory = json.dumps(
+            {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
+        )
+        work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
+        work.perform = partial(perform, writer, work, survey, conduct or Conduct())
+    return work
+
+
+def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Break, ...]:
+    """What the plan names, as far as *tables* are still to be written, and what it does not name; the planner knew more
+    pairs than the plan's tables tell."""
+    pending = {table.port.key for table in tables if table.differs}
+    planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
+    unchanged = [table for table in plan.tables if not table.differs]
+    known = {frozenset(port.key for port in each.ports) for each in planned}
+    found = find_breaks([*unchanged, *tables])
+    return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
+
+
+def _permit(writer: Writer, work: Work, survey: Survey, permissions: Permissions) -> None:
+    lost = list(removals(work.goal.tables))
+    work.removed = len(lost)
+    if lost and not permissions.removals:
+        ports = list(dict.fromkeys(port for port, _ in lost))
+        work.refusals.append(
+            Refused(
+                f"the plan removes {counted(len(lost), 'P_Key')} (full to limited counts) from "
+                f"{counted(len(ports), 'port')}: {named([f'{port} loses {key}' for port, key in lost])}; "
+                "--allow-removals goes ahead",
+                "removals",
+            )
+        )
+    if work.breaks and not permissions.breaks:
+        messages = named([each.message for each in work.breaks])
+        work.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or free an index first", "breaks"))
+    if work.refusals and not writer.dry_run:
+        raise work.refusals[0]
+    if permissions.first is not None:
+        keep_first(writer, work, survey, permissions.first)
+
+
+def _problem_notes(plan: PartitionPlan) -> list[str]:
+    if not plan.problems:
+        return []
+    return [f"the plan names {counted(len(plan.problems), 'problem')}, the first: {plan.problems[0].message}"]
+
+
+def _unfinished_notes(writer: Writer) -> list[str]:
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return [
+            f"operation {record.id} of the journal ({record.command}) was never finished: `ibkeys apply --resume` "
+            f"or `ibkeys undo {record.id}`"
+            for record in unfinished(journal)
+        ]
+
+
+def unfinished(journal: Journal) -> list[OperationRecord]:
+    """Return the operations that follow a plan and are there in part: cut off, or their undo was."""
+    operations = journal.list_operations()
+    return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
+
+
+def plan_resume(
+    writer: Writer,
+    permissions: Permissions | None = None,
+    conduct: Conduct | None = None,
+    plan: PartitionPlan | None = None,
+) -> Work:
+    """Plan to finish the last apply that was interrupted or stopped on purpose.
+
+    What was permitted and overridden then holds still, but for ``stale`` and ``active-sm``. *plan*: what the user takes
+    it for; another plan than the operation's is a UsageError. Raises StoreError when there is nothing to resume, else
+    as `plan_apply`.
+    """
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        found = unfinished(journal)
+        if not found:
+            raise StoreError("there is nothing to resume: no apply in the journal is open; see `ibkeys journal`")
+        operation = found[-1].id
+        memory = journal.plan_of(operation)
+        assert memory is not None
+        former = former_in(journal, found[-1])
+    kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
+    # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
+    options = _options_of(memory)
+    digest = str(options.get("digest", plan_digest(kept)))
+    if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
+        raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
+    permissions = _remember(writer, options, permissions or Permissions())
+    survey = look(writer, ports_of(kept), by_port_guid=True)
+    goal = goal_of(kept, survey, former)
+    advice = f"see what happened, or go back: `ibkeys undo {operation}`"
+    work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)
+    work.digest = digest
+    work.breaks = _all_breaks(kept, goal.tables)
+    work.operation_id = operation
+    _permit(writer, work, survey, permissions)
+    work.open_operation = lambda journal: journal.reopen(operation, writer.origin)
+    work.perform = partial(perform, writer, work, survey, conduct or Conduct())
+    return work
+
+
+def _options_of(memory: PlanRecord) -> dict[str, Any]:
+    """Return what the operation was begun with. Raises StoreError."""
+    try:
+        options = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
+        overrides = frozenset(map(str, options["overrides"])) - {"stale", "active-sm"}
+        removals, breaks = bool(options["removals"]), bool(options["breaks"])
+    except (FileFormatError, LookupError, TypeError):
+        raise StoreError(
+            "the journal is damaged: what was permitted to the operation cannot be read; `ibkeys undo` goes back"
+        ) from None
+    return {**options, "overrides": overrides, "removals": removals, "breaks": breaks}
+
+
+def _remember(writer: Writer, earlier: dict[str, Any], permissions: Permissions) -> Permissions:
+    overrides = earlier["overrides"]
+    writer.consent = replace(writer.consent, overrides=writer.consent.overrides | overrides)
+    return replace(
+        permissions,
+        removals=permissions.removals or earlier["removals"],
+        breaks=permissions.breaks or earlier["breaks"],
+    )

@@ -1,0 +1,99 @@
+"""Waiting for somebody to say that all is well after a change, and going back when nobody does.
+
+As network devices do it: the change is made, a time runs, and only a confirmation keeps it. Who may confirm: Enter at
+the terminal, or any process through the journal (``apply --confirm ID``). Of confirmation and going back exactly one
+happens: both move the operation's stage, and the journal lets one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ibkeys.apply.undo import go_back
+from ibkeys.apply.work import Run
+from ibkeys.errors import StoreError
+from ibkeys.store.journal import Journal
+
+POLL: Final = 0.5
+"""Seconds between two looks at the journal."""
+
+
+def await_confirmation(
+    journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
+) -> bool:
+    """Wait until *operation* is confirmed; False when *seconds* are over, and nobody can confirm it any more.
+
+    *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
+    user confirmed meanwhile. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    """
+    deadline = now() + seconds
+    while True:
+        plan = journal.plan_of(operation)
+        if plan is None or plan.stage != "unconfirmed":
+            return plan is not None and plan.stage == "confirmed"
+        left = deadline - now()
+        try:
+            if left > 0 and not wait(min(left, POLL)):
+                continue
+        except KeyboardInterrupt:
+            left = 0
+        if left > 0:
+            journal.move_stage(operation, "unconfirmed", "confirmed")
+        elif journal.move_stage(operation, "unconfirmed", "going-back"):
+            return False
+
+
+def confirm_or_go_back(
+    run: Run,
+    seconds: float,
+    now: Callable[[], float],
+    wait: Callable[[float], bool],
+    say: Callable[[str], None],
+) -> None:
+    """Let a run be confirmed within *seconds*, or undo it; for `Conduct.ended`.
+
+    Also a run that stopped early waits: whoever looks after it may want to resume it. One that was interrupted by the
+    user goes back at once. *say* tells the user what is going on.
+    """
+    operation = run.operation
+    assert operation.id is not None
+    if isinstance(run.error, KeyboardInterrupt):
+        say(f"{run.error}: going back")
+        operation.journal.set_stage(operation.id, "going-back")
+        operation.has_ended = True
+        go_back(run)
+        return
+    with operation.journal.together():  # between the two it would look confirmed
+        operation.journal.set_stage(operation.id, "unconfirmed")
+        operation.journal.set_state(operation.id, operation.outcome or "open")
+    operation.has_ended = True
+    if run.error is not None:
+        say(str(run.error))
+    say(
+        f"going back in {seconds:g} s unless this is confirmed: press Enter, or `ibkeys apply --confirm "
+        f"{operation.id}` from any shell"
+    )
+    if await_confirmation(operation.journal, operation.id, seconds, now, wait):
+        say(f"operation {operation.id} is confirmed")
+        return
+    say("not confirmed: going back")
+    go_back(run)
+
+
+def confirm(journal: Journal, operation: int) -> bool:
+    """Confirm an operation that waits for it; False when it was confirmed already.
+
+    Raises StoreError when there is nothing to confirm, and says why.
+    """
+    record = journal.find(operation)
+    if journal.move_stage(operation, "unconfirmed", "confirmed"):
+        return True
+    plan = journal.plan_of(operation)
+    if plan is not None and plan.stage == "confirmed" and record.state != "undone":
+        return False
+    if record.state == "undone" or (plan is not None and plan.stage == "going-back"):
+        raise StoreError(f"operation {operation} ({record.command}) is going back, or has gone back: it was too late")
+    if plan is not None and record.state == "open":
+        raise StoreError(f"operation {operation} ({record.command}) is not at its end yet: confirm it when it asks")
+    raise StoreError(f"operation {operation} ({record.command}) waits for no confirmation")

@@ -1,0 +1,251 @@
+"""From what a plan says and what is on the fabric to what there is to do: for apply, for resume, for undo.
+
+Each time the same: the tables as they are, the tables as they shall be, and what is *foreign*: entries that are neither
+what the plan found nor what it may have written. Foreign entries set off ``stale``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ibkeys.apply.interlocks import counted, named
+from ibkeys.apply.survey import Survey, Target
+from ibkeys.change.consent import Objection
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.plan.model import Enforcement, EnforcementChange, PartitionPlan, TableChange
+from ibkeys.plan.order import grow
+from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
+from ibkeys.topology.port_id import PortKey
+
+_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+_BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
+
+
+@dataclass(slots=True)
+class Goal:
+    """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
+
+    ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
+    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+    """
+
+    tables: list[TableChange] = field(default_factory=list)
+    enforcement: list[EnforcementChange] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
+
+    def leave_out(self, port: str) -> None:
+        """Note a port that cannot be written, and why."""
+        self.foreign.append(port)
+        self.absent.append(port)
+
+    def stale(self, advice: str) -> list[Objection]:
+        """Return the objection for what is foreign, as a list of none or one."""
+        if not self.foreign:
+            return []
+        what = f"{counted(len(self.foreign), 'port')} changed meanwhile or cannot be read"
+        return [Objection("stale", f"{what}: {named(self.foreign)}; {advice}")]
+
+
+def ports_of(plan: PartitionPlan) -> list[PortKey]:
+    """Return the ports that a plan touches, each once."""
+    changing = [table.port.key for table in plan.tables if table.differs]
+    enforcing = [change.port.key for change in plan.enforcement if change.before != change.after]
+    return list(dict.fromkeys(changing + enforcing))
+
+
+def goal_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Goal:
+    """Return what is left to do of *plan*.
+
+    Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
+    no surprise either. An entry that is foreign becomes what the plan says where the plan changes it, else it stays.
+    """
+    goal = Goal()
+    for table in plan.tables:
+        if table.differs:
+            _add_table(goal, table, survey, former)
+    for change in plan.enforcement:
+        if change.before != change.after:
+            _add_enforcement(goal, change, survey, former is not None)
+    return goal
+
+
+def _add_table(goal: Goal, table: TableChange, survey: Survey, former: Former | None) -> None:
+    target = survey.targets.get(table.port.key)
+    if target is None:
+        goal.leave_out(f"{table.port} ({survey.missing[table.port.key]})")
+        return
+    now = target.table
+    if max(table.after, default=0) >= (target.port.capacity or 0):
+        goal.leave_out(f"{table.port} (its table has only {target.port.capacity} entries)")
+        return
+    between = grow(table).entries
+    after, surprises = dict(now), []
+    for index in sorted({*now, *table.before, *table.after, *between}):
+        have, was, wanted = (each.get(index, EMPTY) for each in (now, table.before, table.after))
+        known = {was}
+        if former is not None:
+            known |= {wanted, between.get(index, EMPTY), *former.written.get((table.port.key, index), ())}
+        if have not in known:
+            surprises.append(f"index {index} is {have or 'empty'}, not {was or 'empty'}")
+        if have in known or was != wanted:
+            _put(after, index, wanted)
+    if surprises:
+        goal.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
+    capacity = target.port.capacity or 0
+    # What the port is, is what was found: a document may be wrong about it.
+    goal.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
+    values = dict(enumerate(target.values))
+    if former is not None:
+        values |= former.values.get(table.port.key, {})
+    goal.empties[table.port.key] = {
+        index: value for index, value in values.items() if value and not value & PARTITION_MASK
+    }
+
+
+def _add_enforcement(goal: Goal, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
+    target = survey.targets.get(change.port.key)
+    if target is None:
+        goal.leave_out(f"{change.port} ({survey.missing[change.port.key]})")
+        return
+    now = target.enforcement
+    if now != change.before and not resuming:
+        goal.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
+    goal.enforcement.append(replace(change, port=target.id, before=now))
+
+
+def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
+    if key & PARTITION_MASK:
+        table[index] = key
+    else:
+        table.pop(index, None)
+
+
+# --- going back ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Former:
+    """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port."""
+
+    values: dict[PortKey, dict[int, int]] = field(default_factory=dict)
+    written: dict[tuple[PortKey, int], frozenset[int]] = field(default_factory=dict)
+    bits: dict[PortKey, Enforcement] = field(default_factory=dict)
+    names: dict[PortKey, str] = field(default_factory=dict)
+    counters: int = 0
+
+    @property
+    def ports(self) -> list[PortKey]:
+        """The ports that something can be given back to."""
+        return list(dict.fromkeys([*self.values, *self.bits]))
+
+
+def former_in(journal: Journal, record: OperationRecord) -> Former:
+    """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
+    own, and of the operations that undid it, or that it undid.
+
+    Counters that were cleared cannot be given back, and are only counted. Raises UsageError for an operation that
+    changed M_Keys: they belong to the key store and its own commands; StoreError.
+    """
+    former = former_of(record.command, journal.entries(record.id))
+    for relative in journal.relatives(record.id):
+        for entry in journal.entries(relative):
+            if entry.image.attribute == "P_KeyTable":
+                _remember_written(former, (entry.image.node_guid, entry.image.port), entry.image)
+    return former
+
+
+def former_of(command: str, entries: Iterable[Entry]) -> Former:
+    """As `former_in`, of the entries of one operation alone."""
+    former = Former()
+    for entry in entries:
+        image = entry.image
+        key = (image.node_guid, image.port)
+        former.names[key] = f"{image.node_desc!r} 0x{image.node_guid:016x} port {image.port}"
+        if image.attribute == "P_KeyTable":
+            _remember_block(former, key, image)
+        else:
+            _remember_bits(former, key, command, image)
+    return former
+
+
+def _remember_block(former: Former, key: PortKey, image: Image) -> None:
+    start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
+    values = former.values.setdefault(key, {})
+    for index, before in enumerate(_BLOCK.unpack(image.before), start):
+        values.setdefault(index, before)
+    _remember_written(former, key, image)
+
+
+def _remember_written(former: Former, key: PortKey, image: Image) -> None:
+    start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
+    pairs = zip(_BLOCK.unpack(image.before), _BLOCK.unpack(image.after), strict=True)
+    for index, (before, after) in enumerate(pairs, start):
+        known = former.written.get((key, index), frozenset())
+        former.written[key, index] = known | {_value(before), _value(after)}
+
+
+def _value(value: int) -> int:
+    return value if value & PARTITION_MASK else 0
+
+
+def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    changed = {name for name in _BITS if getattr(before, name) != getattr(after, name)}
+    if changed or key in former.bits:
+        former.bits.setdefault(key, Enforcement(*(bool(getattr(before, name)) for name in _BITS)))
+    elif image.key_ref is None and any(getattr(after, f"{letter}_key_violations") == 0 for letter in "mpq"):
+        former.counters += 1
+    else:
+        raise UsageError(
+            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and "
+            "enforcement: set them with mkey-set, the former key is in the key store"
+        )
+
+
+def goal_of_undo(former: Former, survey: Survey) -> Goal:
+    """Return what there is to do to have what was there before, byte for byte. What is foreign stays as it is."""
+    goal = Goal()
+    for key in former.ports:
+        target = survey.targets.get(key)
+        if target is None:
+            goal.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+            continue
+        if key in former.values:
+            _undo_table(goal, key, target, former)
+        if key in former.bits:
+            now = target.enforcement
+            if now != former.bits[key]:
+                goal.enforcement.append(EnforcementChange(target.id, now, former.bits[key]))
+    return goal
+
+
+def _undo_table(goal: Goal, key: PortKey, target: Target, former: Former) -> None:
+    values = target.values
+    before, after, surprises = target.table, target.table, []
+    for index, value in former.values[key].items():
+        if index >= len(values):
+            continue
+        have = values[index]
+        if _value(have) not in former.written[key, index]:
+            surprises.append(f"index {index} is {PKey(have)}")
+            continue
+        _put(after, index, PKey(value))
+        if value and not value & PARTITION_MASK:
+            goal.empties.setdefault(key, {})[index] = value
+    if surprises:
+        goal.foreign.append(f"{target.id} ({'; '.join(surprises[:2])})")
+    if before != after:
+        goal.tables.append(TableChange(target.id, before, after, len(values), _peer(target)))
+
+
+def _peer(target: Target) -> PortKey | None:
+    peer = target.port.peer
+    return None if peer is None else (peer.node.guid, peer.num)

@@ -1,0 +1,158 @@
+"""What is on the fabric now, of the ports that a plan names: routes, M_Keys, P_Key tables, enforcement bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ibkeys.change.writer import Writer
+from ibkeys.client.smp import Task
+from ibkeys.discovery.tables import read_p_key_table
+from ibkeys.errors import IbkeysError, MKeyNeeded
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.plan.model import Enforcement
+from ibkeys.topology.model import Port
+from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
+
+
+@dataclass(slots=True)
+class Target:
+    """A port that may be written, as it was read. ``m_key`` is what a Set carries."""
+
+    port: Port
+    handle: PortHandle
+    m_key: MKey = NO_MKEY
+
+    @property
+    def id(self) -> PortId:
+        """The port as every document has it."""
+        return self.port.id
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The directed route that its agent is asked on."""
+        path = self.port.path if self.port.path is not None else self.port.node.path
+        return path
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The P_Key table as read, empty and invalid entries included."""
+        raw = self.port.p_key_raw or b""
+        return struct.unpack(f">{len(raw) // 2}H", raw)
+
+    @property
+    def table(self) -> dict[int, PKey]:
+        """The valid entries of the P_Key table as read."""
+        return {index: PKey(value) for index, value in enumerate(self.values) if value & PARTITION_MASK}
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """The enforcement bits as read."""
+        info = self.port.port_info
+        assert info is not None
+        return Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
+
+
+@dataclass(slots=True)
+class Survey:
+    """The ports that were found and read, and why each other one was not."""
+
+    targets: dict[PortKey, Target] = field(default_factory=dict)
+    missing: dict[PortKey, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+    """Sweep the fabric and read the P_Key tables of *ports*.
+
+    SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be told
+    from another, or does not answer is in ``missing``; with *by_port_guid*, which is for what ports get by their port
+    GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
+    `Fabric.sweep` raises.
+    """
+    fabric = writer.fabric.sweep()
+    survey = Survey(notes=list(fabric.notes))
+    found: dict[PortKey, list[Port]] = {}
+    wanted = set(ports)
+    shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}
+    for port in fabric.ports():
+        if (port.node.guid, port.num) in wanted:
+            found.setdefault((port.node.guid, port.num), []).append(port)
+    reads = []
+    for key in ports:
+        same = [port for port in found.get(key, []) if port.end_port not in fabric.doubtful] or found.get(key, [])
+        if len(same) != 1:
+            survey.missing[key] = f"{len(same)} nodes have its GUID" if same else "not found on the fabric"
+        elif same[0].info is None or same[0].end_port.info is None:
+            survey.missing[key] = "its PortInfo cannot be read"
+        elif (others := _others_like(same[0], shared)) is not None:
+            survey.missing[key] = others
+        else:
+            target = Target(same[0], writer.fabric.handle(same[0]))
+            survey.targets[key] = target
+            writer.note_master_sm_lid(target.handle)
+            reads.append(_read(writer, target, survey))
+    writer.fabric.client.run(reads)
+    return survey
+
+
+def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
+    """Return why what *port* gets by a port GUID may belong to another: its own one, or that of the port behind it."""
+    if not port.is_external:
+        others = others_that_show_it(port, shared)
+        return None if others is None else f"its port GUID 0x{port.guid:016x} is shown by {others} too"
+    end = port.peer
+    others = others_that_show_it(end, shared) if end is not None and end.is_end_port else None
+    return None if end is None or others is None else f"the port GUID of {end} is shown by {others} too"
+
+
+def _read(writer: Writer, target: Target, survey: Survey) -> Task:
+    port = target.port
+    problem = yield from read_p_key_table(writer.fabric.client, port, target.path, port.end_port.m_key)
+    if problem is not None:
+        key = (port.node.guid, port.num)
+        survey.missing[key] = str(problem)
+        del survey.targets[key]
+
+
+def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:
+    """Read P_Key tables and PortInfo of *targets* afresh; return what could not be read, by port.
+
+    SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
+    """
+    failed: dict[PortKey, IbkeysError] = {}
+    writer.fabric.client.run([_read_again(writer, target, failed) for target in targets])
+    return failed
+
+
+def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysError]) -> Task:
+    port, client = target.port, writer.fabric.client
+    key = port.end_port.m_key
+    try:
+        port.info = yield client.get_along(target.path, PortInfo, port.num, port.node, key)
+    except IbkeysError as error:
+        failed[port.node.guid, port.num] = error
+        return
+    problem = yield from read_p_key_table(client, port, target.path, key)
+    if problem is not None:
+        failed[port.node.guid, port.num] = problem
+
+
+def find_keys(writer: Writer, targets: Iterable[Target]) -> None:
+    """Find the M_Key that Sets to *targets* carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
+    hidden: list[MKeyNeeded] = []
+    for target in targets:
+        info = target.port.end_port.port_info
+        assert info is not None
+        try:
+            target.m_key = writer.key_for_set(target.handle, info)
+        except MKeyNeeded as error:
+            hidden.append(error)
+    if hidden:
+        more = f" (and {len(hidden) - 1} more ports)" if len(hidden) > 1 else ""
+        raise MKeyNeeded(f"{hidden[0]}{more}; nothing was changed")

@@ -1,0 +1,44 @@
+"""Violation counters against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ibkeys.audit.inputs import number
+from ibkeys.audit.rule import Verdict
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.fields import NumberRow
+from ibkeys.topology.model import Port
+
+SATURATED: Final = 0xFFFF
+"""Where the violation counters of PortInfo stop."""
+
+
+def judge_counters(verdict: Verdict, port: Port, rows: Sequence[NumberRow]) -> None:
+    """Compare violation counters of a port, whose PortInfo was read, with the baseline's.
+
+    0 passes with and without one. A counter that is lower than before was cleared, so all of it is new.
+    """
+    before = verdict.data.before(port) if verdict.data.baseline is not None else None
+    rose, unclear = [], []
+    evidence: dict[str, Any] = {}
+    for row in rows:
+        now = number(port, row)
+        if now == 0:
+            continue
+        evidence[row.attr] = now
+        if before is None or before.info is None:
+            unclear.append(f"{row.name} is {now}, and no baseline has this port: nobody knows since when")
+            continue
+        was = number(before, row)
+        if now == was == SATURATED:
+            unclear.append(f"{row.name} is saturated at {SATURATED}, in the baseline too: clear it to see new ones")
+        elif now != was:
+            rose.append(f"{row.name} rose by {now - was if now > was else now}, to {now}")
+    if rose:
+        verdict.fail(port, "; ".join(rose), {PortInfo.name: evidence})
+    elif unclear:
+        verdict.unknown(port, "; ".join(unclear), {PortInfo.name: evidence})
+    else:
+        verdict.passed += 1

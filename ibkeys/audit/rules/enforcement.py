@@ -1,0 +1,177 @@
+"""Rules about partition enforcement by switches (IBA 14.2.5.4, 14.2.5.6; OpenSM's osm_pkey_mgr.c)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput, number
+from ibkeys.audit.rule import Rule, Verdict, port_info
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.topology.model import Port
+
+BITS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
+_CAPS: Final = (SwitchInfo.inbound_enforcement_cap, SwitchInfo.outbound_enforcement_cap)
+
+
+def enforces(port: Port) -> bool:
+    """Whether a switch port enforces in any direction. Its PortInfo was read."""
+    return any(number(port, row) for row in BITS)
+
+
+def off(data: AuditInput) -> Verdict:
+    """SE001."""
+    verdict = Verdict.over_fabric(data)
+    for leaf, port in data.leaf_links:
+        info = leaf.node.switch_info
+        if info is None:
+            verdict.unread(leaf, SwitchInfo.name)
+            continue
+        able = [row for row, cap in zip(BITS, _CAPS, strict=True) if cap.decode(info.raw)]
+        if not able or not info.partition_enforcement_cap:
+            continue
+        if leaf.info is None:
+            verdict.unread(leaf, PortInfo.name)
+            continue
+        missing = [row for row in able if not number(leaf, row)]
+        if not missing:
+            verdict.passed += 1
+            continue
+        evidence = port_info(data, leaf, *BITS)
+        evidence[SwitchInfo.name] = {cap.attr: cap.decode(info.raw) for cap in _CAPS}
+        words = " and ".join(row.name.removeprefix("PartitionEnforcement").lower() for row in missing)
+        verdict.fail(
+            leaf,
+            f"{words} enforcement is off towards {port}",
+            evidence,
+            severity="medium" if len(missing) < len(BITS) and enforces(leaf) else None,
+        )
+    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port of a switch that can enforce"
+    return verdict
+
+
+def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
+    """Return the leaf ports that enforce, each with its end port; those not read are unknown."""
+    found = []
+    for leaf, port in verdict.data.leaf_links:
+        if leaf.info is None:
+            verdict.unread(leaf, PortInfo.name)
+        elif enforces(leaf):
+            found.append((leaf, port))
+    return found
+
+
+def tables_differ(data: AuditInput) -> Verdict:
+    """SE002."""
+    verdict = Verdict.over_fabric(data)
+    for leaf, port in _enforcing_leaves(verdict):
+        mine, theirs = data.table(leaf), data.table(port)
+        if mine is None or theirs is None:
+            verdict.unread(leaf if mine is None else port, "P_KeyTable")
+            continue
+        extra, missing = mine.packed - theirs.packed, theirs.packed - mine.packed
+        if not extra and not missing:
+            verdict.passed += 1
+            continue
+        parts = [f"{_listed(missing)} missing"] if missing else []
+        parts += [f"{_listed(extra)} too much"] if extra else []
+        evidence = {"P_KeyTable": {"leaf": _listed(mine.packed), "node": _listed(theirs.packed)}}
+        verdict.fail(leaf, f"its table is not that of {port}: {', '.join(parts)}", evidence)
+    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces, so no leaf table has an effect"
+    return verdict
+
+
+def _listed(keys: frozenset[int]) -> str:
+    return " ".join(f"0x{key:04x}" for key in sorted(keys)) or "nothing"
+
+
+def between_switches(data: AuditInput) -> Verdict:
+    """SE003."""
+    verdict = Verdict.over_fabric(data)
+    for port in data.external_ports:
+        if port.peer is None or not port.peer.node.is_switch:
+            continue
+        if port.info is None:
+            verdict.unread(port, PortInfo.name)
+        elif enforces(port):
+            message = f"it enforces towards the switch port {port.peer}: all but what its own table holds is dropped"
+            verdict.fail(port, message, port_info(data, port, *BITS))
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no link between switches"
+    return verdict
+
+
+def too_small(data: AuditInput) -> Verdict:
+    """SE004."""
+    verdict = Verdict.over_fabric(data)
+    for leaf, port in data.leaf_links:
+        capacity = leaf.capacity
+        if capacity is None:
+            verdict.unread(leaf, SwitchInfo.name)
+            continue
+        if capacity == 0:
+            continue
+        table = data.table(port)
+        if table is None:
+            verdict.unread(port, "P_KeyTable")
+        elif len(table.packed) > capacity:
+            evidence = {
+                SwitchInfo.name: {"partition_enforcement_cap": capacity},
+                "P_KeyTable": {"packed": len(table.packed)},
+            }
+            message = f"room for {capacity} P_Keys, {port} has {len(table.packed)}: OpenSM gives up enforcing here"
+            verdict.fail(leaf, message, evidence)
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port with a P_Key table"
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "SE001",
+        "leaf enforcement off or one-way",
+        "high",
+        "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says they "
+        "could be set; one of two is medium",
+        "Without it only the far end checks P_Keys: a host that lies about its own is not stopped.",
+        ("SEED1",),
+        "part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
+        "Gateways; part_enforce in or out by choice.",
+        off,
+    ),
+    Rule(
+        "SE002",
+        "leaf table differs from node table",
+        "high",
+        "P_KeyTable of an enforcing switch port and of the port behind it, as sets: a limited P_Key is left out where "
+        "the full one is there",
+        "The switch drops what the node may send, or lets pass what it may not.",
+        ("OSM",),
+        "Let the SM sweep (SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
+        "None known: order and holes do not count.",
+        tables_differ,
+    ),
+    Rule(
+        "SE003",
+        "enforcement on a link between switches",
+        "high",
+        "enforcement bits of a switch port whose peer is a switch",
+        "Such a port has no table that anybody keeps: all but the default partition is dropped there.",
+        ("OSM",),
+        "Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
+        "Sites that fill these tables on purpose.",
+        between_switches,
+    ),
+    Rule(
+        "SE004",
+        "leaf table too small",
+        "high",
+        "SwitchInfo.PartitionEnforcementCap against the P_Keys of the port behind the link",
+        "OpenSM logs ERR 0507 and switches enforcement off on that port.",
+        ("OSM",),
+        "Fewer P_Keys on that port, or another switch.",
+        "None known.",
+        too_small,
+    ),
+)

@@ -1,0 +1,127 @@
+"""Pairs of ports that can talk, or send one way, and may not: tables and switches as they are against a policy. By
+sets, not by pairs.
+
+Ports with the same standing on the wire and the same P_Keys in the policy are one class. What a class can reach and
+what the policy lets it reach are each a set of ports, put together from the members of its partitions. A pair can only
+be forbidden when one of the two has something that the policy does not give it, so it is laid to the charge of the
+classes that deviate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.reach.forms import keys_of
+from ibkeys.reach.reach import Profile, Reached, places
+from ibkeys.topology.model import Port
+
+_NOTHING: Final[frozenset[int]] = frozenset()
+_NOBODY: Final = Reached(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Ports that others can talk to and may not: a set of places among *of*, which is `Reach.ports`."""
+
+    of: list[Port]
+    places: int
+
+    def __iter__(self) -> Iterator[Port]:
+        return (self.of[at] for at in places(self.places))
+
+    def __len__(self) -> int:
+        return self.places.bit_count()
+
+    def without(self, port: int) -> Partners:
+        """Return the others of the port at place *port*."""
+        return Partners(self.of, self.places & ~(1 << port))
+
+
+@dataclass(slots=True)
+class Deviating:
+    """A class that reaches others and may not: ``found``, its forbidden partners; ``ports`` are its own places."""
+
+    profile: Profile
+    wanted: frozenset[int]
+    ports: list[int] = field(default_factory=list)
+    found: Reached = _NOBODY
+
+    @property
+    def deviates(self) -> bool:
+        """Whether its ports have a P_Key that the policy does not give them, a limited one aside where it gives the
+        full one."""
+        have = (key for base, standing in self.profile for key in keys_of(base, standing.holds))
+        return any(key not in self.wanted and key | FULL_BIT not in self.wanted for key in have)
+
+    @property
+    def partners(self) -> int:
+        """All that it reaches or is reached by, whichever way."""
+        return self.found.both | self.found.to | self.found.by
+
+
+def deviating_classes(data: AuditInput) -> list[Deviating]:
+    """Return the classes that reach somebody, or are reached by somebody, and may not.
+
+    A pair of which both deviate is found from both sides.
+    """
+    reach = data.reach
+    classes: dict[tuple[Profile, frozenset[int]], Deviating] = {}
+    allowed = _Allowed()
+    for at, port in enumerate(reach.ports):
+        wanted = data.wanted.get(port.guid, _NOTHING)
+        profile = reach.profile(port)
+        assert profile is not None
+        each = classes.get((profile, wanted))
+        if each is None:
+            each = classes[(profile, wanted)] = Deviating(profile, wanted)
+        each.ports.append(at)
+        allowed.add(at, wanted)
+    found = []
+    for each in classes.values():
+        if not each.deviates:
+            continue
+        others = ~allowed.reached_by(each.wanted)
+        if len(each.ports) == 1:
+            others &= ~(1 << each.ports[0])
+        both, to, by = reach.reached(each.profile)
+        each.found = Reached(both & others, to & others, by & others)
+        if each.partners:
+            found.append(each)
+    return found
+
+
+class _Allowed:
+    """Who may talk to whom by the policy: the members of each partition as sets of places."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, list[int]] = {}
+        self._full: dict[int, list[int]] = {}
+        self._sets: dict[tuple[int, bool], int] = {}
+
+    def add(self, at: int, wanted: frozenset[int]) -> None:
+        for key in wanted:
+            base = key & PARTITION_MASK
+            self._all.setdefault(base, []).append(at)
+            if key & FULL_BIT:
+                self._full.setdefault(base, []).append(at)
+
+    def reached_by(self, wanted: frozenset[int]) -> int:
+        reached = 0
+        for key in wanted:
+            reached |= self._members(key & PARTITION_MASK, bool(key & FULL_BIT))
+        return reached
+
+    def _members(self, base: int, of_full: bool) -> int:
+        found = self._sets.get((base, of_full))
+        if found is None:
+            bits = bytearray()
+            for at in (self._all if of_full else self._full).get(base, ()):
+                if at >> 3 >= len(bits):
+                    bits.extend(bytes((at >> 3) + 1 - len(bits)))
+                bits[at >> 3] |= 1 << (at & 7)
+            found = self._sets[(base, of_full)] = int.from_bytes(bits, "little")
+        return found

@@ -1,0 +1,117 @@
+"""Rules about hygiene: devices of this host, GUIDs, and the audit itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rules.key_files import ELSEWHERE
+from ibkeys.topology.model import Port
+
+
+def devices(data: AuditInput) -> Verdict:
+    """HY001."""
+    if data.host is None:
+        return Verdict.not_applicable(data, ELSEWHERE)
+    verdict = Verdict(data)
+    for device in data.host.facts.devices:
+        evidence = {"device": {"path": str(device.path), "mode": f"{device.mode:04o}", "gid": device.gid}}
+        if device.others_can_open:
+            message = f"{device.path}: mode {device.mode:04o} lets any user send SMPs"
+            verdict.fail(None, message, evidence, labels=(str(device.path),))
+        else:
+            verdict.passed += 1
+    if not data.host.facts.devices:
+        verdict.unknown(None, "no umad device is to be seen on this host, so its mode is not known")
+    return verdict
+
+
+def guids(data: AuditInput) -> Verdict:
+    """HY002."""
+    verdict = Verdict.over_fabric(data)
+    places = _places(data)
+    known = data.inventory
+    for port in data.end_ports:
+        evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
+        others = [each for each in places.get(port.guid, ()) if each is not port and not _is_plane(each, port)]
+        if others:
+            where = f"{others[0]} ({_route(others[0])})"
+            verdict.fail(port, f"port GUID 0x{port.guid:016x} is used by {where} too", evidence)
+        elif port.node.guid in data.doubled_nodes:
+            verdict.fail(port, f"node GUID 0x{port.node.guid:016x} is used by several nodes", evidence)
+        elif known is not None and not {port.guid, port.node.guid} & known:
+            verdict.fail(port, "neither its port GUID nor its node GUID is in the inventory", evidence)
+        else:
+            verdict.passed += 1
+    if known is None and not verdict.drafts:
+        return Verdict.without(data, "no GUID is used twice; whether all belong here says an inventory (--inventory)")
+    return verdict
+
+
+def _places(data: AuditInput) -> dict[int, list[Port]]:
+    found: dict[int, list[Port]] = {}
+    for port in data.end_ports:
+        if port.guid:
+            found.setdefault(port.guid, []).append(port)
+    return {guid: ports for guid, ports in found.items() if len(ports) > 1}
+
+
+def _is_plane(a: Port, b: Port) -> bool:
+    """Two planes of one XDR port carry its GUID, and are ports of one CA."""
+    return a.node is b.node and not a.node.is_switch
+
+
+def _route(port: Port) -> str:
+    return f"route {','.join(map(str, (0, *(port.path if port.path is not None else port.node.path))))}"
+
+
+def incomplete(data: AuditInput) -> Verdict:
+    """HY003."""
+    verdict = Verdict(data)
+    for trouble in data.fabric.troubles:
+        evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
+        if trouble.reading == "not-asked":
+            verdict.unknown(trouble.port, trouble.error, evidence)
+        else:
+            verdict.fail(trouble.port, trouble.error, evidence)
+    incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
+    verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "HY001",
+        "umad or issm device open",
+        "high",
+        "mode of /dev/infiniband/umad* and issm* on this host",
+        "Whoever opens umad sends to QP0 and QP1 of every node; issm sets the IsSM bit.",
+        ("SANS",),
+        "Mode 0660 and a group of those who may, by udev rules.",
+        "A machine with one user.",
+        devices,
+    ),
+    Rule(
+        "HY002",
+        "duplicate or unknown GUID",
+        "high",
+        "one port or node GUID at two places; GUIDs that are not in the inventory",
+        "A GUID is all that a policy knows of a port: who takes another's gets its partitions.",
+        ("SANS", "NICO"),
+        "Find the cable: the routes of both are named.",
+        "An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
+        guids,
+    ),
+    Rule(
+        "HY003",
+        "audit incomplete",
+        "info",
+        "what should have been read and was not",
+        "A green report of half a fabric lies.",
+        ("KB",),
+        "Give the keys (--security-keys, --keystore), more --retries, and ask again.",
+        "None.",
+        incomplete,
+    ),
+)

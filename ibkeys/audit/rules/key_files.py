@@ -1,0 +1,109 @@
+"""Rules about key files. They look at the host that the audit runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.host.facts import KeyFile
+
+ELSEWHERE: Final = "this host was not looked at: the fabric is simulated, or the snapshot is from another host"
+
+
+def readable(data: AuditInput) -> Verdict:
+    """KF001."""
+    if data.host is None:
+        return Verdict.not_applicable(data, ELSEWHERE)
+    verdict = Verdict(data)
+    for each in data.host.facts.key_files:
+        label = (str(each.file.path),)
+        problems = _problems(each)
+        if each.holds_key is None:
+            message = f"{each.file.path}: whether a key is in it could not be read"
+            verdict.unknown(None, message, _file(each), labels=label)
+        elif each.holds_key and problems:
+            verdict.fail(None, f"{each.file.path}: {', and '.join(problems)}", _file(each), labels=label)
+        elif each.holds_key:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no file with a key on this host"
+    return verdict
+
+
+def _problems(each: KeyFile) -> list[str]:
+    found = []
+    if not each.file.is_private:
+        only = "" if each.file.others_can_read else ", and only the directories above keep them out"
+        found.append(f"its mode {each.file.mode:04o} lets others read it{only}")
+    if each.file.others_can_write:
+        found.append("others can write it, or put another in its place")
+    if each.file.strange_owners:
+        owners = ", ".join(map(str, each.file.strange_owners))
+        found.append(f"a directory above it belongs to user {owners}")
+    return found
+
+
+def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
+    file = each.file
+    return {"file": {"path": str(file.path), "kind": each.kind, "mode": f"{file.mode:04o}", "uid": file.uid}}
+
+
+def out_of_step(data: AuditInput) -> Verdict:
+    """KF002."""
+    if data.host is None:
+        return Verdict.not_applicable(data, ELSEWHERE)
+    if not data.host.guid2mkey:
+        return Verdict.not_applicable(data, "no guid2mkey on this host")
+    verdict = Verdict.over_fabric(data)
+    on_fabric = {port.guid for port in data.end_ports if port.guid}
+    for path, guids in data.host.guid2mkey.items():
+        label = (str(path),)
+        if guids is None:
+            verdict.unknown(None, f"{path}: cannot be read", _path(path), labels=label)
+            continue
+        for port in data.end_ports:
+            if port.guid and port.guid not in guids:
+                verdict.fail(port, f"{path} has no key for it", _path(path), labels=label)
+            else:
+                verdict.passed += 1
+        for guid in sorted(guids - on_fabric):
+            message = f"{path} has a key for port GUID 0x{guid:016x}, which is not on the fabric"
+            evidence = {"file": {"path": str(path), "port_guid": f"0x{guid:016x}"}}
+            if data.hidden:  # it may be behind a link that nobody answered on
+                verdict.unknown(None, f"{message}, as far as that was read", evidence, labels=label)
+            else:
+                verdict.fail(None, message, evidence, labels=label)
+    return verdict
+
+
+def _path(path: Path) -> dict[str, Mapping[str, Any]]:
+    return {"file": {"path": str(path)}}
+
+
+RULES: Final = (
+    Rule(
+        "KF001",
+        "key file readable",
+        "critical",
+        "mode and owner of guid2mkey, opensm.conf, ibdiag.conf and the key store, and of the directories above them",
+        "Who reads the file has the keys. OpenSM writes its files with the umask, and packages install them as 0644.",
+        ("OSM", "PUP"),
+        "chmod 600, owner root; directories above writable by root only.",
+        "A configuration in which no key is set (it is left out here).",
+        readable,
+    ),
+    Rule(
+        "KF002",
+        "key file out of step",
+        "medium",
+        "port GUIDs of the fabric against those in guid2mkey",
+        "What is not in the file will be slow to recover, and diagnostics with the file are blind to it.",
+        ("OSM",),
+        "Let the SM write its files (a sweep), then look again; ibkeys mkey-import takes them over.",
+        "Nodes that came since the last sweep.",
+        out_of_step,
+        lower_in_cloud=True,
+    ),
+)

@@ -1,0 +1,286 @@
+"""Rules about M_Keys as the ports show them.
+
+M_Key 0 is proof of nothing while ProtectBits is 1: the port hides its key then (IBA 14.2.4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ibkeys.audit.findings import Severity
+from ibkeys.audit.inputs import AuditInput, key_number, protect_bits
+from ibkeys.audit.inputs import number as field_of
+from ibkeys.audit.rule import Rule, Verdict, port_info
+from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import Port
+
+_KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
+HIDDEN: Final = "ProtectBits 1 hides the M_Key from whoever does not send it: give its key to see it"
+
+
+def _with_key(verdict: Verdict) -> Iterator[Port]:
+    """Yield the end ports that showed what their M_Key is, 0 included; the others are unknown."""
+    for port in verdict.with_port_info(verdict.data.end_ports):
+        if port.m_key_state == "hidden":
+            verdict.unknown(port, HIDDEN, port_info(verdict.data, port, *_KEY))
+        else:
+            yield port
+
+
+def unset(data: AuditInput) -> Verdict:
+    """MK001."""
+    verdict = Verdict.over_fabric(data)
+    for port in _with_key(verdict):
+        if port.m_key_state == "set":
+            verdict.passed += 1
+            continue
+        bits = protect_bits(port)
+        more = f"; ProtectBits {bits} has no effect then" if bits else ""
+        verdict.fail(port, f"M_Key is 0: any host may change this port{more}", port_info(data, port, *_KEY))
+    return verdict
+
+
+def readable(data: AuditInput) -> Verdict:
+    """MK002."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        if port.m_key_state == "set" and protect_bits(port) == 0:
+            verdict.fail(port, "ProtectBits 0 shows the M_Key to everybody who asks", port_info(data, port, *_KEY))
+        elif port.m_key_state != "zero":
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no port has an M_Key to show"
+    return verdict
+
+
+def reads_open(data: AuditInput) -> Verdict:
+    """MK003."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        bits = protect_bits(port)
+        if bits == 1:
+            message = "ProtectBits 1: tables and topology can be read without the M_Key"
+            verdict.fail(port, message, port_info(data, port, *_KEY))
+        elif bits and port.m_key_state == "set":
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no port is protected at all: see MK001 and MK002"
+    return verdict
+
+
+def shared(data: AuditInput) -> Verdict:
+    """MK004."""
+    verdict = Verdict.over_fabric(data)
+    nodes: dict[int, set[int]] = {}
+    ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
+    for port in ports:
+        nodes.setdefault(key_number(port), set()).add(id(port.node))
+    severity: Severity | None = "medium" if _sm_cannot_do_better(data) else None
+    for port in ports:
+        holders = len(nodes[key_number(port)])
+        if holders <= data.limits.max_share:
+            verdict.passed += 1
+            continue
+        message = f"{holders} nodes have this M_Key: who learns it from one can change them all"
+        verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
+    verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
+    return verdict
+
+
+def _sm_cannot_do_better(data: AuditInput) -> bool:
+    """Whether OpenSM runs here, and none of its configurations knows m_key_per_port: upstream has one key for all."""
+    if data.host is None or not data.host.facts.opensm_processes:
+        return False
+    return not any(config.m_key_per_port for config in data.host.facts.opensm_configs)
+
+
+def lease(data: AuditInput) -> Verdict:
+    """MK005."""
+    verdict = Verdict.over_fabric(data)
+    sweep, most = sweep_interval(data), data.limits.lease_limit
+    for port in verdict.with_port_info(data.end_ports):
+        if not protect_bits(port) or port.m_key_state == "zero":
+            continue
+        period = field_of(port, PortInfo.m_key_lease_period)
+        problem = ""
+        if period == 0:
+            problem = "no lease: if the M_Key is lost, nothing but a reset gives this port back"
+        elif sweep is not None and period <= sweep:
+            problem = f"a lease of {period} s is not above the SM's sweep interval ({sweep} s): it can run out between"
+        elif period > most:
+            problem = f"a lease of {period} s is above the limit of {most} s: so long a lost key locks this port"
+        if problem:
+            verdict.fail(port, problem, port_info(data, port, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period))
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no port is protected, so no lease has an effect"
+    return verdict
+
+
+def sweep_interval(data: AuditInput) -> int | None:
+    """Return the SM's sweep interval in seconds: as given, else that of an OpenSM that runs here; None: not known."""
+    if data.limits.sweep_interval is not None or data.host is None:
+        return data.limits.sweep_interval
+    if not data.host.facts.opensm_processes:
+        return None
+    return next((config.sweep_interval for config in data.host.facts.opensm_configs), None)
+
+
+def guessable(data: AuditInput) -> Verdict:
+    """MK007."""
+    verdict = Verdict.over_fabric(data)
+    ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
+    seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
+    holes_count = _shell_keys_stand_out(seen)
+    configured = _keys_of_configurations(data, ports)
+    for port, traits in seen.items():
+        evidence = port_info(data, port, PortInfo.m_key)
+        evidence["M_Key"] = {"traits": list(traits)}
+        reasons = [TRAIT_TEXT[trait] for trait in traits if trait != CLEAR_HOLES]
+        if key_number(port) in configured:
+            reasons.append("is also the SM_Key or SA_Key of an opensm.conf on this host")
+        if reasons:
+            verdict.fail(port, f"the M_Key {', and '.join(reasons)}", evidence)
+        elif CLEAR_HOLES in traits and holes_count:
+            message = f"the M_Key is one of {holes_count} whose {TRAIT_TEXT[CLEAR_HOLES]}"
+            verdict.fail(port, message, evidence, severity="low")
+        else:
+            verdict.passed += 1
+    verdict.note = "" if ports or verdict.drafts else "no port has an M_Key"
+    return verdict
+
+
+def _shell_keys_stand_out(seen: Mapping[Port, tuple[str, ...]]) -> int:
+    """Return how many different keys look like $RANDOM, 0 when no more than chance would make: one good key in 16 does.
+
+    At least 4, and 3 standard deviations above what chance gives that many keys.
+    """
+    keys = {key_number(port): CLEAR_HOLES in traits for port, traits in seen.items()}
+    shaped, total = sum(keys.values()), len(keys)
+    by_chance = total / 16 + 3 * math.sqrt(total * 15 / 256)
+    return shaped if shaped >= 4 and shaped > by_chance else 0
+
+
+def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
+    """Return the M_Keys that are SM_Key or SA_Key too, where the keys themselves were read."""
+    if data.host is None or not data.snapshot.about.has_keys:
+        return set()
+    configs = data.host.facts.opensm_configs
+    keys = {key_number(port) for port in ports}
+    return {key for key in keys if any(config.is_sm_or_sa_key(MKey(key)) for config in configs)}
+
+
+def differing(data: AuditInput) -> Verdict:
+    """MK008."""
+    verdict = Verdict.over_fabric(data)
+    ports = list(verdict.with_port_info(data.end_ports))
+    rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
+    usual = [_majority(Counter(field_of(port, row) for port in ports)) for row in rows]
+    for port in ports:
+        odd = [
+            f"{row.name.removeprefix('M_Key')} is {field_of(port, row)}, {most} on most ports"
+            for row, most in zip(rows, usual, strict=True)
+            if field_of(port, row) != most
+        ]
+        if odd:
+            message = "; ".join(odd)
+            if data.store is not None and port.guid in data.store.changing:
+                message += "; an mkey-deploy or mkey-rotate that has this port is not finished"
+            verdict.fail(port, message, port_info(data, port, *rows))
+        else:
+            verdict.passed += 1
+    return verdict
+
+
+def _majority(values: Counter[int]) -> int:
+    """Return the most frequent value, of equally frequent ones the highest."""
+    return max(values.items(), key=lambda item: (item[1], item[0]))[0] if values else 0
+
+
+RULES: Final = (
+    Rule(
+        "MK001",
+        "M_Key unset",
+        "critical",
+        "PortInfo.M_Key 0 where it is not hidden (ProtectBits 0, 2 or 3)",
+        "Without an M_Key any host may set anything on the port: LID, P_Keys, enforcement, an M_Key of its own. "
+        "It is OpenSM's default.",
+        ("OSM", "CMX"),
+        "Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
+        "A lab without tenants.",
+        unset,
+    ),
+    Rule(
+        "MK002",
+        "M_Key readable by all",
+        "high",
+        "PortInfo.M_Key other than 0 with ProtectBits 0",
+        "At level 0 every Get(PortInfo) answers with the key, and who has it may Set.",
+        ("SEED5",),
+        "ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
+        "A recovery under way: the lease ran out so that the key could be read.",
+        readable,
+    ),
+    Rule(
+        "MK003",
+        "reads open",
+        "medium",
+        "PortInfo.M_KeyProtectBits 1",
+        "At level 1 P_Key tables, forwarding tables and topology are open to whoever sends an SMP.",
+        ("NVG",),
+        "m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
+        "Sites whose diagnostics run without a key.",
+        reads_open,
+        lower_in_cloud=True,
+    ),
+    Rule(
+        "MK004",
+        "one M_Key shared widely",
+        "high",
+        "the same PortInfo.M_Key on more nodes than --max-share (1)",
+        "One key that leaks opens every node that has it; a key for each port limits the damage to one.",
+        ("NVG", "NICO", "CMX"),
+        "m_key_per_port in NVIDIA's subnet manager; ibkeys mkey-rotate where no SM sets keys.",
+        "Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
+        shared,
+        lower_in_cloud=True,
+    ),
+    Rule(
+        "MK005",
+        "lease absent or out of range",
+        "medium",
+        "ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
+        "Without a lease a lost key stays lost. One that is too short runs out between two sweeps and exposes the key.",
+        ("NVG", "SEED5", "OSM"),
+        "m_key_lease_period 60 in OpenSM, at any rate several sweep intervals.",
+        "Keys in escrow, so that none is lost. Without --sweep-interval, and no OpenSM here, that part is not judged.",
+        lease,
+    ),
+    Rule(
+        "MK007",
+        "guessable M_Key",
+        "high",
+        "the shape of the M_Key that was read: small, repeated, counting, a GUID, SM_Key or SA_Key, from "
+        "documentation, all ones; $RANDOM's shape (bits 15, 31, 47, 63 clear) in 4 or more different keys is low",
+        "Samples get copied. All ones asks NVIDIA's SM for a random key and is a key to any other. Four $RANDOM of a "
+        "shell are 60 weak bits.",
+        ("NVG", "NICO"),
+        "64 bits of a cryptographic random source: ibkeys mkey-gen.",
+        "One good key in 16 has $RANDOM's shape by chance, so only more of them than chance makes are reported.",
+        guessable,
+    ),
+    Rule(
+        "MK008",
+        "ProtectBits or lease differ",
+        "medium",
+        "M_KeyProtectBits and M_KeyLeasePeriod of all end ports: those that most do not have",
+        "A rollout that stopped half way, or a node that came back from a reset without its protection.",
+        ("NVG",),
+        "Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
+        "A staged rotation under way: where the key store has one, the finding says so.",
+        differing,
+    ),
+)

@@ -1,0 +1,155 @@
+"""Rules about M_Keys that compare: with a baseline, with the key store, with what should have answered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, number, protect_bits
+from ibkeys.audit.rule import Rule, Verdict, m_key_text, port_info
+from ibkeys.audit.rules.counters import judge_counters
+from ibkeys.audit.rules.m_keys import HIDDEN
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import Port
+
+_KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
+_NO_STORE: Final = "no key store to compare with (--keystore)"
+
+
+def violations(data: AuditInput) -> Verdict:
+    """MK006."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        judge_counters(verdict, port, (PortInfo.m_key_violations,))
+    return verdict
+
+
+def dropped(data: AuditInput) -> Verdict:
+    """MK009."""
+    if data.store is None:
+        return Verdict.without(data, _NO_STORE)
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        stored = data.store.ports.get(port.guid)
+        if stored is None or not stored.protect_bits:
+            continue
+        if protect_bits(port) == 0:
+            message = f"the key store says ProtectBits {stored.protect_bits}, the port has 0{_how_it_fell(port)}"
+            verdict.fail(port, message, port_info(data, port, *_KEY, PortInfo.m_key_lease_period))
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "the key store has protected none of these ports"
+    return verdict
+
+
+def _how_it_fell(port: Port) -> str:
+    """Return what took the level away: a lease that runs out leaves the key, and there must be one to run out."""
+    if port.m_key_state == "zero":
+        return " and no M_Key: a reset took both away, or a subnet manager whose m_key is not set; no lease does that"
+    if not number(port, PortInfo.m_key_lease_period):
+        return " and the M_Key is exposed: whoever has the key lowered it, for without a lease none can run out"
+    return " and the M_Key is exposed: its lease ran out, or whoever has the key lowered it"
+
+
+def store_is_wrong(data: AuditInput) -> Verdict:
+    """MK010."""
+    if data.store is None:
+        return Verdict.without(data, _NO_STORE)
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        stored = data.store.ports.get(port.guid)
+        if stored is not None and stored.keys:
+            _compare_with_store(verdict, port, stored)
+    verdict.note = "" if verdict.passed or verdict.drafts else "the key store has no key of these ports"
+    return verdict
+
+
+def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> None:
+    data = verdict.data
+    evidence = port_info(data, port, *_KEY)
+    newest = stored.keys[0][0]
+    valid = [key for state, key in stored.keys if state in ("current", "pending", newest)]
+    if port.m_key_state == "hidden":
+        if data.snapshot.about.has_keys and port.m_key in valid:
+            message = "the key store's M_Key was sent, and the port still hides its own: it is another"
+            verdict.fail(port, message, evidence)
+        else:
+            verdict.unknown(port, HIDDEN, evidence)
+        return
+    numbers = [data.snapshot.number_of(key) for key in valid]
+    if None in numbers:
+        verdict.unknown(port, "this snapshot's fingerprints were made with another secret", evidence)
+    elif key_number(port) in numbers:
+        verdict.passed += 1
+    elif port.m_key_state == "zero":
+        verdict.fail(port, "the key store has an M_Key for this port, the port has none", evidence)
+    else:
+        formers = {data.snapshot.number_of(key) for _, key in stored.keys}
+        more = ": it is an earlier one of the store" if key_number(port) in formers else ""
+        shown = m_key_text(data, port)
+        verdict.fail(port, f"the port's M_Key ({shown}) is not the one that the key store has{more}", evidence)
+
+
+def not_auditable(data: AuditInput) -> Verdict:
+    """MK011."""
+    verdict = Verdict(data)
+    for trouble in data.fabric.troubles:
+        if trouble.attribute not in ("NodeInfo", "PortInfo"):
+            continue
+        evidence = {trouble.attribute: {"reading": trouble.reading}}
+        if trouble.reading == "not-asked":
+            verdict.unknown(trouble.port, trouble.error, evidence)
+        else:
+            where = "the link is up, but " if trouble.is_behind else f"{trouble.attribute}: "
+            verdict.fail(trouble.port, where + trouble.error, evidence)
+    verdict.passed = sum(port.info is not None for port in data.end_ports)
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "MK006",
+        "M_Key violations",
+        "high",
+        "PortInfo.M_KeyViolations against the baseline",
+        "Somebody sent a Set, or a Get at level 2, without the right key.",
+        ("SEED5", "OSM"),
+        "Trap 256 in the SM's log names the LID that sent it; find that host.",
+        "Own tools that were run without the key; a counter stays at 65535.",
+        violations,
+    ),
+    Rule(
+        "MK009",
+        "protection dropped",
+        "critical",
+        "the key store's ProtectBits 1 or more, PortInfo.M_KeyProtectBits 0",
+        "With the M_Key still there: the lease ran out, and all can read the key. Without it: a reset, or a subnet "
+        "manager whose m_key is not set, took key and level away, and any host may change the port.",
+        ("SEED5",),
+        "Is the SM alive, and does its opensm.conf have the key (ibkeys mkey-export --opensm-conf)? Give this port "
+        "a new M_Key: ibkeys mkey-set.",
+        "The SM is being restarted.",
+        dropped,
+    ),
+    Rule(
+        "MK010",
+        "key in store is wrong",
+        "high",
+        "the key store's M_Key against the one the port shows, or refuses",
+        "The SM set another key, the HCA was swapped, or a store was rolled back: at level 2 the port is out of reach.",
+        ("SEED5",),
+        "ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",
+        "A key store that is an old copy.",
+        store_is_wrong,
+    ),
+    Rule(
+        "MK011",
+        "port not auditable",
+        "medium",
+        "a link that is up, and no answer to NodeInfo or PortInfo",
+        "A port at level 2 whose key is not at hand looks like this, and so does one behind a firewall for SMPs.",
+        ("SEED5",),
+        "Give its key (--security-keys, --keystore), or see what is behind the link.",
+        "A node that is dead or booting while its link is up.",
+        not_auditable,
+    ),
+)

@@ -1,0 +1,350 @@
+"""Rules about P_Key tables: what is in them, against a baseline, and over the partitions of the whole fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput, Table
+from ibkeys.audit.rule import Rule, Verdict, count, p_keys
+from ibkeys.audit.rules import p_keys_policy as pk_policy
+from ibkeys.keys.pkey import FULL_BIT
+from ibkeys.partitions.model import DEFAULT_PARTITION
+from ibkeys.reach.forms import LIMITED
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.model import Port
+
+_EMPTY: Final[frozenset[int]] = frozenset()
+
+
+def _tables(verdict: Verdict) -> Iterator[tuple[Port, Table]]:
+    """Yield the end ports with their tables; those not read are unknown."""
+    for port in verdict.with_tables(verdict.data.end_ports):
+        table = verdict.data.table(port)
+        assert table is not None
+        yield port, table
+
+
+def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[AuditInput], Verdict]:
+    """Return the check that looks at the table of each end port by itself."""
+
+    def check(data: AuditInput) -> Verdict:
+        verdict = Verdict.over_fabric(data)
+        for port, table in _tables(verdict):
+            judge(verdict, port, table)
+        return verdict
+
+    return check
+
+
+def full_default(data: AuditInput) -> Verdict:
+    """PK001."""
+    verdict = Verdict.over_fabric(data)
+    named = pk_policy.named_full_in_default(data)
+    exempt = (data.sm_guids or _EMPTY) | named
+    full = DEFAULT_PARTITION | FULL_BIT
+    for port, table in _tables(verdict):
+        if port.node.type_name != "ca" or port in data.sm_ports or port.guid in exempt:
+            continue
+        if full in table.bases.get(DEFAULT_PARTITION, ()):
+            message = f"full member of the default partition: {_what_default_reaches(data, port)}"
+            verdict.fail(port, message, p_keys((table.index_of(full), full)))
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no port but those of subnet managers, switches, routers"
+    return verdict
+
+
+_DEFAULT_REACHES: Final = {
+    # does it send to limited members, do they send to it
+    (True, True): "it may talk to every port of the subnet",
+    (True, False): "one way, it may send to every port of the subnet; of their answers {leaf} stops {what}",
+    (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
+    (False, False): "its packets do not pass {leaf}, which enforces partitions without this one",
+}
+
+
+def _what_default_reaches(data: AuditInput, port: Port) -> str:
+    """Return what a full member of the default partition reaches, as far as its switch port lets it."""
+    found = data.reach.traffic(port, DEFAULT_PARTITION)
+    if found is None:
+        return "it may talk to every port of the subnet, unless its switch port, of which not all was read, stops it"
+    what = "those of limited members" if found.arrives else "all"
+    text = _DEFAULT_REACHES[bool(found.leaves), bool(found.arrives & LIMITED)]
+    return text.format(leaf=leaf_of(port), what=f"{what} (outbound enforcement)")
+
+
+def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
+    """PK006."""
+    data = verdict.data
+    wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
+    double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
+    if double:
+        entries = [(index, key) for index, key in table.entries.items() if key & DEFAULT_PARTITION in double]
+        listed = ", ".join(f"0x{base:04x}" for base in double)
+        verdict.fail(port, f"full and limited member of {listed} at once: it acts as a full one", p_keys(*entries))
+    else:
+        verdict.passed += 1
+
+
+def odd_entries(data: AuditInput) -> Verdict:
+    """PK007."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_tables([*data.end_ports, *data.external_ports]):
+        table = data.table(port)
+        assert table is not None
+        if not table.odd and not table.twice:
+            verdict.passed += 1
+            continue
+        problems = [f"0x{key:04x} stands there more than once" for key in table.twice]
+        if table.odd:
+            problems.insert(0, f"0x8000 at index {', '.join(map(str, table.odd))} matches nothing")
+        entries = [(index, FULL_BIT) for index in table.odd]
+        entries += [(index, key) for index, key in table.entries.items() if key in table.twice]
+        verdict.fail(port, "; ".join(problems), p_keys(*entries))
+    return verdict
+
+
+def _index_0(verdict: Verdict, port: Port, table: Table) -> None:
+    """PK008."""
+    data = verdict.data
+    if not port.capacity:
+        return
+    first = table.entries.get(0)
+    wanted = data.resolution.index0.get(port.guid) if data.resolution is not None else None
+    if first is None:
+        verdict.fail(port, "index 0 is empty: what takes its P_Key from there cannot send", p_keys((0, 0)))
+    elif first & DEFAULT_PARTITION == (wanted.partition if wanted is not None else DEFAULT_PARTITION):
+        verdict.passed += 1
+    elif wanted is not None:
+        message = f"index 0 holds 0x{first:04x}, the policy wants {wanted} there (indx0)"
+        verdict.fail(port, message, p_keys((0, first)))
+    elif data.policy is None:
+        message = f"index 0 holds 0x{first:04x}, not the default partition; if it should, says a policy (--policy)"
+        verdict.unknown(port, message, p_keys((0, first)))
+    else:
+        message = f"index 0 holds 0x{first:04x}, not the default partition, and the policy has no indx0 for this port"
+        verdict.fail(port, message, p_keys((0, first)))
+
+
+def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
+    """PK009."""
+    capacity, used = port.capacity, len(table.entries)
+    if not capacity:
+        return
+    if used < verdict.data.limits.fill * capacity:
+        verdict.passed += 1
+        return
+    evidence = {"NodeInfo": {"partition_cap": capacity}, "P_KeyTable": {"used": used}}
+    verdict.fail(port, f"{used} of {capacity} entries in use", evidence)
+
+
+def index_moved(data: AuditInput) -> Verdict:
+    """PK010."""
+    if data.baseline is None:
+        return Verdict.without(data, "no baseline to compare with (--baseline)")
+    verdict = Verdict.over_fabric(data)
+    for port, table in _tables(verdict):
+        before = data.before(port)
+        if before is None and not data.baseline.fabric.troubles:
+            continue  # it came since then
+        if before is None or before.p_key_raw is None:
+            verdict.unknown(port, "the baseline does not have its P_Key table")
+            continue
+        if before.p_key_raw == port.p_key_raw:
+            verdict.passed += 1
+            continue
+        moved = _moved(Table.of(before.p_key_raw), table)
+        if moved:
+            listed = ", ".join(f"0x{key:04x} from index {old} to {new}" for key, old, new in moved)
+            entries = p_keys(*((new, key) for key, _, new in moved))
+            verdict.fail(port, f"{listed}: QPs keep the index, and now use another P_Key", entries)
+        else:
+            verdict.passed += 1
+    return verdict
+
+
+def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
+    """Return (P_Key, old index, new index) of the P_Keys that are at none of their old indexes any more."""
+    was: dict[int, list[int]] = {}
+    for index, key in before.entries.items():
+        was.setdefault(key, []).append(index)
+    current = set(now.entries.values())
+    return [
+        (key, indexes[0], now.index_of(key))
+        for key, indexes in was.items()
+        if key in current and not any(now.entries.get(index) == key for index in indexes)
+    ]
+
+
+def joins_nobody(data: AuditInput) -> Verdict:
+    """PK011."""
+    verdict = Verdict.over_fabric(data)
+    unread = [port for port in data.end_ports if port.p_key_raw is None]
+    for port in unread:
+        verdict.unread(port, "P_KeyTable")
+    complete = not unread and not data.hidden
+    for each in data.reach.memberships():
+        label = (f"0x{each.partition:04x}",)
+        members = each.members
+        if each.full and len(members) > 1:
+            verdict.passed += 1
+            continue
+        if len(members) == 1:
+            problem = f"partition {label[0]} has one member: it can talk to nobody in it"
+        else:
+            problem = f"partition {label[0]} has {count(len(members), 'member')}, all limited: none can talk to another"
+        evidence = {"partition": {"number": label[0], "full": len(each.full), "limited": len(each.limited)}}
+        if complete:
+            verdict.fail(members[0], problem, evidence, labels=label)
+        else:
+            verdict.unknown(members[0], f"{problem}, as far as tables were read", evidence, labels=label)
+    return verdict
+
+
+def without_owner(data: AuditInput) -> Verdict:
+    """PK012."""
+    if data.policy is None and data.registry is None:
+        return Verdict.without(data, "neither a policy nor a registry to compare with (--policy, --registry)")
+    verdict = Verdict.over_fabric(data)
+    owned = {DEFAULT_PARTITION} | set(data.registry or ())
+    owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
+    for port in data.end_ports:
+        if port.p_key_raw is None:
+            verdict.unread(port, "P_KeyTable")
+    for each in data.reach.memberships():
+        if each.partition in owned:
+            verdict.passed += 1
+            continue
+        members, label = each.members, f"0x{each.partition:04x}"
+        where = count(len(members), "port")
+        evidence = {"partition": {"number": label, "full": len(each.full), "limited": len(each.limited)}}
+        message = f"partition {label} is in the tables of {where}, and in no policy or registry"
+        verdict.fail(members[0], message, evidence, labels=(label,))
+    return verdict
+
+
+def planes_differ(data: AuditInput) -> Verdict:
+    """PK013."""
+    verdict = Verdict.over_fabric(data)
+    for planes in data.planes:
+        first, *others = planes
+        missing = [port for port in planes if port.p_key_raw is None]
+        for port in missing:
+            verdict.unread(port, "P_KeyTable")
+        if missing:
+            continue
+        keys = {port: frozenset((data.table(port) or Table.of(b"")).entries.values()) for port in planes}
+        odd = [port for port in others if keys[port] != keys[first]]
+        for port in odd:
+            listed = ", ".join(f"0x{key:04x}" for key in sorted(keys[port] ^ keys[first]))
+            message = f"its P_Keys are not those of plane {first.num} of the same port: {listed} on one of the two only"
+            verdict.fail(port, message, p_keys(*(data.table(port) or Table.of(b"")).entries.items()))
+        if not odd:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no CA has several ports with one port GUID (planes)"
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "PK001",
+        "full member of default",
+        "high",
+        "0xffff in the P_KeyTable of a CA port that runs no SM",
+        "Full members of the default partition may all talk to each other, whatever other partitions say; one that a "
+        "switch port has as limited can still send.",
+        ("NVG", "NICO"),
+        "Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
+        "Ports of an SM, of UFM, of gateways. What --sm-guids lists and the policy names by GUID is left out.",
+        full_default,
+    ),
+    Rule(
+        "PK006",
+        "full and limited of one base",
+        "medium",
+        "both forms of a P_Key in one table, where the policy does not say both",
+        "The full one wins, so the limited one means nothing; OpenSM's allow_both_pkeys is off by default.",
+        ("OSM",),
+        "Choose one in the policy and apply it.",
+        "Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
+        _of_one_table(_both_forms),
+    ),
+    Rule(
+        "PK007",
+        "invalid or duplicate entry",
+        "low",
+        "0x8000 in a P_KeyTable, or the same 16 bits twice",
+        "It wastes capacity, and which of two indexes a look-up finds is open.",
+        ("SEED2",),
+        "Clear it: ibkeys pkey-set ADDR INDEX=.",
+        "None known.",
+        odd_entries,
+    ),
+    Rule(
+        "PK008",
+        "index 0 surprise",
+        "high",
+        "index 0 of the P_KeyTable empty, or not the default partition without indx0 in the policy",
+        "NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are told otherwise.",
+        ("OSM", "NICO"),
+        "Move it with a plan, in a maintenance window: running QPs keep their index.",
+        "Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
+        _of_one_table(_index_0),
+    ),
+    Rule(
+        "PK009",
+        "table nearly full",
+        "low",
+        "entries in use, 90 % or more of NodeInfo.PartitionCap",
+        "When no entry is free OpenSM logs ERR 0512 and leaves the next P_Key out.",
+        ("OSM",),
+        "Remove P_Keys that nobody needs.",
+        "Old HCAs and switch ports 0 with very small tables.",
+        _of_one_table(_nearly_full),
+    ),
+    Rule(
+        "PK010",
+        "index moved",
+        "high",
+        "a P_Key at another index than in the baseline",
+        "A QP holds an index, not a P_Key: what stands there now is what it sends and takes.",
+        ("SEED1",),
+        "Put it back at its index, or restart what uses it.",
+        "OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
+        index_moved,
+    ),
+    Rule(
+        "PK011",
+        "partition joins nobody",
+        "low",
+        "partitions with one member, or with limited members only",
+        "Limited members cannot talk to each other, and one member has nobody to talk to: often a typing error.",
+        ("SEED2",),
+        "Make a member full, or add the missing one.",
+        "A partition that is being built up.",
+        joins_nobody,
+    ),
+    Rule(
+        "PK012",
+        "P_Key without owner",
+        "medium",
+        "partitions in tables that neither the policy nor the registry knows",
+        "Nobody answers for it: left over, or added out of band.",
+        ("NICO",),
+        "Write its owner down, or remove it with a plan.",
+        "P_Keys of SHARP and of gateways that other software makes.",
+        without_owner,
+    ),
+    Rule(
+        "PK013",
+        "planes differ",
+        "high",
+        "P_KeyTables of the planes of one XDR port: CA ports with the same port GUID",
+        "Traffic is spread over the planes; on the one without the P_Key it is lost.",
+        ("IBDSRC",),
+        "Let the SM sweep again.",
+        "A snapshot that was taken while the SM was at it.",
+        planes_differ,
+    ),
+)

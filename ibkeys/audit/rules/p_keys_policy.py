@@ -1,0 +1,274 @@
+"""Rules that hold P_Key tables against a policy: what is too much, what is missing, who can talk and may not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from ibkeys.audit.inputs import AuditInput, Table
+from ibkeys.audit.rule import Rule, Verdict, p_keys
+from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.partitions.model import DEFAULT_PARTITION
+from ibkeys.reach.reach import Way, places
+from ibkeys.topology.model import Port
+
+NO_POLICY: Final = "no policy to compare with (--policy)"
+LISTED_PAIRS: Final = 1000
+"""Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
+_NAMED_PARTNERS: Final = 4
+_NAMED_PARTITIONS: Final = 8
+WAYS: Final[tuple[Way, ...]] = get_args(Way)
+NO_TENANT: Final = "-"
+"""The owner, in a registry, of a partition that belongs to no tenant."""
+_UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
+_INFRASTRUCTURE_NAMES: Final = frozenset({"", "default", "management", "mgmt"})
+
+
+def named_full_in_default(data: AuditInput) -> frozenset[int]:
+    """Return the port GUIDs that the policy names one by one as full members of the default partition."""
+    default = data.policy.partition(DEFAULT_PARTITION) if data.policy is not None else None
+    rules = default.rules if default is not None else ()
+    return frozenset(rule.guid for rule in rules if rule.who == "GUID" and rule.membership != "limited")
+
+
+def _wanted(verdict: Verdict) -> Iterator[tuple[Port, Table, frozenset[int]]]:
+    """Yield the end ports with their table and what the policy gives them; those not read are unknown."""
+    for port in verdict.with_tables(verdict.data.end_ports):
+        table = verdict.data.table(port)
+        assert table is not None
+        yield port, table, verdict.data.wanted.get(port.guid, frozenset())
+
+
+def _judge(verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str) -> None:
+    """Fail a port for (index, P_Key) entries; it is unknown where the SM's place decides and is not known."""
+    uncertain = verdict.data.uncertain_bases
+    certain = [(index, key) for index, key in wrong if key & PARTITION_MASK not in uncertain]
+    listed = ", ".join(f"0x{key:04x}" for _, key in certain or wrong)
+    if certain:
+        verdict.fail(port, f"{listed}: {message}", p_keys(*certain))
+    elif wrong:
+        verdict.unknown(port, f"{listed}: {message}{_UNLESS_SM}", p_keys(*wrong))
+    else:
+        verdict.passed += 1
+
+
+def not_in_policy(data: AuditInput) -> Verdict:
+    """PK002."""
+    if data.policy is None:
+        return Verdict.without(data, NO_POLICY)
+    verdict = Verdict.over_fabric(data)
+    for port, table, wanted in _wanted(verdict):
+        bases = {key & PARTITION_MASK for key in wanted}
+        wrong = [(index, key) for index, key in table.entries.items() if key & PARTITION_MASK not in bases]
+        _judge(verdict, port, wrong, "in the table, and not in the policy for this port")
+    return verdict
+
+
+def missing(data: AuditInput) -> Verdict:
+    """PK003."""
+    if data.policy is None:
+        return Verdict.without(data, NO_POLICY)
+    verdict = Verdict.over_fabric(data)
+    for port, table, wanted in _wanted(verdict):
+        gone = [key for key in sorted(wanted) if not table.bases.get(key & PARTITION_MASK, frozenset()) & _serves(key)]
+        if not gone:
+            verdict.passed += 1
+            continue
+        listed = ", ".join(f"0x{key:04x}" for key in gone)
+        evidence = {**p_keys(*table.entries.items()), "policy": {"missing": listed}}
+        if all(key & PARTITION_MASK in data.uncertain_bases for key in gone):
+            verdict.unknown(port, f"{listed}: in the policy, and not in the table{_UNLESS_SM}", evidence)
+        else:
+            verdict.fail(port, f"{listed}: in the policy, and not in the table", evidence)
+    return verdict
+
+
+def _serves(key: int) -> frozenset[int]:
+    """Return the P_Keys that do for one of the policy: a full one does for a limited one, which PK004 reports."""
+    return frozenset({key, key | FULL_BIT})
+
+
+def raised(data: AuditInput) -> Verdict:
+    """PK004."""
+    if data.policy is None:
+        return Verdict.without(data, NO_POLICY)
+    verdict = Verdict.over_fabric(data)
+    for port, table, wanted in _wanted(verdict):
+        wrong = [
+            (index, key)
+            for index, key in table.entries.items()
+            if key & FULL_BIT and key not in wanted and key & PARTITION_MASK in wanted
+        ]
+        _judge(verdict, port, wrong, "full in the table, limited in the policy")
+    return verdict
+
+
+def forbidden(data: AuditInput) -> Verdict:
+    """PK005."""
+    if data.policy is None:
+        return Verdict.without(data, NO_POLICY)
+    verdict = Verdict.over_fabric(data)
+    for port in data.reach.unread:
+        verdict.unknown(port, "its P_Key table, or enforcement and table of the switch port before it, was not read")
+    found = deviating_classes(data)
+    accused = 0
+    for each in found:
+        for at in each.ports:
+            accused |= 1 << at
+    concerned = accused
+    for each in found:
+        concerned |= each.partners
+    if sum(len(each.ports) * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
+        _say_pairs(verdict, found, accused)
+    else:
+        for each, at, way in _by_port(found):
+            partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
+            _say(verdict, each, data.reach.ports[at], partners, way)
+    seen = {data.reach.ports[at] for at in places(concerned)} | {*data.reach.unread}
+    verdict.passed = sum(port not in seen for port in data.end_ports)
+    return verdict
+
+
+def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, Way]]:
+    """Yield the places of the accused with each way in which they have partners."""
+    for each in found:
+        for at in each.ports:
+            yield from ((each, at, way) for way in WAYS if getattr(each.found, way) & ~(1 << at))
+
+
+def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
+    """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
+    reach = verdict.data.reach
+    for each, at, way in _by_port(found):
+        for other in places(getattr(each.found, way) & ~(1 << at)):
+            by_the_other = accused >> other & 1 and (way == "by" or (way == "both" and other < at))
+            if not by_the_other:
+                _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
+
+
+def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way: Way) -> None:
+    """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
+    data = verdict.data
+    bases = data.reach.meeting(each.profile, partners.places, way)
+    named = list(itertools.islice(partners, _NAMED_PARTNERS))
+    more = len(partners) - len(named)
+    listed = ", ".join(map(str, named)) + (f" and {more} more" if more else "")
+    where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
+    where += f" and {len(bases) - _NAMED_PARTITIONS} more" if len(bases) > _NAMED_PARTITIONS else ""
+    table = data.table(port)
+    entries = table.entries.items() if table is not None else ()
+    evidence: dict[str, Mapping[str, Any]] = {
+        **p_keys(*((index, key) for index, key in entries if key & PARTITION_MASK in bases)),
+        "partners": {f"0x{each.port_guid:016x}": str(each) for each in named},
+    }
+    if way == "both":
+        message = f"can talk to {listed} in partition {where}; the policy keeps them apart"
+    else:
+        ends = (port, named[0]) if way == "to" else (named[0], port)
+        stopped = _what_stops_answers(data, *ends, bases)
+        names = (str(port), listed) if way == "to" else (listed, str(port))
+        evidence["one_way"] = {"from": str(ends[0]), "to": str(ends[1]), "answer_stopped_by": stopped}
+        message = (
+            f"one way, {names[0]} to {names[1]}: packets get through in partition {where} and the answers do not "
+            f"({stopped}); the policy keeps them apart"
+        )
+    if all(base in data.uncertain_bases for base in bases):
+        verdict.unknown(port, message + _UNLESS_SM, evidence)
+    else:
+        verdict.fail(port, message, evidence, partners=partners)
+
+
+def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: Collection[int]) -> str:
+    """Return which switch ports drop the answers of *receiver*, and by which rule."""
+    found = dict.fromkeys(
+        f"{check.port} drops {check.p_key} by {check.direction} enforcement"
+        for match in data.reach.matches(sender, receiver)
+        for check in match.b_to_a
+        if check.index is None and check.p_key.partition in bases
+    )
+    return ", ".join(found)
+
+
+def tenant_on_default(data: AuditInput) -> Verdict:
+    """PK014."""
+    if data.policy is None and data.registry is None:
+        return Verdict.without(data, "neither a policy nor a registry to look at (--policy, --registry)")
+    verdict = Verdict(data)
+    owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
+    if owner != NO_TENANT:
+        message = f"the registry gives the default partition 0x7fff to {owner!r}"
+        verdict.fail(None, message, {"registry": {"partition": "0x7fff", "owner": owner}}, labels=("0x7fff",))
+    default = data.policy.partition(DEFAULT_PARTITION) if data.policy is not None else None
+    for definition in default.definitions if default is not None else ():
+        problem = ""
+        if (definition.name or "").lower() not in _INFRASTRUCTURE_NAMES:
+            problem = f"the policy gives the default partition 0x7fff the name {definition.name!r}"
+        elif any(rule.who in ("ALL", "ALL_CAS") and rule.membership != "limited" for rule in definition.rules):
+            problem = "the policy makes every CA port a full member of the default partition 0x7fff"
+        if problem and data.policy is not None:
+            evidence = {"policy": {"file": data.policy.path, "line": definition.line, "name": definition.name}}
+            verdict.fail(None, problem, evidence, labels=("0x7fff",))
+    verdict.passed = 0 if verdict.drafts else 1
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "PK002",
+        "P_Key not in policy",
+        "critical",
+        "valid entries of the P_KeyTable whose partition the policy does not give the port",
+        "Somebody added it past the subnet manager, or it was left when the policy changed.",
+        ("NICO", "OSM"),
+        "ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
+        "A policy that is older than the fabric.",
+        not_in_policy,
+    ),
+    Rule(
+        "PK003",
+        "P_Key missing",
+        "medium",
+        "P_Keys of the policy that are not in the P_KeyTable, or there as a limited one in the place of a full one",
+        "The application that needs it fails.",
+        ("NICO",),
+        "Let the SM sweep, or ibkeys plan --policy FILE and apply.",
+        "A node that has just booted.",
+        missing,
+    ),
+    Rule(
+        "PK004",
+        "membership raised",
+        "high",
+        "a full P_Key in the table where the policy says limited",
+        "A full member reaches every member of the partition, a limited one only full ones.",
+        ("SEED2",),
+        "ibkeys plan --policy FILE, then apply.",
+        "Policies that say both (--allow-both-pkeys).",
+        raised,
+    ),
+    Rule(
+        "PK005",
+        "forbidden pair can talk",
+        "critical",
+        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
+        "both directions or in one",
+        "This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
+        ("ISV",),
+        "Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
+        "Services that all tenants share: waive them by pair.",
+        forbidden,
+    ),
+    Rule(
+        "PK014",
+        "tenant on default base",
+        "critical",
+        "the default partition in the policy or the registry: a tenant's name, or full membership for every CA",
+        "The default partition spans all ports, so a tenant there reaches everybody.",
+        ("ISV",),
+        "Give the tenant a P_Key of its own, and make everybody limited in 0x7fff.",
+        "A site with one tenant.",
+        tenant_on_default,
+    ),
+)

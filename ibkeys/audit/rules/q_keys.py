@@ -1,0 +1,113 @@
+"""Rules about P_Key and Q_Key violations, and about who may use controlled Q_Keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rules.counters import judge_counters
+from ibkeys.audit.rules.enforcement import enforces
+from ibkeys.audit.rules.key_files import ELSEWHERE
+from ibkeys.mad.attributes import PortInfo
+
+SATURATED: Final = 0xFF
+"""Where the constraint error counters of PortCounters stop."""
+_COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
+
+
+def violations(data: AuditInput) -> Verdict:
+    """QK001."""
+    verdict = Verdict.over_fabric(data)
+    for port in verdict.with_port_info(data.end_ports):
+        judge_counters(verdict, port, _COUNTERS)
+    return verdict
+
+
+def constraint_errors(data: AuditInput) -> Verdict:
+    """QK002."""
+    verdict = Verdict.over_fabric(data)
+    for leaf, port in data.leaf_links:
+        if leaf.info is None:
+            verdict.unread(leaf, PortInfo.name)
+            continue
+        if not enforces(leaf):
+            continue
+        errors = data.snapshot.constraint_errors.get(leaf)
+        if errors is None or errors.received is None or errors.transmitted is None:
+            why = errors.error if errors is not None and errors.error else "they were not asked"
+            verdict.unknown(leaf, f"its PortCounters were not read: {why}", {"PortCounters": {"error": why}})
+            continue
+        counts = {"port_rcv_constraint_errors": errors.received, "port_xmit_constraint_errors": errors.transmitted}
+        evidence = {"PortCounters": counts}
+        if not any(counts.values()):
+            verdict.passed += 1
+            continue
+        known = data.before(leaf) if data.baseline is not None else None
+        before = data.baseline.constraint_errors.get(known) if data.baseline is not None and known else None
+        listed = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
+        if before is None or before.received is None or before.transmitted is None:
+            verdict.unknown(leaf, f"{listed}, and there is no baseline that has them", evidence)
+        elif SATURATED in (errors.received, errors.transmitted) and errors == before:
+            verdict.unknown(leaf, f"{listed}: saturated at {SATURATED}, in the baseline too", evidence)
+        elif errors == before:
+            verdict.passed += 1
+        else:
+            was = f"{before.received} and {before.transmitted} in the baseline"
+            verdict.fail(leaf, f"it drops packets of or for {port}: {listed} ({was})", evidence)
+    verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port enforces"
+    return verdict
+
+
+def privileged_q_keys(data: AuditInput) -> Verdict:
+    """QK003."""
+    if data.host is None:
+        return Verdict.not_applicable(data, ELSEWHERE)
+    verdict = Verdict(data)
+    allowed = data.host.facts.privileged_qkey
+    evidence = {"rdma system": {"privileged_qkey": allowed}}
+    if allowed is None:
+        message = "neither the kernel nor `rdma system show` of this host tells of privileged-qkey"
+        verdict.unknown(None, message, evidence)
+    elif allowed:
+        verdict.fail(None, "any user of this host may use controlled Q_Keys, that of QP1 (0x80010000) too", evidence)
+    else:
+        verdict.passed = 1
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "QK001",
+        "P_Key or Q_Key violations rise",
+        "medium",
+        "PortInfo.P_KeyViolations and Q_KeyViolations against the baseline",
+        "A host sends where it may not, or probes: what grows is the counter of the one that was asked.",
+        ("SEED1", "SEED3"),
+        "Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
+        "Applications that start before their P_Key is there; IPoIB. A counter stays at 65535.",
+        violations,
+    ),
+    Rule(
+        "QK002",
+        "switch drops by enforcement",
+        "medium",
+        "PortRcvConstraintErrors and PortXmitConstraintErrors of enforcing switch ports against the baseline",
+        "Enforcement is at work: somebody behind this port, or towards it, uses a P_Key that is not theirs.",
+        ("GEX",),
+        "See what runs on the host behind the port.",
+        "Raw packet filters count here too.",
+        constraint_errors,
+    ),
+    Rule(
+        "QK003",
+        "users may use controlled Q_Keys",
+        "high",
+        "rdma system show on this host: privileged-qkey on",
+        "A user can then forge packets to QP1 of any host in the partition (Q_Key 0x80010000).",
+        ("RDMAQ", "SEED3"),
+        "rdma system set privileged-qkey off",
+        "Old applications that need it.",
+        privileged_q_keys,
+    ),
+)

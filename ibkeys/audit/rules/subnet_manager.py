@@ -1,0 +1,139 @@
+"""Rules about subnet managers and what their SA tells to strangers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.audit.rule import Evidence, Rule, Verdict
+from ibkeys.fabric.probes import BULK, WITH_DEFAULT_KEY, WITHOUT_KEY
+from ibkeys.host.opensm_process import OpensmConfig
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import SMState
+from ibkeys.topology.model import Port
+
+_NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
+
+
+def masters(data: AuditInput) -> Verdict:
+    """SM001."""
+    verdict = Verdict.over_fabric(data)
+    found: list[tuple[Port, SMInfo]] = []
+    for port in verdict.with_port_info(data.end_ports):
+        if not port.is_sm:
+            continue
+        if port.sm_info is None:
+            verdict.unread(port, SMInfo.name)
+        else:
+            found.append((port, SMInfo(port.sm_info)))
+    count = sum(info.sm_state == SMState.MASTER for _, info in found)
+    for port, info in found:
+        evidence = {SMInfo.name: {"guid": f"0x{info.guid:016x}", "sm_state": info.sm_state, "priority": info.priority}}
+        state = _state(info.sm_state)
+        if data.sm_guids is not None and info.guid not in data.sm_guids:
+            verdict.fail(port, f"a subnet manager ({state}) that is not on the list of --sm-guids", evidence)
+        elif count > 1 and info.sm_state == SMState.MASTER:
+            verdict.fail(port, f"one of {count} subnet managers that say they are master", evidence)
+        elif data.sm_guids is None:
+            verdict.unknown(port, f"a subnet manager ({state}); whether it should be there says --sm-guids", evidence)
+        else:
+            verdict.passed += 1
+    verdict.note = "" if verdict.passed or verdict.drafts else "no port says that a subnet manager runs behind it"
+    return verdict
+
+
+def _state(number: int) -> str:
+    try:
+        return SMState(number).name.lower().replace("_", " ")
+    except ValueError:
+        return f"state {number}"
+
+
+def default_keys(data: AuditInput) -> Verdict:
+    """SM002."""
+    verdict = Verdict(data)
+    for config in _running_configs(data):
+        defaults = ["sm_key"] if config.sm_key_default else []
+        defaults += ["sa_key"] if config.sa_key_default else []
+        evidence: Evidence = {"file": {"path": str(config.file.path), "defaults": defaults}}
+        if defaults:
+            text = f"{config.file.path}: {' and '.join(defaults)} at OpenSM's default, which everybody knows"
+            verdict.fail(None, text, evidence, labels=(str(config.file.path),))
+        else:
+            verdict.passed += 1
+    asked = data.snapshot.sa_probes.get(WITH_DEFAULT_KEY)
+    if asked is None:
+        return verdict if verdict.drafts or verdict.passed else Verdict.without(data, _NOT_ASKED)
+    plain = data.snapshot.sa_probes.get(WITHOUT_KEY)
+    unkeyed = plain.answer if plain is not None else None
+    answers: Evidence = {"SA": {WITH_DEFAULT_KEY: asked.answer, WITHOUT_KEY: unkeyed}}
+    if asked.answer == "answered":
+        message = f"the SA takes SM_Key 1, the default: it gives M_Keys and tables to whoever sends it ({asked.detail})"
+        verdict.fail(data.master, message, answers)
+    elif asked.answer == "refused" or (asked.answer == "silent" and unkeyed == "answered"):
+        verdict.passed += 1
+    else:
+        verdict.unknown(data.master, f"the SA did not tell: SM_Key 1 {asked.answer} ({asked.detail})", answers)
+    return verdict
+
+
+def _running_configs(data: AuditInput) -> list[OpensmConfig]:
+    """The configurations of an OpenSM that runs on this host; a file that nobody runs by proves nothing."""
+    if data.host is None or not data.host.facts.opensm_processes:
+        return []
+    return list(data.host.facts.opensm_configs)
+
+
+def bulk(data: AuditInput) -> Verdict:
+    """SM003."""
+    asked = data.snapshot.sa_probes.get(BULK)
+    if asked is None:
+        return Verdict.without(data, _NOT_ASKED)
+    verdict = Verdict(data)
+    evidence = {"SA": {BULK: asked.answer}}
+    if asked.answer == "answered":
+        message = f"the SA gives the list of all nodes to whoever asks, without an SM_Key ({asked.detail})"
+        verdict.fail(data.master, message, evidence)
+    elif asked.answer == "refused":
+        verdict.passed = 1
+    else:
+        verdict.unknown(data.master, f"the SA did not tell: {asked.answer} ({asked.detail})", evidence)
+    return verdict
+
+
+RULES: Final = (
+    Rule(
+        "SM001",
+        "subnet manager not on the list, or two masters",
+        "critical",
+        "SMInfo of every port whose IsSM bit is set: GUID and state, against --sm-guids",
+        "A rogue SM owns the subnet: LIDs, routes, P_Keys and M_Keys are its to set.",
+        ("NICO",),
+        "Stop it; write the GUIDs of those that may run down.",
+        "A standby that was just added.",
+        masters,
+    ),
+    Rule(
+        "SM002",
+        "default SM_Key or SA_Key",
+        "critical",
+        "Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here",
+        "With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
+        ("OSM", "UFMSM"),
+        "sm_key and sa_key: two different random numbers.",
+        "OpenSM drops a wrong key without an answer: silence to 1 with an answer to 0 is a pass.",
+        default_keys,
+    ),
+    Rule(
+        "SM003",
+        "SA serves bulk to untrusted",
+        "medium",
+        "GetTable(NodeRecord) with SM_Key 0 to the SA (--probe-sa)",
+        "Every host can read the topology and the GUIDs of all others.",
+        ("UFMSEC",),
+        "sa_enhanced_trust_model TRUE in NVIDIA's SM.",
+        "Old tools that need it.",
+        bulk,
+        lower_in_cloud=True,
+    ),
+)

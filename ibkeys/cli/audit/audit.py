@@ -1,0 +1,288 @@
+"""The audit: rules over a fabric or a snapshot of one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
+from ibkeys.cli.options import Where
+from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.audit.findings import Report
+    from ibkeys.audit.inputs import AuditInput, HostView, Limits
+    from ibkeys.audit.rule import Rule
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.keys.pkey import InboundCheck
+
+FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
+NEVER: Final = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """What the fabric is compared with, and where rules draw their lines."""
+
+    policy: str | None
+    allow_both_pkeys: bool
+    baseline: str | None
+    registry: str | None
+    inventory: str | None
+    sm_guids: tuple[str, ...]
+    max_share: int
+    lease_limit: int
+    sweep_interval: int | None
+    inbound_check: InboundCheck
+    probe_sa: bool
+    sm_port: int | None
+    pkey_idx: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rules run, how they weigh, and what of them is shown."""
+
+    profile: Profile
+    fail_on: str
+    check: tuple[str, ...]
+    group: tuple[str, ...]
+    skip: tuple[str, ...]
+    waivers: str | None
+    no_remedy: bool
+
+
+_compare: Final = options.group(
+    "compare",
+    Compare,
+    options.option("--policy", metavar="FILE", help="The partitions.conf that P_Key tables are held against."),
+    options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
+    options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
+    options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
+    options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
+    options.option(
+        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
+    ),
+    options.option(
+        "--max-share", type=Number(1, 1 << 20), default=1, metavar="N", help="Nodes with one M_Key.  [default: 1]"
+    ),
+    options.option(
+        "--lease-limit",
+        type=Number(1, 65535),
+        default=3600,
+        metavar="SECONDS",
+        help="Longest M_Key lease.  [default: 3600]",
+    ),
+    options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
+    options.inbound_check,
+    options.probe_sa,
+    options.sm_port,
+    options.pkey_idx,
+)
+_choice: Final = options.group(
+    "choice",
+    Choice,
+    options.option(
+        "--profile",
+        type=click.Choice(PROFILES),
+        default="cloud-secured",
+        help="How severe each rule is.  [default: cloud-secured]",
+    ),
+    options.option(
+        "--fail-on",
+        type=click.Choice([*SEVERITIES, NEVER]),
+        default="high",
+        help="Exit status 1 from this severity on.  [default: high]",
+    ),
+    options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
+    options.option("--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, PK, SE, QK, SM, HY."),
+    options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
+    options.option("--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."),
+    options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
+)
+
+
+@click.command("audit")
+@_compare
+@_choice
+@click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(FORMATS),
+    default="table",
+    help="Form of the report.  [default: table]",
+)
+@options.reading
+def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, format: str) -> int:
+    """Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules.
+
+    Each rule passes, fails, is unknown, does not apply or is waived. Unknown is never a pass: what was not read makes
+    every rule unknown that needs it. Exit status 1: a rule fails at --fail-on or worse. 3: something that should have
+    been read was not, whatever else was found.
+    """
+    from ibkeys.audit.catalogue import rule_named, select
+    from ibkeys.cli.audit.text import write_explanation
+
+    if explain is not None:
+        write_explanation(rule_named(explain), format)
+        return exits.DONE
+    rules = select(_words(choice.check), _words(choice.group), _words(choice.skip))
+    given = _read_given(compare)  # mistakes in files show before anything is sent
+    if where.snapshot is not None:
+        if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
+            raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
+        data, source = _from_snapshot(where, given), where.snapshot
+    else:
+        data, source = _from_fabric(where, given, compare)
+    return _report(data, source, rules, choice, format)
+
+
+def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice, format: str) -> int:
+    from ibkeys.audit.engine import audit as run_audit
+    from ibkeys.audit.waivers import Waivers, read_waivers
+
+    _say_unmatched(data)
+    waivers = Waivers()
+    if choice.waivers is not None:
+        waivers = read_waivers(Path(choice.waivers), datetime.now(UTC).date())
+    report = run_audit(data, choice.profile, rules, waivers, source)
+    for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
+        exits.warn(text)
+    errors = errors_of(data.fabric)
+    failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
+    fail_on = None if choice.fail_on == NEVER else _severity(choice.fail_on)
+    code = exits.DONE if fail_on is None or not report.fails_at(fail_on) else exits.SAYS_NO
+    if not report.coverage.is_complete:
+        code = exits.NOT_COMPLETED
+    if format in FOR_OTHERS:
+        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
+    else:
+        _write(report, format, not choice.no_remedy)
+    finish(errors, format)
+    for question, probe in failed_probes:
+        exits.warn(f"the SA could not be asked ({question}): {probe.detail}", "error")
+    return code
+
+
+def _say_unmatched(data: AuditInput) -> None:
+    """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
+    unmatched = data.resolution.unmatched if data.resolution is not None else ()
+    if unmatched:
+        named = ", ".join(str(rule) for rule in unmatched[:4]) + (", ..." if len(unmatched) > 4 else "")
+        what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
+        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {named}", "note")
+
+
+def _write(report: Report, format: str, with_remedy: bool) -> None:
+    from ibkeys.cli.audit.text import write_csv_report, write_json_report, write_table_report
+
+    writers: dict[str, Callable[[Report, bool], None]] = {
+        "json": write_json_report,
+        "csv": write_csv_report,
+        "table": write_table_report,
+    }
+    writers[format](report, with_remedy)
+
+
+def _severity(text: str) -> Severity:
+    return next(severity for severity in SEVERITIES if severity == text)
+
+
+def _words(values: Iterable[str]) -> list[str]:
+    """Return the words of a repeatable option whose values may be lists with commas, or blanks from the environment."""
+    return [word for value in values for word in value.replace(",", " ").split()]
+
+
+# --- what the fabric is compared with ---------------------------------------------------------------------------------
+
+
+def _read_given(compare: Compare) -> dict[str, Any]:
+    """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
+    from ibkeys.audit.files import read_guids, read_registry
+    from ibkeys.audit.inputs import Limits
+    from ibkeys.partitions.reader import read_policy
+
+    policy = read_policy(compare.policy) if compare.policy is not None else None
+    if policy is not None:
+        policy.require_accepted()
+        for problem in policy.warnings:
+            exits.warn(problem.located(policy.path))
+    limits: Limits = Limits(compare.max_share, compare.lease_limit, compare.sweep_interval)
+    return {
+        "policy": policy,
+        "allow_both": compare.allow_both_pkeys,
+        "baseline": load(Path(compare.baseline)) if compare.baseline is not None else None,
+        "registry": read_registry(Path(compare.registry)) if compare.registry is not None else None,
+        "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
+        "sm_guids": _sm_guids(compare.sm_guids),
+        "inbound_check": compare.inbound_check,
+        "limits": limits,
+    }
+
+
+def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
+    from ibkeys.audit.files import parse_guid, read_guids
+
+    found: set[int] = set()
+    for word in _words(values):
+        found |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
+    for guid in found:
+        typed.is_a_guid(guid)
+    return frozenset(found) if values else None
+
+
+def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
+    """Sweep the fabric once, and return the input made of it with the name of the local port."""
+    from ibkeys.audit.gather import look_at_store
+    from ibkeys.audit.inputs import AuditInput
+    from ibkeys.fabric.probes import probe_sa
+    from ibkeys.fabric.snapshot import take_snapshot
+
+    with open_fabric(where) as fabric:
+        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=False)
+        with progress_bar(where) as progress:
+            snapshot = take_snapshot(fabric, fingerprints, progress)
+        if compare.probe_sa:
+            snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
+        store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
+        host = None if fabric.is_simulated else _host(fabric.stores.keystore, where)
+    say_notes(snapshot.fabric)
+    about = snapshot.about
+    return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
+
+
+def _host(keystore: Path | None, where: Where) -> HostView:
+    from ibkeys.audit.gather import look_at_host
+
+    return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
+
+
+def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
+    """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
+    from ibkeys.audit.gather import look_at_store
+    from ibkeys.audit.inputs import AuditInput
+    from ibkeys.store.keys.sealing import Passphrase
+    from ibkeys.store.paths import store_paths
+
+    snapshot: Snapshot = open_recorded(where).snapshot
+    say_notes(snapshot.fabric)
+    own = None if snapshot.about.simulated else store_paths().keystore
+    keystore = Path(where.keystore) if where.keystore else own
+    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
+    is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
+    host = _host(keystore, where) if is_here else None
+    return AuditInput(snapshot, store=store, host=host, **given)

@@ -1,0 +1,357 @@
+"""The key store: list it, encrypt it, OpenSM's files in and out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Store, Where
+from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
+from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import is_simulated, keystore_path, open_fabric, open_keystore
+from ibkeys.errors import StoreSealed, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.host.key_files import Exported, Imported
+    from ibkeys.host.opensm_export import CheckedConf
+    from ibkeys.store.keys.keystore import KeyRow, KeyStore
+    from ibkeys.topology.model import Topology
+
+_COLUMNS: Final = (
+    "node_guid",
+    "port_guid",
+    "port",
+    "state",
+    "m_key",
+    "m_key_protect_bits",
+    "m_key_lease_period",
+    "since",
+    "note",
+)
+_LISTED: Final = 10
+_RESULT_TEXT: Final = {
+    "new": "no key was known",
+    "known": "the key store has the same key",
+    "changed": "the key store had another key, proven before these files were written: theirs is tried first from now "
+    "on, the other one is kept",
+    "older": "the key store has another key, proven after these files were written: it is still tried first",
+}
+
+
+@click.command("mkey-list")
+@options.option(
+    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
+)
+@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask.")
+@options.format
+@options.fabric
+def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
+    """List the keys of the key store: of which port, in which state, since when.
+
+    'current': a Get proved it. 'pending': its Set was not confirmed yet. 'former': the port had it. 'imported': from
+    OpenSM's files. -K prints the keys; of an encrypted store everything else is listed without the passphrase.
+
+    --settle sweeps the fabric: a port that is not where it is known is not asked with its key until that is settled.
+    """
+    if settle:
+        from ibkeys.cli.mkeys.settle import settle as settle_places
+
+        return settle_places(where, yes, format)
+    with open_keystore(where, "mkey-list") as keys:
+        shown = _shown_keys(keys, where) if where.show_keys else None
+        rows = [_row(row, shown and shown[0].get(row.ref)) for row in keys.outline()]
+        subnet_keys = [
+            {"m_key": shown[1][at] if shown else None, "since": since, "note": note}
+            for at, (since, note) in enumerate(keys.subnet_key_outline())
+        ]
+        seen = keys.topology_seen()
+        document = {
+            "keys": rows,
+            "subnet_keys": subnet_keys,
+            "encrypted": keys.is_encrypted,
+            "links": len(keys.links()) // 2,
+            "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
+            "lids": len(keys.lids()),
+        }
+    if format == "json":
+        write_json("mkey-list", document)
+    elif format == "csv":
+        write_csv(_COLUMNS, rows)
+    else:
+        _write_list(document, shown is not None)
+    return exits.DONE
+
+
+def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str]] | None:
+    try:
+        by_ref = {row.ref: row.m_key.hex() for row in keys.rows()}
+        return by_ref, [key.hex() for key in keys.subnet_keys()]
+    except StoreSealed as error:
+        if where.keystore_passphrase is not None or sys.stdin.isatty():
+            raise
+        exits.warn(f"keys are not shown: {error}")
+        return None
+
+
+def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
+    return {
+        "node_guid": None if row.node_guid is None else f"0x{row.node_guid:016x}",
+        "port_guid": f"0x{row.port_guid:016x}",
+        "port": row.port,
+        "state": row.state,
+        "m_key": key,
+        "m_key_protect_bits": row.m_key_protect_bits,
+        "m_key_lease_period": row.m_key_lease_period,
+        "since": row.since,
+        "note": row.note,
+    }
+
+
+def _write_list(document: dict[str, Any], with_keys: bool) -> None:
+    columns = [name for name in _COLUMNS if name != "m_key" or with_keys]
+    titles = {
+        "node_guid": "Node GUID",
+        "port_guid": "Port GUID",
+        "port": "Port",
+        "state": "State",
+        "m_key": "M_Key",
+        "m_key_protect_bits": "ProtectBits",
+        "m_key_lease_period": "Lease (s)",
+        "since": "Since",
+        "note": "Note",
+    }
+    rows = document["keys"]
+    if rows:
+        cells = ([NOTHING if row[name] is None else row[name] for name in columns] for row in rows)
+        write_table([titles[name] for name in columns], cells)
+    for each in document["subnet_keys"]:
+        key = f" {each['m_key']}" if each["m_key"] else ""
+        write(f"key of the whole subnet:{key} {each['note']}, {each['since']}")
+    ports = len({row["port_guid"] for row in rows})
+    seen = document["links_seen"]
+    links = _count(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")
+    sealed = "; encrypted" if document["encrypted"] else ""
+    write(f"{_count(len(rows), 'key')} of {_count(ports, 'port')}, {links}, {_count(document['lids'], 'LID')}{sealed}")
+
+
+@click.command("mkey-encrypt")
+@click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
+@click.option("--decrypt", is_flag=True, help="Store the keys in clear again.")
+@options.store
+def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
+    """Encrypt the keys of the key store with a passphrase, or change it.
+
+    Every key is sealed, also those that come later. Whoever loses the passphrase loses the keys: keep it, or an export,
+    where you find it without this fabric.
+    """
+    if decrypt and new_passphrase is not None:
+        raise UsageError("--decrypt and --new-passphrase exclude each other")
+    check_passphrase_option(new_passphrase, "--new-passphrase")
+    path = keystore_path(store)
+    if path is None or not path.exists():
+        raise UsageError(f"{path or 'in memory'}: there is no key store to encrypt")
+    with open_keystore(store, "mkey-encrypt", changing=True) as keys:
+        if decrypt and not keys.is_encrypted:
+            write(f"{keys.path}: is not encrypted")
+            return exits.DONE
+        count = len(keys.outline()) if not keys.is_encrypted else len(keys.rows())  # the old passphrase comes first
+        if decrypt:
+            keys.decrypt()
+            write(f"{keys.path}: {_count(count, 'key')}, in clear")
+        else:
+            from ibkeys.store.keys.sealing import Passphrase
+
+            phrase = read_passphrase(new_passphrase or "-", "--new-passphrase", confirm=True)
+            keys.encrypt(Passphrase(lambda: phrase))
+            write(f"{keys.path}: {_count(count, 'key')}, encrypted")
+    return exits.DONE
+
+
+@click.command("mkey-import")
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Take the m_key of an opensm.conf."
+)
+@options.format
+@options.store
+def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
+    """Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store.
+
+    No key that is in the store is lost. A key that the files have otherwise than the store is tried first when the
+    files were written after the store's was proven. The m_key of an opensm.conf is kept for every port without a key of
+    its own, as OpenSM uses it.
+    """
+    from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
+
+    if directory is None and opensm_conf is None:
+        raise UsageError("nothing to import: give DIR, --opensm-conf FILE, or both")
+    with open_keystore(store, "mkey-import", changing=True) as keys:
+        done = import_key_files(keys, directory) if directory is not None else Imported()
+        found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
+    for warning in done.warnings:
+        exits.warn(warning)
+    if format == "json":
+        write_json("mkey-import", _import_document(done, found_key))
+    elif format == "csv":
+        rows = ({"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items())
+        write_csv(("port_guid", "result"), rows)
+    else:
+        _write_import(done, found_key, directory is not None)
+    return exits.DONE
+
+
+def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
+    return {
+        "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items()],
+        "one_key_for_changed": done.one_key_for_changed,
+        "links": done.links,
+        "lids": done.lids,
+        "subnet_key": found_key,
+        "warnings": done.warnings,
+    }
+
+
+def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> None:
+    for result, text in _RESULT_TEXT.items():
+        ports = done.ports(result)  # type: ignore[arg-type]
+        if not ports:
+            continue
+        write(f"{_count(len(ports), 'port')}: {text}")
+        if result in ("changed", "older"):
+            for guid in ports[:_LISTED]:
+                write(f"  0x{guid:016x}")
+            if len(ports) > _LISTED:
+                write(f"  and {len(ports) - _LISTED} more (all of them: -f json)")
+    if done.one_key_for_changed:
+        write("those whose key is another have one and the same: a subnet manager has set its own on them")
+    if has_files:
+        write(f"{_count(len(done.results), 'key')}, {_count(done.links, 'link')}, {_count(done.lids, 'LID')} read")
+    if found_key is not None:
+        write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
+
+
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """The opensm.conf that the options of mkey-export name, and what it shall say."""
+
+    opensm_conf: Path | None
+    write_opensm_conf: Path | None
+    protect: int | None
+    lease: int | None
+
+
+_conf_options: Final = options.group(
+    "conf",
+    Conf,
+    click.option(
+        "--opensm-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Check that an opensm.conf keeps the keys; exit 1 when it does not.",
+    ),
+    click.option(
+        "--write-opensm-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write m_key, level and lease into an opensm.conf.",
+    ),
+    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level that the opensm.conf shall have."),
+    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease that the opensm.conf shall have."),
+)
+
+
+@click.command("mkey-export")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
+@_conf_options
+@options.format
+@options.fabric
+def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
+    """Write OpenSM's guid2mkey and neighbors to DIR, from the key store.
+
+    With them an OpenSM that starts reaches every port whose key is in the store; it keeps the keys only where its
+    opensm.conf has the same one (--opensm-conf, --write-opensm-conf). Each file is written whole or not at all, with
+    mode 0600. Refused where a running OpenSM has its files, and where a guid2mkey has keys that the store has not. Only
+    --guid2lid talks to the fabric.
+    """
+    from ibkeys.store.keys.keystore import KeyStore
+
+    _check_conf_options(conf)
+    if guid2lid:
+        with open_fabric(where) as fabric:
+            found = sweep(fabric, where)
+            stores = fabric.stores
+            with KeyStore(stores.keystore, create=False, passphrase=stores.passphrase) as keys:
+                done, checked = _export(keys, directory, found, conf, where)
+        errors = errors_of(found)
+    else:
+        with open_keystore(where, "mkey-export") as keys:
+            (done, checked), errors = _export(keys, directory, None, conf, where), []
+    for note in done.notes:
+        exits.warn(note, "note")
+    document = _export_document(done)
+    if format == "json":
+        more = {"directory": str(directory), "opensm_conf": checked and _conf_document(checked), "errors": errors}
+        write_json("mkey-export", {**document, **more})
+    elif format == "csv":
+        write_csv(("keys", "links", "lids"), [document])
+    else:
+        lids = "" if done.lids is None else f", {_count(done.lids, 'LID')}"
+        write(f"{directory}: {_count(done.keys, 'key')}, {_count(done.links, 'link')}{lids}")
+        if checked is not None and not checked.problems:
+            write(f"{checked.path}: {'written' if checked.was_written else 'has what keeps the keys'}")
+    code = finish(errors, format)
+    if checked is None or not checked.problems:
+        return code
+    for problem in checked.problems:
+        exits.warn(f"{checked.path}: {problem}", "keys would be lost")
+    exits.warn(f"{checked.path} does not keep the keys: no OpenSM should start with it (--write-opensm-conf)", "error")
+    return code or exits.SAYS_NO
+
+
+def _check_conf_options(conf: Conf) -> None:
+    if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
+        raise UsageError("--write-opensm-conf checks what it wrote: leave --opensm-conf out")
+    named = conf.opensm_conf or conf.write_opensm_conf
+    if named is None and (conf.protect is not None or conf.lease is not None):
+        raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")
+
+
+def _export(
+    keys: KeyStore, directory: Path, found: Topology | None, conf: Conf, where: Where
+) -> tuple[Exported, CheckedConf | None]:
+    """Write the key files, and check or write the opensm.conf; nothing is written where one of them is refused."""
+    from ibkeys.host.key_files import export_key_files
+    from ibkeys.host.opensm_export import check_conf, check_found, lines_to_write, write_conf
+    from ibkeys.host.opensm_process import opensm_processes
+
+    said = conf.protect, conf.lease
+    named = conf.opensm_conf or conf.write_opensm_conf
+    checked = check_conf(keys, conf.opensm_conf, *said) if conf.opensm_conf is not None else None
+    to_write = lines_to_write(keys, conf.write_opensm_conf, *said) if conf.write_opensm_conf is not None else None
+    done = export_key_files(keys, directory, found, opensm_processes())
+    if to_write is not None and conf.write_opensm_conf is not None:
+        checked = write_conf(conf.write_opensm_conf, to_write)
+    for other in [] if is_simulated(where) else check_found(keys, named):
+        done.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
+    return done, checked
+
+
+def _export_document(done: Exported) -> dict[str, Any]:
+    return {"keys": done.keys, "links": done.links, "lids": done.lids}
+
+
+def _conf_document(checked: CheckedConf) -> dict[str, Any]:
+    return {"file": str(checked.path), "written": checked.was_written, "problems": checked.problems}
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,155 @@
+"""M_Keys: show, set one port's, generate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.changing import change
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Changing, Kind, Where
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import open_fabric, target_of
+from ibkeys.errors import UsageError
+from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
+
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Port
+
+_STATE_TEXT: Final = {
+    "zero": "not set (0): the port is not protected",
+    "set": "set",
+    "hidden": "hidden: the port shows it only to those who send it",
+    "unreadable": "not readable",
+}
+
+
+@click.command("mkey-show")
+@options.every_port
+@options.address()
+@options.format
+@options.reading
+def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+    """Show M_Key state, ProtectBits, lease and violations.
+
+    The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
+    one that is set and readable. An external port of a switch has the M_Key of port 0, so the table of --all leaves
+    external ports out.
+    """
+
+    def values(port: Port) -> dict[str, Any]:
+        return _values(port, where.show_keys)
+
+    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), values)
+    brief = sheet.is_sweep and format == "table"
+    columns = [
+        Column("m_key_state", "M_Key", _key if brief else _key_in_words),
+        Column("m_key", "M_Key value"),
+        Column("m_key_protect_bits", "ProtectBits", None if brief else _protection),
+        Column("m_key_lease_period", "Lease (s)" if brief else "LeasePeriod", None if brief else _lease),
+        Column("m_key_violations", "Violations"),
+    ]
+    if format == "table":
+        del columns[1]
+    return show("mkey-show", sheet, columns, format, lambda row: row["node_type"] != "switch" or row["port"] == 0)
+
+
+def _values(port: Port, show_keys: bool) -> dict[str, Any]:
+    info = port.end_port.port_info
+    state = port.m_key_state
+    shown = show_keys and info is not None and state in ("set", "zero")
+    return {
+        "m_key_state": state,
+        "m_key": f"0x{info.m_key:016x}" if shown and info is not None else None,
+        "m_key_protect_bits": info.m_key_protect_bits if info is not None else None,
+        "m_key_lease_period": info.m_key_lease_period if info is not None else None,
+        "m_key_violations": info.m_key_violations if info is not None else None,
+    }
+
+
+def _key(row: dict[str, Any]) -> str:
+    return row["m_key"] or str(row["m_key_state"])
+
+
+def _key_in_words(row: dict[str, Any]) -> str:
+    text = _STATE_TEXT[row["m_key_state"]]
+    return f"{text}, {row['m_key']}" if row["m_key"] else text
+
+
+def _protection(row: dict[str, Any]) -> str | None:
+    bits = row["m_key_protect_bits"]
+    if bits is None:
+        return None
+    if row["m_key_state"] == "zero":
+        return f"{bits} (no effect while M_Key is 0)"
+    return f"{bits} ({PROTECTION_TEXT[bits]})"
+
+
+def _lease(row: dict[str, Any]) -> str | None:
+    seconds = row["m_key_lease_period"]
+    if seconds is None:
+        return None
+    return "0 (never expires)" if seconds == 0 else f"{seconds} s"
+
+
+@click.command("mkey-set")
+@options.address()
+@click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
+@click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
+@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none.")
+@options.changing
+@options.format
+@options.fabric
+def mkey_set(
+    where: Where,
+    kind: Kind,
+    words: tuple[str, ...],
+    new_m_key: str | None,
+    protect: int | None,
+    lease: int | None,
+    consent: Changing,
+    format: str,
+) -> int:
+    """Set M_Key, ProtectBits or lease of one port.
+
+    What is not given stays as it is. The new key goes into the key store, on disk, before it is sent; a Set whose
+    answer is lost is never repeated blindly. On a switch only port 0 has an M_Key.
+    """
+    if new_m_key is None and protect is None and lease is None:
+        raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
+    target = target_of(words, kind)
+    key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
+    with open_fabric(where, changing=True) as fabric:
+        from ibkeys.mkeys.set import plan_mkey_set
+
+        return change(
+            fabric,
+            "mkey-set",
+            consent,
+            format,
+            lambda writer: plan_mkey_set(writer, target.open(fabric), key, protect, lease),
+        )
+
+
+@click.command("mkey-gen")
+@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
+@options.format
+@options.version
+def mkey_gen(number: int, format: str) -> int:
+    """Generate M_Keys from the system's random source.
+
+    Prints each on a line of its own; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
+    """
+    keys = [MKey.generate().hex() for _ in range(number)]
+    if format == "json":
+        write_json("mkey-gen", {"m_keys": keys})
+    elif format == "csv":
+        write_csv(["m_key"], [{"m_key": key} for key in keys])
+    else:
+        write("\n".join(keys))
+    return exits.DONE

@@ -1,0 +1,246 @@
+"""Lost M_Keys: what a recovery would do and cost, doing it, each port as it comes back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
+from ibkeys.cli.secrets import read_m_key, read_m_keys
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import load, open_fabric
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.mkeys.recovery.recover import Outlook, Progress, Recovery, Result, Status, Wishes
+    from ibkeys.topology.model import LinkEnd
+
+_COMMAND = "mkey-recover"
+_AGAIN = "leases that were started run on: run the same command again, it goes on from there"
+
+
+@click.command(_COMMAND)
+@options.topology
+@options.try_keys
+@options.tries
+@options.wait
+@click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each port that came back.")
+@click.option("--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo.")
+@click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on ports that came back.")
+@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on ports that came back.")
+@options.changing
+@options.format
+@options.fabric
+def mkey_recover(
+    where: Where,
+    topology: str | None,
+    try_keys: tuple[str, ...],
+    tries: int,
+    wait: int | None,
+    set_new: bool,
+    new_m_key: str | None,
+    protect: int | None,
+    lease: int | None,
+    consent: Changing,
+    format: str,
+) -> int:
+    """Recover ports whose M_Key is lost: try keys, else wait for their leases.
+
+    Looks at the whole subnet, says which ports are silent or hide a key that is not known and what asking them costs,
+    and asks before it goes on. Keys that may fit are tried; the leases of all other ports are started, together where
+    the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its key: it goes
+    into the key store. Nothing is set on a port unless --set-new, --new-m-key, --protect or --lease ask for it.
+    """
+    from ibkeys.mkeys.recovery.recover import Wishes, plan_recovery
+
+    if set_new and new_m_key is not None:
+        raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
+    given = tuple(key for file in try_keys for key in read_m_keys(Path(file), "--try-keys"))
+    key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
+        links, names = _topology(fabric, topology)
+        wishes = Wishes(set_new, key, protect, lease, given, tries, wait, names)
+        recovery = plan_recovery(writer, links, wishes)
+        outlook = recovery.outlook()
+        if format == "table" or not consent.dry_run:
+            for line in _in_words(outlook, wishes):
+                (write if format == "table" else exits.warn)(line)
+        if consent.dry_run:
+            return _dry_run(writer, recovery, outlook, format)
+        if outlook.is_empty:
+            return _finish(recovery, [], format)
+        _check(writer, recovery)
+        exits.require_stdout()
+        confirm(consent, question="Recover these ports?")
+        return _run(where, recovery, format)
+
+
+def _topology(fabric: Fabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
+    """Return the links of key ring and snapshot, and names by GUID."""
+    from ibkeys.mkeys.recovery.routes import links_of
+
+    links, names = dict(fabric.ring.neighbors), dict(fabric.node_names)
+    if snapshot is not None:
+        known = load(Path(snapshot)).fabric
+        links |= links_of(known)
+        for node in known.nodes:
+            for guid in {node.guid, *(port.guid for port in node.ports.values())}:
+                if guid and node.description:
+                    names.setdefault(guid, node.description)
+    return links, names
+
+
+def _in_words(outlook: Outlook, wishes: Wishes) -> Iterator[str]:
+    if outlook.is_empty:
+        yield "no key is missing: every port that answers shows a key that is known, or has none"
+        return
+    if outlook.shown:
+        yield f"{_ports(outlook.shown)} show a key that is not known: it is read and stored"
+    if outlook.hidden:
+        never = f"; {outlook.never} of them never, their lease is 0" if outlook.never else ""
+        yield f"{_ports(outlook.hidden)} at level 1 hide their key: their leases are started and waited for{never}"
+    if outlook.silent:
+        yield f"{_ports(outlook.silent)} do not answer, as far as is known now: their leases are started and waited for"
+        known = "the links behind them are known: all leases run together, in about the time of one"
+        unknown = (
+            "what is behind closed switches is not known: two levels of switches for each lease, and at most "
+            f"{outlook.blind_probes} blind probes through those that are known now (--topology spares them)"
+        )
+        yield known if outlook.has_links else unknown
+    if outlook.tries:
+        yield f"up to {outlook.tries} keys are tried on a port before that; a wrong one counts a violation there"
+    if outlook.leases:
+        yield f"leases known here: {', '.join(map(str, outlook.leases))} s"
+    if outlook.silent:
+        yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
+    if outlook.violations:
+        yield f"asking counts at most {outlook.violations} M_Key violations at these ports"
+    if wishes.sets_something:
+        yield "on ports that come back the M_Key, ProtectBits or lease are set as asked for"
+
+
+def _ports(count: int) -> str:
+    return f"{count} port{'s' if count != 1 else ''}"
+
+
+def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
+    objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
+    for objection in objections:
+        exits.warn(
+            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
+        )
+    if format == "json":
+        interlocks = [objection.interlock for objection in objections]
+        write_json(_COMMAND, {"dry_run": True, **outlook.to_json(), "interlocks": interlocks})
+    elif format == "csv":
+        document = outlook.to_json() | {"leases": " ".join(map(str, outlook.leases))}
+        write_csv(list(document), [document])
+    elif not outlook.is_empty:
+        write("dry run: no lease was started on purpose, no further key was tried; each silent port was asked once")
+    if _say_limits(recovery):
+        return exits.NOT_COMPLETED
+    return exits.DONE if outlook.is_empty else exits.SAYS_NO
+
+
+def _say_limits(recovery: Recovery) -> bool:
+    """Say which limits were reached; whether one was."""
+    notes = recovery.limits_reached()
+    for note in notes:
+        exits.warn(note, "note")
+    return bool(notes)
+
+
+def _check(writer: Any, recovery: Recovery) -> None:
+    from ibkeys.change.plan import Plan
+
+    writer.check(Plan(_COMMAND, objections=recovery.objections()))
+
+
+def _run(where: Where, recovery: Recovery, format: str) -> int:
+    results: list[Result] = []
+
+    def report(result: Result) -> None:
+        row = {**result.port, "result": result.result, "reason": result.reason}
+        if format == "json":
+            write(json.dumps(row))
+        elif format == "table":
+            write(f"{result.result}: {_heading(result)}: {result.reason}")
+        results.append(result)
+        exits.flush()
+
+    with _progress(where) as progress:
+        account = recovery.run(report, progress)
+    if account.done and not recovery.wishes.sets_something:
+        exits.warn("ports at ProtectBits 0 show their keys to everybody: protect them again (mkey-rotate)", "note")
+    return _finish(recovery, results, format)
+
+
+def _heading(result: Result) -> str:
+    port = result.port
+    if port["port_guid"] is None:
+        return "somebody silent"
+    if port["lid"] is None:
+        guid = port["node_guid"] or port["port_guid"]
+        return exits.clean(f"{port['node_desc'] or UNREADABLE} ({port['node_type'] or 'port'} {guid})")
+    return heading_of(port)
+
+
+def _finish(recovery: Recovery, results: list[Result], format: str) -> int:
+    account = recovery.account
+    summary = {name: getattr(account, name) for name in account.__slots__}
+    if format == "json":
+        write(json.dumps({"schema": schema(_COMMAND), "summary": summary}))
+    elif format == "csv":
+        rows = [{**result.port, "result": result.result, "reason": result.reason} for result in results]
+        write_csv([*IDENTITY, "result", "reason"], rows)
+    elif results or account.interrupted:
+        write(
+            f"{account.done} back, {account.skipped} without a key, {account.failed} not back; {account.smps} SMPs, at "
+            f"most {account.violations} M_Key violations counted, {account.seconds:.0f} s"
+        )
+    if account.interrupted:
+        raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
+    is_cut = _say_limits(recovery)
+    if account.failed:
+        exits.warn(f"{_ports(account.failed)} did not come back; they are named above", "error")
+    elif is_cut:
+        exits.warn("the subnet was not looked at whole: a limit was reached", "error")
+    return exits.NOT_COMPLETED if account.failed or is_cut else exits.DONE
+
+
+@contextmanager
+def _progress(where: Where) -> Iterator[Progress | None]:
+    """Yield what a recovery tells its progress to; None where nobody watches."""
+    if where.debug or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("waiting for leases", total=None)
+
+        def show(status: Status) -> None:
+            left = status.next_opening
+            when = "no lease is known yet" if left is None else f"next lease over in about {left:.0f} s"
+            bars.update(
+                task,
+                description=f"{status.waiting} silent or hiding; {when}",
+                completed=status.back,
+                total=status.back + status.waiting,
+            )
+
+        yield show

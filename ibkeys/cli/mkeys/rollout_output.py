@@ -1,0 +1,166 @@
+"""What mkey-deploy and mkey-rotate say: the plan, each port as it is done with, the account at the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli import exits
+from ibkeys.cli.changing import name_of
+from ibkeys.cli.exits import write
+from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
+from ibkeys.cli.showing import LISTED_TROUBLES
+
+if TYPE_CHECKING:
+    from ibkeys.mkeys.rollout.plan import PlannedRun
+    from ibkeys.mkeys.rollout.result import PortResult
+
+
+class RunOutput:
+    """What a run says: each port as it is done with, and the account at the end."""
+
+    def __init__(self, command: str, run: PlannedRun, format: str) -> None:
+        self._command = command
+        self._run = run
+        self._format = format
+        self._rows: list[dict[str, Any]] = []
+        self._listed = 0
+
+    def write_plan(self, put: Callable[[str], None]) -> None:
+        """Write what would change: how many ports, what of them, and which are left alone."""
+        run = self._run
+        if not run.jobs and not run.settled:
+            put(
+                "nothing to change"
+                + ("; only the key store is to be told that the run has ended" if run.pending else "")
+            )
+        for job in run.settled:
+            put(f"{heading_of(job.port.identity())}: has it already, only the key store is to be told")
+        if run.jobs:
+            back = ", back to what they had" if run.goes_back else ""
+            put(f"{_ports(len(run.jobs))} in change{back}, at most {run.options.at_once} at once")
+        kinds = Counter((change.kind, change.before, change.after) for change in run.plan.changes)
+        for (kind, before, after), count in kinds.items():
+            name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
+            put(f"  {name}: {before} -> {after} on {_ports(count)}")
+        for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
+            for job in stage:
+                put(f"  {what}: {heading_of(job.port.identity())}")
+        if run.later:
+            put(f"  {_ports(run.later)} wait for --continue")
+        reasons = Counter(result.reason for result in run.skipped if not result.unread)
+        for reason, count in reasons.items():
+            put(f"left alone: {_ports(count)}: {reason}")
+        for result in [result for result in run.skipped if result.unread][:LISTED_TROUBLES]:
+            put(f"left alone: {heading_of(result.port)}: {result.reason}")
+        unread = sum(result.unread for result in run.skipped)
+        if unread > LISTED_TROUBLES:
+            put(f"left alone: and {unread - LISTED_TROUBLES} more (all of them: -f json)")
+
+    def _key_name(self) -> str:
+        if self._run.goes_back:
+            return "M_Key"
+        return "M_Key, one for all" if self._run.options.same else "M_Key, each its own"
+
+    def dry_run(self, is_dry: bool) -> int:
+        """Write what would be done to each port, in the order of change, and return the exit code."""
+        run = self._run
+        for result in run.skipped:
+            self.report(result)
+            run.account.add(result)
+        changes: dict[int, list[dict[str, Any]]] = {}
+        for change in run.plan.changes:
+            each = {"kind": change.kind, "index": None, "before": change.before, "after": change.after}
+            changes.setdefault(id(change.port), []).append(each)
+        for job in run.jobs:
+            self._planned(job.port.identity(), changes.get(id(job.port), []))
+        run.account.waiting = len(run.jobs) + len(run.settled) + run.later
+        self.write_summary(is_dry)
+        if run.account.unread:
+            return self.exit_code()
+        return exits.SAYS_NO if run.pending else exits.DONE
+
+    def _planned(self, port: dict[str, Any], changes: list[dict[str, Any]]) -> None:
+        if self._format == "json":
+            self._line({**port, "result": "planned", "reason": None, "changes": changes})
+        elif self._format == "csv":
+            self._rows.append({**port, "result": "planned", "reason": None})
+        else:
+            listed = ", ".join(f"{name_of(each)} {each['before']} -> {each['after']}" for each in changes)
+            write(f"{heading_of(port)}: {listed}")
+
+    def report(self, result: PortResult) -> None:
+        """Say what became of one port."""
+        row = {**result.port, "result": result.result, "reason": result.reason}
+        if self._format == "json":
+            self._line(row)
+        elif self._format == "csv":
+            self._rows.append(row)
+        if result.result == "failed" and (self._format != "table" or self._listed < LISTED_TROUBLES):
+            self._listed += 1
+            exits.warn(f"{heading_of(result.port)}: {result.reason}", "failed")
+
+    def _line(self, document: dict[str, Any]) -> None:
+        write(json.dumps(document))
+        exits.flush()
+
+    def write_summary(self, dry_run: bool = False) -> None:
+        """Write the account of the run."""
+        account = self._run.account
+        if self._format == "json":
+            summary = {"unreached": self._run.found.unreached, **account.to_json()}
+            extra = {"interlocks": [o.interlock for o in self._run.plan.objections]} if dry_run else {}
+            self._line({"schema": schema(self._command), "dry_run": dry_run, "summary": summary, **extra})
+            return
+        if self._format == "csv":
+            write_csv([*IDENTITY, "result", "reason"], self._rows)
+            return
+        if dry_run:
+            write("dry run: nothing was changed")
+        if not account.run:
+            return  # it was never begun
+        write(
+            f"run {account.run}: {_ports(account.done)} done, {account.failed} failed, {account.skipped} left alone, "
+            f"{account.waiting} waiting"
+        )
+        if account.replies_lost or account.sets_lost:
+            write(
+                f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
+                f"{account.sets_lost}"
+            )
+        if account.violations:
+            write(f"  asking after lost replies has counted at most {account.violations} M_Key violations")
+        if account.unresolved:
+            write(f"  {_ports(account.unresolved)} answer to no key: the old and the new one are in the key store")
+        for line in self._next_steps():
+            write(line)
+
+    def _next_steps(self) -> Iterator[str]:
+        account, run = self._run.account, self._run
+        again = f"ibkeys {self._command}"
+        if account.stopped:
+            yield f"stopped: {account.stopped}"
+        if run.goes_back:
+            if account.failed or account.waiting:
+                yield f"next: `{again} --abort` goes on with those that are not back"
+        elif account.failed or account.stopped or (account.waiting and not run.later):
+            yield f"next: `{again} --resume` finishes the run, `{again} --abort` goes back"
+        elif run.later:
+            yield f"next: look at the ports, then `{again} --continue` for the others, or `{again} --abort`"
+
+    def exit_code(self) -> int:
+        """Return the exit code, and say on standard error what is missing."""
+        account = self._run.account
+        if account.is_complete:
+            return exits.DONE
+        missing = [f"{account.failed} failed"] if account.failed else []
+        missing += [f"{account.unread} could not be asked"] if account.unread else []
+        missing += [f"{account.waiting} were not begun"] if account.stopped else []
+        exits.warn(f"the run is not complete: of the ports {', '.join(missing)}", "error")
+        return exits.NOT_COMPLETED
+
+
+def _ports(count: int) -> str:
+    return f"{count} port{'s' if count != 1 else ''}"

@@ -1,0 +1,1 @@
+"""Commands about P_Keys and partitions."""

@@ -1,0 +1,62 @@
+"""Capacities of P_Key tables, enforcement capabilities, and what survives a reset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.render import NOTHING
+from ibkeys.cli.showing import Column, read_sheet, show
+
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Port
+
+_SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap")
+
+
+@click.command("caps-show")
+@options.every_port
+@options.address()
+@options.format
+@options.reading
+def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+    """Show P_Key capacities and enforcement capabilities.
+
+    PartitionCap is the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap that of a
+    switch's external ports. Both belong to the node, so the table of --all leaves external ports out. The NV-RAM bits
+    say whether M_Key and P_Keys survive a reset.
+    """
+    sheet = read_sheet(
+        where, kind, words, every_port, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values
+    )
+    brief = sheet.is_sweep
+    columns = [
+        Column("partition_cap", "Partitions" if brief else "PartitionCap"),
+        _column("partition_enforcement_cap", "Enforced" if brief else "PartitionEnforcementCap"),
+        _column("inbound_enforcement_cap", "Inbound" if brief else "InboundEnforcementCap"),
+        _column("outbound_enforcement_cap", "Outbound" if brief else "OutboundEnforcementCap"),
+        Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
+        Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
+    ]
+    return show("caps-show", sheet, columns, format, lambda row: row["node_type"] != "switch" or row["port"] == 0)
+
+
+def _column(key: str, title: str) -> Column:
+    # Nodes that are no switches have no such value, which is another thing than one that could not be read.
+    return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING)
+
+
+def _values(port: Port) -> dict[str, Any]:
+    from ibkeys.mad.const import CapabilityMask
+
+    switch, info = port.node.switch_info, port.end_port.port_info
+    mask = info.capability_mask if info is not None else None
+    return {
+        "partition_cap": port.node.node_info.partition_cap,
+        **{key: getattr(switch, key) if switch is not None else None for key in _SWITCH_CAPS},
+        "is_m_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_M_KEY_NVRAM),
+        "is_p_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_P_KEY_NVRAM),
+    }

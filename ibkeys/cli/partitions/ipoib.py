@@ -1,0 +1,150 @@
+"""The multicast groups of IPoIB: what a partition policy says of them, and what the SA knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.showing import progress_bar, say_notes
+from ibkeys.cli.where import open_fabric
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.partitions.ipoib import GroupFinding
+    from ibkeys.partitions.model import Policy
+
+_VALUES: Final = ("p_key", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
+_COLUMNS: Final = (
+    *("partition", "name", "mgid", "broadcast", "state"),
+    *(f"{which}_{value}" for value in _VALUES for which in ("planned", "found")),
+    "message",
+)
+_WORDS: Final = {
+    "as-planned": "as the policy says",
+    "differs": "DIFFERS",
+    "missing": "MISSING",
+    "no-member": "no member, so no group",
+    "unexpected": "UNEXPECTED",
+    "unknown": "not known",
+}
+
+
+@click.command("ipoib-check")
+@click.argument("file")
+@options.sm_port
+@options.pkey_idx
+@options.format
+@options.fabric
+def ipoib_check(where: Where, file: str, sm_port: int | None, pkey_idx: int | None, format: str) -> int:
+    """Check the IPoIB groups that the SA knows against a partition policy.
+
+    FILE is a partitions.conf. For each partition that it marks ipoib, and each group that it makes besides: the MGID,
+    whether the SA knows it, and whether MTU, rate, SL and Q_Key are those of the policy. Broadcast groups of other
+    partitions are reported. Reads only. Exits 1 with problems, 3 when the SA does not tell.
+    """
+    from ibkeys.keys.pkey import PARTITION_MASK
+    from ibkeys.partitions.ipoib import count_states
+    from ibkeys.partitions.reader import read_policy
+
+    policy = read_policy(file)
+    policy.require_accepted()  # before anything is asked
+    with open_fabric(where) as fabric:
+        findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
+        own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
+    if format == "json":
+        document = {
+            "policy": {"file": policy.path, "digest": policy.digest},
+            "groups": [finding.to_json() for finding in findings],
+            "summary": count_states(findings),
+            "asked_from": [f"0x{base:04x}" for base in own],
+            "error": error,
+        }
+        write_json("ipoib-check", document)
+    elif format == "csv":
+        write_csv(_COLUMNS, _rows(findings))
+    else:
+        _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
+    return _finish(policy, findings, own, error)
+
+
+def _compare(
+    fabric: Fabric, where: Where, policy: Policy, sm_port: int | None, pkey_idx: int | None
+) -> tuple[list[GroupFinding], str | None]:
+    """Ask the SA; return the findings, and why it did not answer. The fabric is swept only where that may explain why
+    a group is not there."""
+    from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
+    from ibkeys.partitions.ipoib import compare_groups, populated_partitions
+
+    own = fabric.local().pkeys
+    try:
+        groups = fabric.sa(sm_lid=sm_port, pkey_index=pkey_idx).groups()
+    except (MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable) as error:
+        return compare_groups(policy, None), str(error)
+    findings = compare_groups(policy, groups, own_p_keys=own)
+    if any(finding.planned is not None and finding.found is None for finding in findings):
+        with progress_bar(where) as progress:
+            found = fabric.sweep(progress=progress)
+        say_notes(found)
+        findings = compare_groups(policy, groups, populated=populated_partitions(policy, found), own_p_keys=own)
+    return findings, None
+
+
+def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:
+    for finding in findings:
+        document = finding.to_json()
+        for which in ("planned", "found"):
+            values = document.pop(which) or {}
+            document |= {f"{which}_{name}": value for name, value in values.items()}
+        yield document
+
+
+def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: str) -> None:
+    from ibkeys.partitions.ipoib import count_states
+    from ibkeys.partitions.words import mtu_in_words, rate_in_words
+
+    remarks = [finding for finding in findings if finding.state != "as-planned"]
+    for each in remarks:
+        name = f"{each.name}, " if each.name else ""
+        write(clean(f"{_WORDS[each.state]}: {each.mgid_text} ({name}partition 0x{each.base:04x}): {each.message}"))
+    if remarks:
+        write("")
+    rows = []
+    for each in findings:
+        values = each.found or each.planned
+        assert values is not None
+        cells = [mtu_in_words(values.mtu), rate_in_words(values.rate), values.sl, f"0x{values.q_key:08x}"]
+        rows.append([f"0x{each.base:04x}", each.name or NOTHING, each.mgid_text, *cells, _WORDS[each.state]])
+    if rows:
+        write_table(("Partition", "Name", "MGID", "MTU", "Rate", "SL", "Q_Key", "SA"), rows)
+    else:
+        write(clean(f"{policy.path} marks no partition ipoib and makes no group, and the SA {otherwise}"))
+    counted = ", ".join(f"{count} {_WORDS[state].lower()}" for state, count in count_states(findings).items() if count)
+    if counted:
+        write(f"{len(findings)} group{'s' if len(findings) != 1 else ''}: {counted}")
+
+
+def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
+    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the own port."""
+    from ibkeys.partitions.ipoib import PROBLEMS
+
+    if error is not None:
+        exits.warn(error, "error")
+        return exits.NOT_COMPLETED
+    unseen = [f"0x{each.base:04x}" for each in policy.partitions if not each.ipoib and each.base not in own]
+    if unseen:
+        what = f"partition{'s' if len(unseen) > 1 else ''} {', '.join(unseen)}"
+        exits.warn(
+            f"whether a broadcast group is there that should not be is not known of {what}: OpenSM shows it only to a "
+            "port with a P_Key of its partition",
+            "note",
+        )
+    if any(finding.state == "unknown" for finding in findings):
+        exits.warn("the result is partial: the SA does not show this port every group", "error")
+        return exits.NOT_COMPLETED
+    return exits.SAYS_NO if any(finding.state in PROBLEMS for finding in findings) else exits.DONE

@@ -1,0 +1,283 @@
+"""Who can talk to whom: partitions with their members, and the proof for two ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
+from ibkeys.cli.showing import (
+    errors_of,
+    finish,
+    guid_of,
+    note_enforcing_between_switches,
+    short_name,
+    stop_document,
+    sweep,
+)
+from ibkeys.cli.where import open_source
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.audit.pictures.matrix import Partition
+    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.reach.reach import Membership, Reach
+    from ibkeys.reach.why import Match
+    from ibkeys.topology.model import Port, Topology
+
+_LISTED: Final = 6
+"""Members of a partition that a table names."""
+
+
+@click.command("matrix")
+@click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
+@click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
+@options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")
+@options.inbound_check
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv", "svg", "html", "dot"]),
+    default="table",
+    help="Form of the output; svg, html and dot are pictures.  [default: table]",
+)
+@options.reading
+def matrix(
+    where: Where,
+    partitions: tuple[str, ...],
+    pairs: bool,
+    policy: str | None,
+    inbound_check: InboundCheck,
+    format: str,
+) -> int:
+    """Show the members of every partition, and who can talk to whom.
+
+    From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
+    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full.
+    """
+    from ibkeys.reach.reach import Reach
+
+    if pairs and format in _PICTURES:
+        raise UsageError(f"--pairs is a list; -f {format} is a picture")
+    names = _names_of(policy)
+    chosen = {_partition(text) for text in partitions}
+    with open_source(where) as source:
+        found = sweep(source, where, p_keys=True)
+    reach = Reach(found, inbound_check=inbound_check)
+    memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
+    if format in _PICTURES:
+        write(_PICTURES[format](found, memberships, names).rstrip("\n"))
+    elif pairs:
+        _write_pairs(found, reach, chosen, format)
+    elif format == "json":
+        write_json("matrix", _document(found, reach, memberships, names))
+    elif format == "csv":
+        columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
+        write_csv(columns, _csv_rows(memberships, names))
+    else:
+        _write_table(reach, memberships, names)
+    for partition in sorted(chosen - {each.partition for each in memberships}):
+        exits.warn(
+            f"no port is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""), "note"
+        )
+    note_enforcing_between_switches(reach.enforcing_between_switches())
+    return finish(errors_of(found), format)
+
+
+def _partition(text: str) -> int:
+    from ibkeys.cli.types import parse_p_key
+
+    return parse_p_key(text).partition
+
+
+def _names_of(policy: str | None) -> Mapping[int, str]:
+    if policy is None:
+        return {}
+    from pathlib import Path
+
+    from ibkeys.partitions.reader import read_policy
+
+    return {partition.base: partition.name for partition in read_policy(Path(policy)).partitions if partition.name}
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+def _document(
+    found: Topology, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]
+) -> dict[str, Any]:
+    pairs, one_way = reach.count()
+    return {
+        "partitions": [
+            {
+                "partition": f"0x{each.partition:04x}",
+                "name": names.get(each.partition),
+                "full": [guid_of(port) for port in each.full],
+                "limited": [guid_of(port) for port in each.limited],
+                "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
+            }
+            for each in memberships
+        ],
+        "pairs": pairs,
+        "one_way": one_way,
+        "inbound_check": reach.inbound_check,
+        "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
+        **_missing(found, reach),
+    }
+
+
+def _missing(found: Topology, reach: Reach) -> dict[str, Any]:
+    return {
+        "unread": [port.identity() for port in reach.unread],
+        "errors": errors_of(found),
+        "unreached": found.unreached,
+    }
+
+
+def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
+    for each in memberships:
+        for membership, ports in (("full", each.full), ("limited", each.limited)):
+            for port in ports:
+                yield {
+                    **port.identity(),
+                    "partition": f"0x{each.partition:04x}",
+                    "name": names.get(each.partition),
+                    "membership": membership,
+                }
+
+
+def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]) -> None:
+    titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped", "Who")
+    rows = []
+    for each in memberships:
+        both = len(each.full) + len(each.limited) - len(each.members)
+        stopped = len({stop.port for stop in reach.stops_in(each)})
+        counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
+        rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts, _who(each)])
+    write_table(titles, rows)
+    count, one_way = reach.count()
+    write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, over all partitions (each: --pairs)")
+    if one_way:
+        is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
+        write(f"{one_way} {is_one_way}: packets get from one to the other, and no answer comes back (each: --pairs)")
+    if depending := len(reach.depending_on_inbound_check()):
+        ports = f"port{'s' if depending != 1 else ''}"
+        write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
+    if reach.unread:
+        write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
+
+
+def _who(each: Membership) -> str:
+    members = each.members
+    named = ", ".join(short_name(port) for port in members[:_LISTED])
+    return named + (f" and {len(members) - _LISTED} more" if len(members) > _LISTED else "")
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+Pair = tuple["Port", "Port", list["Match"]]
+
+
+def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -> None:
+    """Write one line for each pair, as it is found: there may be very many. One way is from the first to the second."""
+    talking, one_way = _talking(reach, chosen), _one_way(reach, chosen)
+    if format == "json":
+        import json
+
+        write('{"schema": "ibkeys.matrix/1", "pairs": [')
+        _write_json_pairs(talking)
+        write('], "one_way": [')
+        _write_json_pairs(one_way)
+        write(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
+    elif format == "csv":
+        lines = CsvLines()
+        lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
+        for pairs, way in ((talking, "both"), (one_way, "a_to_b")):
+            for a, b, matches in pairs:
+                ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
+                for match in matches:
+                    lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
+        lines.end()
+    else:
+        for pairs, arrow in ((talking, "-"), (one_way, "-> one way to")):
+            for a, b, matches in pairs:
+                keys = ", ".join(f"{match.a_pkey} with {match.b_pkey}" for match in matches)
+                write(exits.clean(f"{short_name(a)} {arrow} {short_name(b)}: {keys}"))
+
+
+def _write_json_pairs(pairs: Iterator[Pair]) -> None:
+    import json
+
+    separator = ""
+    for a, b, matches in pairs:
+        write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+        separator = ","
+
+
+def _talking(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
+    """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
+    for a, b in reach.talking_pairs(chosen):
+        yield a, b, [match for match in _matches(reach, chosen, a, b) if not match.stops]
+
+
+def _one_way(reach: Reach, chosen: set[int]) -> Iterator[Pair]:
+    """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
+    for a, b in reach.one_way_pairs(chosen):
+        matches = _matches(reach, chosen, a, b)
+        yield a, b, [match for match in matches if all(check.index is not None for check in match.a_to_b)]
+
+
+def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
+    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
+
+
+def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
+    return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+Picture = Callable[["Topology", Sequence["Membership"], Mapping[int, str]], str]
+
+
+def _svg(_: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.matrix import partition_matrix_svg
+
+    return partition_matrix_svg(*_plain(memberships, names))
+
+
+def _html(found: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.formats.matrix_page import render_matrix
+    from ibkeys.version import __version__
+
+    source = f"{len(found.nodes)} nodes, seen from {found.nodes[0].description or hex(found.nodes[0].guid)}"
+    return render_matrix(*_plain(memberships, names), source=source, version=__version__)
+
+
+def _dot(found: Topology, _: Sequence[Membership], names: Mapping[int, str]) -> str:
+    from ibkeys.audit.pictures.dot import fabric_dot
+
+    return fabric_dot(found, names)
+
+
+_PICTURES: Final[Mapping[str, Picture]] = {"svg": _svg, "html": _html, "dot": _dot}
+
+
+def _plain(memberships: Sequence[Membership], names: Mapping[int, str]) -> tuple[list[Partition], dict[int, str]]:
+    """Return partitions and the ports' names as the pictures take them."""
+    rows: list[Partition] = [
+        (
+            each.partition,
+            names.get(each.partition),
+            [port.port_guid for port in each.full],
+            [port.port_guid for port in each.limited],
+        )
+        for each in memberships
+    ]
+    return rows, {port.port_guid: short_name(port) for each in memberships for port in each.members}

@@ -1,0 +1,215 @@
+"""P_Key tables: show, set, add, remove."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.changing import change
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Changing, Kind, Where
+from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write_csv, write_json, write_table
+from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
+from ibkeys.cli.types import parse_p_key
+from ibkeys.cli.where import Target, open_fabric, parse_address, parse_portnum
+from ibkeys.errors import EncodeError, UsageError
+from ibkeys.keys.number import parse_number, quoted
+from ibkeys.keys.pkey import EMPTY, PKey
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.recorded import RecordedPort
+    from ibkeys.topology.model import Port
+
+PER_LINE: Final = 8
+"""P_Keys on one line of a sweep's table."""
+_LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
+
+
+@click.command("pkey-show")
+@options.every_port
+@options.address()
+@options.format
+@options.reading
+def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+    """Show P_Key tables.
+
+    Entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N says otherwise;
+    without it the local port is meant. PORTNUM: default 0 on a switch, the port reached on other nodes.
+    """
+    sheet = read_sheet(where, kind, words, every_port, _read, _values, p_keys=True)
+    if format == "json":
+        write_json("pkey-show", sheet.document())
+    elif format == "csv":
+        write_csv([*IDENTITY, "capacity", "index", "pkey", "partition", "membership"], _entries(sheet))
+    elif sheet.is_sweep:
+        titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
+        write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
+        write_unreached(sheet.unreached)
+    else:
+        for row in sheet.ports:
+            write(f"{heading_of(row)}: {len(row['pkeys'])} of {row['capacity']} P_Key entries in use")
+            keys = row["pkeys"]
+            if keys:
+                write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
+    return finish(sheet.errors, format)
+
+
+def _read(handle: PortHandle | RecordedPort) -> None:
+    handle.read_port_info()
+    handle.read_p_keys()
+
+
+def _values(port: Port) -> dict[str, Any]:
+    keys = port.occupied
+    return {
+        "capacity": port.capacity,
+        "pkeys": None
+        if keys is None
+        else [
+            {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
+            for index, key in keys
+        ],
+    }
+
+
+def _entries(sheet: Sheet) -> list[dict[str, Any]]:
+    """One row for each entry; a port without entries has no row."""
+    return [{**row, **key} for row in sheet.ports for key in row["pkeys"] or ()]
+
+
+def _used(row: dict[str, Any]) -> str:
+    used = UNREADABLE if row["pkeys"] is None else len(row["pkeys"])
+    return f"{used}/{UNREADABLE if row['capacity'] is None else row['capacity']}"
+
+
+def _listed(row: dict[str, Any]) -> list[str] | None:
+    if row["pkeys"] is None:
+        return None
+    keys = [f"{key['index']}:{key['pkey']}" for key in row["pkeys"]]
+    return [" ".join(keys[at : at + PER_LINE]) for at in range(0, len(keys), PER_LINE)]
+
+
+@click.command("pkey-set")
+@options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
+@options.changing
+@options.format
+@options.fabric
+def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+    """Write entries of a P_Key table by index.
+
+    3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, keeps what it overwrites in
+    the journal, and verifies by a fresh read.
+    """
+    missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
+    target, rest = split_words(words, kind, lambda word: "=" in word, missing)
+    entries = parse_entries(rest)
+    with open_fabric(where, changing=True) as fabric:
+        return change(fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries))
+
+
+@click.command("pkey-add")
+@options.address("[ADDR] [PORTNUM] PKEY...", required=True)
+@options.changing
+@options.format
+@options.fabric
+def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+    """Add P_Keys to a port's table, each at the first free index.
+
+    PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so a LID is written in decimal, or
+    after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
+    entry changes its index.
+    """
+    target, keys = _target_and_keys(words, kind, "add")
+    with open_fabric(where, changing=True) as fabric:
+        return change(fabric, "pkey-add", consent, format, lambda writer: writer.pkey_add(target.open(fabric), keys))
+
+
+@click.command("pkey-remove")
+@options.address("[ADDR] [PORTNUM] PKEY...", required=True)
+@options.changing
+@options.format
+@options.fabric
+def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+    """Remove P_Keys from a port's table; the others keep their indexes.
+
+    PKEY is 0x8001, 0x1:full or 0x1:limited, and is removed as written: full and limited are two P_Keys. A word that
+    begins with 0x is a P_Key, so a LID is written in decimal, or after -L; several such words without an ADDR in
+    decimal need -L, -D, -G or -N (-D 0 is the local port).
+    """
+    target, keys = _target_and_keys(words, kind, "remove")
+    with open_fabric(where, changing=True) as fabric:
+        return change(
+            fabric, "pkey-remove", consent, format, lambda writer: writer.pkey_remove(target.open(fabric), keys)
+        )
+
+
+def _target_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[Target, list[PKey]]:
+    missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
+    target, rest = split_words(words, kind, _begins_like_a_p_key, missing)
+    keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
+    _refuse_ambiguous(target, rest)
+    return target, keys
+
+
+def _refuse_ambiguous(target: Target, keys: Sequence[str]) -> None:
+    """Refuse a first P_Key that a showing command would take for ADDR or PORTNUM: it may be meant as that.
+
+    One word alone can only be a P_Key. Raises UsageError.
+    """
+    if len(keys) < 2:
+        return
+    first, *others = keys
+    rest = " ".join(others)
+    if target.address is None:
+        raise UsageError(
+            f"{first} may be a LID or a P_Key: for LID {first} write -L {first} {rest}, for P_Keys of the local port "
+            f"-D 0 {first} {rest}"
+        )
+    if target.portnum is None and _LIKE_A_PORT.fullmatch(first):
+        number = int(first, 16)
+        raise UsageError(
+            f"{first} may be PORTNUM or a P_Key: for port {number} write {number}, for the P_Key {first}:limited"
+        )
+
+
+def _begins_like_a_p_key(word: str) -> bool:
+    return word[:2].lower() == "0x" or ":" in word
+
+
+def split_words(
+    words: Sequence[str], kind: Kind, is_value: Callable[[str], bool], missing: str
+) -> tuple[Target, list[str]]:
+    """Divide ``[ADDR] [PORTNUM] VALUE...``: a kind of address makes the first word ADDR, else values tell themselves.
+
+    Raises UsageError, which says *missing*, when no value is left.
+    """
+    rest = list(words)
+    named = kind.lid or kind.direct or kind.guid or kind.name
+    address = rest.pop(0) if rest and (named or not is_value(rest[0])) else None
+    portnum = rest.pop(0) if address is not None and rest and not is_value(rest[0]) else None
+    target = Target(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
+    if not rest:
+        raise UsageError(missing)
+    return target, rest
+
+
+def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
+    """Read ``INDEX=PKEY`` and ``INDEX=``. Raises UsageError, EncodeError."""
+    entries: dict[int, PKey] = {}
+    for word in words:
+        number, equals, key = word.partition("=")
+        if not equals:
+            raise UsageError(f"{quoted(word)} is no INDEX=PKEY, as in 3=0x8010 (3= clears entry 3)")
+        try:
+            index = parse_number(number, "index", 16)
+        except EncodeError as error:
+            raise UsageError(str(error)) from None
+        if index in entries:
+            raise UsageError(f"index {index} is given twice")
+        entries[index] = parse_p_key(key) if key else EMPTY
+    return entries

@@ -1,0 +1,263 @@
+"""What a partition policy would change on a fabric: a file to review, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import IDENTITY, write_csv, write_table
+from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.types import PKEY, Number
+from ibkeys.cli.where import open_source
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.model import Policy
+    from ibkeys.plan.model import Enforcement, PartitionPlan, Problem, TableChange
+    from ibkeys.topology.port_id import PortId
+
+_LISTED: Final = 20
+"""More ports than this are only counted in the table; JSON and CSV list all."""
+_NAMED: Final = 3
+
+
+@click.command("plan")
+@options.option(
+    "--policy", "policy_file", required=True, metavar="FILE", help="The partition policy, a partitions.conf."
+)
+@options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
+@options.option(
+    "--enforce",
+    env=False,
+    type=click.Choice(["both", "in", "out", "off"]),
+    default="both",
+    help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
+)
+@options.option(
+    "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
+)
+@options.option(
+    "--disconnect-unconfigured", env=False, is_flag=True, help="Take the default P_Key from CA ports in no partition."
+)
+@options.option(
+    "--allow-index-moves",
+    env=False,
+    multiple=True,
+    metavar="PARTITION",
+    help="P_Keys of it may move; repeatable, or all.",
+)
+@options.option(
+    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
+)
+@options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
+@options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
+@options.format
+@options.reading
+def plan(
+    where: Where,
+    policy_file: str,
+    out: str | None,
+    enforce: str,
+    allow_both_pkeys: bool,
+    disconnect_unconfigured: bool,
+    allow_index_moves: tuple[str, ...],
+    sm_guid: int | None,
+    full: bool,
+    force: bool,
+    format: str,
+) -> int:
+    """Plan what a partition policy changes on the fabric.
+
+    Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
+    there is something to change.
+    """
+    from dataclasses import replace
+
+    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.partitions.lint import lint
+    from ibkeys.partitions.reader import read_policy
+    from ibkeys.plan.document import check_place, dumps, write_plan
+    from ibkeys.plan.model import Options
+    from ibkeys.plan.planner import make_plan
+    from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+    policy = read_policy(policy_file)
+    policy.require_accepted()  # before anything is asked
+    if out is not None:
+        check_place(Path(out))
+    warnings = sum(problem.severity == "warning" for problem in lint(policy))
+    if warnings:
+        exits.warn(
+            f"{policy_file}: {warnings} warning{'s' if warnings != 1 else ''}: ibkeys policy-check {policy_file}"
+        )
+    chosen = Options(
+        enforce,  # type: ignore[arg-type]
+        allow_both_pkeys,
+        disconnect_unconfigured,
+        _partitions(policy, allow_index_moves),
+    )
+    with open_source(where) as source, progress_bar(where) as progress:
+        found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+    say_notes(found)
+    manager = shown_subnet_manager(found)
+    if sm_guid is not None:
+        typed.is_a_guid(sm_guid)
+        manager = replace(manager, port_guid=sm_guid)
+    made = make_plan(policy, found, chosen, manager, full=full, force=force)
+    if out is not None:
+        write_plan(made, Path(out))
+    if format == "json":
+        write(dumps(made).rstrip("\n"))
+    elif format == "csv":
+        write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
+    else:
+        _write_words(made, policy)
+    return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
+    UsageError for a name that the policy does not have."""
+    from ibkeys.errors import UsageError
+    from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
+
+    names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
+    if "all" in texts:
+        return tuple(sorted({*names.values()}))
+    found = set()
+    for text in texts:
+        if text in names:
+            found.add(names[text])
+        elif text.lower().startswith("0x"):
+            found.add(PKEY.convert(text, None, None).partition)
+        else:
+            raise UsageError(
+                f"--allow-index-moves {text}: the policy has no partition of that name, and it is no P_Key"
+            )
+    return tuple(sorted(found))
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _write_words(made: PartitionPlan, policy: Policy) -> None:
+    from ibkeys.plan.digest import plan_digest
+
+    names = {partition.base: partition.name for partition in policy.partitions}
+    _write_problems(made.problems)
+    _write_tables(made)
+    _write_enforcement(made)
+    for move in made.index_moves[:_LISTED]:
+        write(clean(f"INDEX MOVE: {move.pkey} of {move.port}: {move.source} -> {move.target}; running QPs lose it"))
+    for each in made.breaks:
+        write(clean(f"BREAK: {each.message}; apply needs --allow-break"))
+    for title, numbers in (("born", made.partitions.born), ("dying", made.partitions.dying)):
+        if numbers:
+            listed = ", ".join(
+                f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
+            )
+            write(clean(f"partitions {title}: {listed}"))
+    write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
+    write(f"digest of the plan: {plan_digest(made)}")
+    write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
+    changed = sum(table.differs for table in made.tables)
+    write(
+        f"{changed} P_Key table{'s' if changed != 1 else ''} and the enforcement of {len(made.enforcement)} leaf "
+        f"port{'s' if len(made.enforcement) != 1 else ''} would change"
+        if made.pending
+        else "nothing to change: the fabric is as the policy says"
+    )
+
+
+def _write_problems(problems: Sequence[Problem]) -> None:
+    """Write each kind with its first ports: thousands of ports may have the same one."""
+    kinds: dict[str, list[Problem]] = {}
+    for problem in problems:
+        kinds.setdefault(problem.kind, []).append(problem)
+    for kind, found in kinds.items():
+        for problem in found[:_NAMED]:
+            at = f"{problem.port}: " if problem.port is not None else ""
+            write(clean(f"PROBLEM {kind}: {at}{problem.message}"))
+        if len(found) > _NAMED:
+            write(f"PROBLEM {kind}: and {len(found) - _NAMED} more (all of them: -f json)")
+    if problems:
+        write("")
+
+
+def _write_tables(made: PartitionPlan) -> None:
+    """Write what changes, ports with the same change in one line."""
+    groups: dict[tuple[str, tuple[str, ...]], list[TableChange]] = {}
+    for table in made.tables:
+        lines = tuple(_entries(table)) if table.differs else ("stays as it is",)
+        kind = "leaf port" if table.port.is_external else table.port.node_type
+        groups.setdefault((kind, lines), []).append(table)
+    rows: list[list[Any]] = []
+    for (kind, lines), tables in groups.items():
+        rows.append([len(tables), kind, _ports([table.port for table in tables]), list(lines)])
+    if rows:
+        _write_some("kinds of change", ("Ports", "Kind", "Which", "Entries"), rows)
+
+
+def _write_enforcement(made: PartitionPlan) -> None:
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for change in made.enforcement:
+        name = change.port.node_desc or f"0x{change.port.node_guid:016x}"
+        groups.setdefault((name, _enforcement(change.before), _enforcement(change.after)), []).append(change.port.port)
+    if groups:
+        rows = [[name, _ranges(ports), before, after] for (name, before, after), ports in groups.items()]
+        _write_some("switches", ("Switch", "Ports", "Enforces", "Planned"), rows)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ``1-3, 7`` for 1, 2, 3, 7."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _write_some(what: str, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    write_table(titles, rows[:_LISTED])
+    if len(rows) > _LISTED:
+        write(f"({len(rows) - _LISTED} more {what}: -f json)")
+    write("")
+
+
+def _ports(ports: Sequence[PortId]) -> list[str]:
+    listed = [f"{port.node_desc or f'0x{port.node_guid:016x}'} port {port.port}" for port in ports[:_NAMED]]
+    return listed + ([f"and {len(ports) - _NAMED} more"] if len(ports) > _NAMED else [])
+
+
+def _entries(table: TableChange) -> Iterator[str]:
+    for index in sorted({*table.before, *table.after}):
+        before, after = table.before.get(index), table.after.get(index)
+        if before != after:
+            yield f"{index}: {before or '-'} -> {after or '-'}"
+
+
+def _enforcement(state: Enforcement) -> str:
+    words = [word for word, on in (("in", state.inbound), ("out", state.outbound)) if on]
+    return "+".join(words) or "off"
+
+
+def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
+    for table in made.tables:
+        for index in sorted({*table.before, *table.after}):
+            before, after = table.before.get(index), table.after.get(index)
+            if before != after:
+                yield {**table.port.to_json(), "what": "pkey", "index": index, "before": before, "after": after}
+    for change in made.enforcement:
+        yield {
+            **change.port.to_json(),
+            "what": "enforcement",
+            "before": _enforcement(change.before),
+            "after": _enforcement(change.after),
+        }

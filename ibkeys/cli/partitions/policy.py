@@ -1,0 +1,103 @@
+"""A partitions.conf alone: what is wrong with it, what it means, and a clean copy of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.render import write_csv, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibkeys.partitions.model import Policy, Problem
+
+_COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
+
+
+@click.command("policy-check")
+@click.argument("file")
+@options.option("--pin", env=False, is_flag=True, help="Write out the P_Keys that OpenSM would pick by itself.")
+@options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys in their place.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json", "csv", "conf"]),
+    help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
+)
+@options.version
+def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> int:
+    """Check a partition policy, the partitions.conf of OpenSM.
+
+    Says with line and column what OpenSM would refuse, and what it would read otherwise than was probably meant; then
+    what each partition is, in words. No fabric is asked. Exits 1 with errors or warnings.
+    """
+    from ibkeys.errors import UsageError
+    from ibkeys.partitions import export
+    from ibkeys.partitions.describe import to_json
+    from ibkeys.partitions.lint import lint
+    from ibkeys.partitions.reader import read_policy
+
+    if pin and pin_random:
+        raise UsageError("--pin and --pin-random exclude each other")
+    policy = read_policy(file)
+    problems = lint(policy)
+    if pin or pin_random:
+        format = format or "conf"
+        policy = export.pin(policy) if pin else export.pin_random(policy)
+    if format == "conf":
+        return _write_conf(policy, problems)
+    if format == "json":
+        write_json("policy-check", to_json(policy, problems))
+    elif format == "csv":
+        write_csv(_COLUMNS, ({"file": file, **asdict(problem)} for problem in problems))
+    else:
+        _write_words(policy, problems)
+    return _exit_code(problems)
+
+
+def _exit_code(problems: Sequence[Problem]) -> int:
+    return exits.SAYS_NO if any(problem.severity != "note" for problem in problems) else exits.DONE
+
+
+def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
+    """Write the policy where it can be told what it means, and its problems on standard error."""
+    from ibkeys.partitions.export import to_conf
+
+    for problem in problems:
+        if problem.severity != "note":
+            exits.warn(problem.located(policy.path), "problem")
+    # A line that is too long can be read whole here, and is short in the copy.
+    if any(error.code != "long-line" for error in policy.errors):
+        exits.warn(f"{policy.path}: {policy.verdict}; there is no copy of it", "error")
+    else:
+        write_as_is(to_conf(policy))
+    return _exit_code(problems)
+
+
+def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
+    from ibkeys.partitions.describe import in_words
+
+    for problem in problems:
+        write(clean(problem.located(policy.path)))
+    if problems:
+        write("")
+    counts = ", ".join(
+        f"{count} {severity}{'s' if count != 1 else ''}"
+        for severity in ("error", "warning", "note")
+        if (count := sum(problem.severity == severity for problem in problems))
+    )
+    if not policy.accepted:
+        write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
+        return
+    partitions = len(policy.partitions)
+    write(clean(f"{policy.path}: OpenSM takes it: {partitions} partition{'s' if partitions != 1 else ''}"))
+    write(counts or "nothing to remark")
+    write("")
+    for line in in_words(policy):
+        write(clean(line))

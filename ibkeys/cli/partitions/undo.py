@@ -1,0 +1,34 @@
+"""Give back what an operation overwrote."""
+
+from __future__ import annotations
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.changing import writer_of
+from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.partitions.many_ports import Bar, carry_out
+from ibkeys.cli.types import Number
+from ibkeys.cli.where import open_fabric
+
+
+@click.command("undo")
+@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.changing
+@options.format
+@options.fabric
+def undo(where: Where, consent: Changing, format: str, operation: int | None) -> int:
+    """Give back what an operation overwrote.
+
+    P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
+    that of `ibkeys journal`; without it the last operation that was not undone. The undo is an operation of its own:
+    to undo it is to redo. Counters that were cleared cannot be given back; M_Keys have commands of their own.
+    """
+    from ibkeys.apply.undo import plan_undo
+    from ibkeys.apply.work import Conduct
+    from ibkeys.change.interrupts import Interrupts
+
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
+        interrupts, bar = Interrupts(), Bar(where.debug)
+        work = plan_undo(writer, operation, Conduct(interrupts.check, bar))
+        return carry_out("undo", writer, work, consent, format, interrupts, bar)

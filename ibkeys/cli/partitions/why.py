@@ -1,0 +1,189 @@
+"""The proof for two ports: why they can talk, or only one way, by which P_Key, or who stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.render import heading_of, write_csv, write_json
+from ibkeys.cli.showing import note_enforcing_between_switches, short_name, stop_document, sweep
+from ibkeys.cli.where import open_source, parse_address, parse_portnum
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.client.address import Address
+    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.reach.why import Check, Match, Verdict, Ways
+    from ibkeys.topology.model import Node, Port
+
+
+@click.command("why")
+@options.kind
+@click.argument("a")
+@click.argument("b")
+@options.inbound_check
+@options.format
+@options.reading
+def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
+    """Say why two ports can talk, by which P_Key, or who stops them.
+
+    A and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N says what both are. A port of a
+    node with several follows a slash, as in 'node07 mlx5_0/2'. Exit status 1 when they cannot talk, also where packets
+    get through one way.
+    """
+    from ibkeys.reach.reach import Reach
+    from ibkeys.topology.find import find_port
+
+    targets = [_target(text, kind) for text in (a, b)]
+    with open_source(where) as source:
+        found = sweep(source, where, p_keys=True)
+    one, other = (find_port(found, *target) for target in targets)
+    for port in (one, other):
+        if port.is_external:
+            raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
+    if one is other:
+        raise UsageError(f"A and B are the same port: {one}")
+    reach = Reach(found, inbound_check=inbound_check)
+    verdict = reach.why(one, other)
+    if format == "json":
+        write_json("why", _why_document(one, other, verdict))
+    elif format == "csv":
+        write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(one, other, verdict)["by"])
+    else:
+        _write_proof(one, other, verdict)
+    if _switch_of(one) is not _switch_of(other):
+        note_enforcing_between_switches(reach.enforcing_between_switches())
+    for port in verdict.unread:
+        exits.warn(f"{port}: its P_Key table, or whether it enforces, could not be read", "not read")
+    if None in verdict.ways:
+        return exits.NOT_COMPLETED
+    return exits.DONE if verdict.can_talk else exits.SAYS_NO
+
+
+def _switch_of(port: Port) -> Node:
+    """Return the switch that an end port is on, or its own node where it is on none."""
+    return port.node if port.node.is_switch or port.peer is None else port.peer.node
+
+
+def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
+    from ibkeys.fabric.live import as_address
+
+    node, slash, num = text.rpartition("/")
+    portnum = None
+    if slash and num.isdigit():
+        text, portnum = node, parse_portnum(num)
+    if any((kind.lid, kind.direct, kind.guid, kind.name)):
+        address = parse_address(text, kind)
+        assert address is not None
+        return address, portnum
+    return as_address(text), portnum
+
+
+def _why_document(one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
+    stops = {
+        check: way
+        for match in verdict.matches
+        for way, checks in (("a_to_b", match.a_to_b), ("b_to_a", match.b_to_a))
+        for check in checks
+        if check.index is None
+    }
+    return {
+        "a": one.identity(),
+        "b": other.identity(),
+        **verdict.ways._asdict(),
+        "by": [_by(match, verdict) for match in verdict.matches],
+        "stopped_by": [{**stop_document(stop), "way": way} for stop, way in stops.items()],
+        "unread": [port.identity() for port in verdict.unread],
+        "inbound_check": verdict.inbound_check,
+        "depends_on_inbound_check": verdict.depends_on_inbound_check,
+        "otherwise": verdict.otherwise._asdict(),
+    }
+
+
+def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
+    def passes(checks: Sequence[Check], is_open: bool | None) -> bool | None:
+        return False if any(check.index is None for check in checks) else is_open
+
+    return {
+        "a_pkey": str(match.a_pkey),
+        "b_pkey": str(match.b_pkey),
+        "stopped": bool(match.stops),
+        "a_to_b": passes(match.a_to_b, verdict.a_to_b),
+        "b_to_a": passes(match.b_to_a, verdict.b_to_a),
+    }
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def _write_proof(one: Port, other: Port, verdict: Verdict) -> None:
+    from ibkeys.keys.pkey import INBOUND_CHECKS, explain_match
+
+    names = _names(one, other)
+    write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
+    write(exits.clean(f"  {_in_words(verdict.ways, *names)}"))
+    if not verdict.matches:
+        for port in (one, other):
+            keys = ", ".join(str(key) for _, key in port.occupied or ()) or "no P_Key"
+            write(exits.clean(f"  {short_name(port)} has {keys if port.occupied is not None else 'a table not read'}"))
+        for a_pkey, b_pkey in _limited_pairs(one, other):
+            write(f"  {a_pkey} with {b_pkey}: {explain_match(a_pkey, b_pkey)}")
+        if verdict.can_talk is False:
+            write("  no P_Key of one matches one of the other")
+    for match in verdict.matches:
+        write(f"  {match.a_pkey} with {match.b_pkey}: {explain_match(match.a_pkey, match.b_pkey)}")
+        for ends, checks in ((names, match.a_to_b), (names[::-1], match.b_to_a)):
+            for check in checks:
+                write(exits.clean(f"    {_check_in_words(check, verdict.inbound_check, *ends)}"))
+    if verdict.depends_on_inbound_check:
+        (by_other,) = (each for each in INBOUND_CHECKS if each != verdict.inbound_check)
+        write(
+            exits.clean(
+                f"  this depends on what inbound enforcement checks, here the {verdict.inbound_check}: with "
+                f"--inbound-check {by_other} the answer is: {_in_words(verdict.otherwise, *names)}"
+            )
+        )
+
+
+def _names(one: Port, other: Port) -> tuple[str, str]:
+    names = short_name(one), short_name(other)
+    return names if names[0] != names[1] else (str(one), str(other))
+
+
+def _in_words(ways: Ways, one: str, other: str) -> str:
+    match ways:
+        case True, _, _:
+            return "can talk"
+        case None, _, _:
+            return "may or may not talk: not everything could be read"
+        case _, True, False:
+            return f"one way, {one} to {other}: packets get there, and no answer comes back"
+        case _, False, True:
+            return f"one way, {other} to {one}: packets get there, and no answer comes back"
+        case _, True, True:
+            return "cannot talk, but packets get there both ways: in each direction in another partition"
+        case _, False, False:
+            return "cannot talk"
+    return "cannot talk; whether packets get there one way is not known: not everything could be read"
+
+
+def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:
+    fits = "is of that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
+    if check.index is not None:
+        how = f"entry {check.index} of its P_Key table, {check.entry}, {fits}"
+        return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"
+    whence = "that come from" if check.direction == "inbound" else "on their way to"
+    peer = short_name(check.port.peer) if check.port.peer is not None else "its link"
+    return (
+        f"stopped: {check.port} drops packets with {check.p_key} {whence} "
+        f"{peer} ({check.direction} enforcement: no entry of its P_Key table {fits})"
+    )
+
+
+def _limited_pairs(one: Port, other: Port) -> list[tuple[Any, Any]]:
+    return [(a, b) for _, a in one.occupied or () for _, b in other.occupied or () if a.partition == b.partition]

@@ -1,0 +1,1 @@
+"""Commands about everything else: discovery, counters, the journal, decoding, the simulator, this host."""

@@ -1,0 +1,77 @@
+"""Violation counters: show and clear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.options import Changing, Kind, Where
+from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
+from ibkeys.cli.where import open_fabric, target_of
+
+if TYPE_CHECKING:
+    from ibkeys.change.plan import Plan
+    from ibkeys.change.writer import Writer
+    from ibkeys.topology.model import Port
+
+COUNTERS: Final = {
+    "m_key_violations": "M_KeyViolations",
+    "p_key_violations": "P_KeyViolations",
+    "q_key_violations": "Q_KeyViolations",
+}
+
+
+@click.command("counters-show")
+@options.every_port
+@options.address()
+@options.format
+@options.reading
+def counters_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+    """Show M_Key, P_Key and Q_Key violation counters.
+
+    Counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port.
+    """
+    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), _values)
+    columns = [Column(key, title) for key, title in COUNTERS.items()]
+    return show("counters-show", sheet, columns, format, lambda row: True)
+
+
+def _values(port: Port) -> dict[str, Any]:
+    info = port.port_info
+    return {key: getattr(info, key) if info is not None else None for key in COUNTERS}
+
+
+@click.command("counters-clear")
+@options.every_port
+@options.address()
+@options.changing
+@options.format
+@options.fabric
+def counters_clear(
+    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, consent: Changing, format: str
+) -> int:
+    """Clear the violation counters.
+
+    Of one port, or with --all of every port that has counted any. The old values are kept in the journal.
+    """
+    target = target_of(words, kind, every_port)
+    missing = Missing()
+    with open_fabric(where, changing=True) as fabric:
+
+        def make_plan(writer: Writer) -> Plan:
+            if not every_port:
+                return writer.counters_clear([target.open(fabric)])
+            found = sweep(fabric, where)
+            missing.errors, missing.unreached = errors_of(found), found.unreached
+            # Only ports that could be read, and have something to clear, are worth a further question.
+            return writer.counters_clear([fabric.handle(port) for port in found.ports() if any(_counts(port))])
+
+        code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
+    return finish(missing.errors, format) or code
+
+
+def _counts(port: Port) -> list[int]:
+    return [value for value in _values(port).values() if value]

@@ -1,0 +1,113 @@
+"""The whole subnet: nodes, ports, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
+from ibkeys.cli.where import open_source
+
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Node, Port, Topology
+
+_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", "peer_node_guid", "peer_port")
+
+
+@click.command("discover")
+@options.format
+@options.reading
+def discover(where: Where, format: str) -> int:
+    """Show nodes, ports and links of the whole subnet.
+
+    The subnet is searched by directed routes from the local port, so no subnet manager is needed. JSON and CSV give
+    PortState and PortPhysicalState as the standard's numbers.
+    """
+    with open_source(where) as source:
+        found = sweep(source, where)
+    errors = errors_of(found)
+    if format == "json":
+        nodes = [_document(node) for node in found.nodes]
+        write_json("discover", {"nodes": nodes, "errors": errors, "unreached": found.unreached})
+    elif format == "csv":
+        write_csv(_CSV_COLUMNS, (row for node in found.nodes for row in _csv_rows(node)))
+    else:
+        _write_table(found)
+    return finish(errors, format)
+
+
+def _document(node: Node) -> dict[str, Any]:
+    ports = list(_ports(node))
+    first = next((port for port in ports if port.is_end_port and (node.is_switch or port.path is not None)), ports[0])
+    return {**first.identity(), "num_ports": node.num_ports, "ports": [_port_document(port) for port in ports]}
+
+
+def _ports(node: Node) -> Iterator[Port]:
+    """Every port, port 0 of a switch included; those that no link reaches are there, but not read."""
+    for num in sorted({*range(0 if node.is_switch else 1, node.num_ports + 1), *node.ports}):
+        yield node.port(num)
+
+
+def _port_document(port: Port) -> dict[str, Any]:
+    info, peer = port.port_info, port.peer
+    return {
+        "port": port.num,
+        "lid": port.lid,
+        "state": info.port_state if info is not None else None,
+        "phys_state": info.port_physical_state if info is not None else None,
+        "peer": {"node_guid": f"0x{peer.node.guid:016x}", "port": peer.num} if peer is not None else None,
+    }
+
+
+def _csv_rows(node: Node) -> Iterator[dict[str, Any]]:
+    for port in _ports(node):
+        values = _port_document(port)
+        peer = values["peer"] or {"node_guid": None, "port": None}
+        yield {
+            **port.identity(),
+            **values,
+            "num_ports": node.num_ports,
+            "peer_node_guid": peer["node_guid"],
+            "peer_port": peer["port"],
+        }
+
+
+def _write_table(found: Topology) -> None:
+    """One row for each port that has a link or could not be read; the node's name stands on each, for grep."""
+    titles = ("Node", "GUID", "Type", "Port", "LID", "State", "Link", "Peer", "Peer GUID", "Peer port")
+    ports = list(found.ports())
+    listed = [port for port in ports if port.is_end_port or port.is_linked or port.info is None]
+    write_table(titles, (_cells(port) for port in listed))
+    kinds = [node.type_name for node in found.nodes]
+    links = sum(port.peer is not None for port in ports) // 2
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    write(f"{len(kinds)} nodes ({counts}), {links} links")
+    if len(listed) < len(ports):
+        write(f"({len(ports) - len(listed)} switch ports without a link not listed; -f json has all)")
+    write_unreached(found.unreached)
+
+
+def _cells(port: Port) -> list[Any]:
+    from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
+
+    node, info, peer = port.node, port.port_info, port.peer
+    cells: list[Any] = [node.description, f"0x{node.guid:016x}", node.type_name, port.num, port.lid]
+    if info is None:
+        cells += [None, None]
+    else:
+        # An IntEnum member is equal to its number, so numbers find their names, and unknown ones stay numbers.
+        states: Mapping[Any, str] = PORT_STATE_NAMES
+        links: Mapping[Any, str] = PORT_PHYSICAL_STATE_NAMES
+        cells += [
+            states.get(info.port_state, info.port_state),
+            links.get(info.port_physical_state, info.port_physical_state),
+        ]
+    if peer is None:
+        return [*cells, NOTHING, NOTHING, NOTHING]
+    return [*cells, peer.node.description, f"0x{peer.node.guid:016x}", peer.num]

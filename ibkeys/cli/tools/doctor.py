@@ -1,0 +1,235 @@
+"""What of the stack is there, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.exits import write
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.where import is_simulated, open_fabric
+from ibkeys.errors import IbkeysError, StoreError
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.store.paths import StorePaths
+    from ibkeys.umad.probe import Check
+
+_COLUMNS: Final = ("name", "ok", "detail", "advice")
+MKEY_FILE: Final = "guid2mkey"
+
+
+@click.command("doctor")
+@options.format
+@options.fabric
+def doctor(where: Where, format: str) -> int:
+    """Check what of the stack is there, and say what to do about the rest.
+
+    Library, kernel module, device files, channel adapters and their ports; whether the local port opens, answers, and
+    knows a subnet manager that answers; key files and stores. Changes nothing. Exits 1 when there is a problem.
+    """
+    checks = [_without_keys(check) for check in _checks(where)]
+    problems = sum(check.ok is False for check in checks)
+    rows = [{name: getattr(check, name) for name in _COLUMNS} for check in checks]
+    if format == "json":
+        write_json("doctor", {"checks": rows, "problems": problems})
+    elif format == "csv":
+        write_csv(_COLUMNS, rows)
+    else:
+        _write_text(checks, problems)
+    return exits.SAYS_NO if problems else exits.DONE
+
+
+def _without_keys(check: Check) -> Check:
+    """A check quotes errors, which may quote what was typed."""
+    return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
+
+
+def _write_text(checks: list[Check], problems: int) -> None:
+    words = {True: "ok", False: "PROBLEM", None: "note"}
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
+        if check.advice and not check.ok:
+            write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
+    write(f"{problems} problem{'s' if problems != 1 else ''}" if problems else "no problem found")
+
+
+def _checks(where: Where) -> Iterator[Check]:
+    from ibkeys.store.paths import store_paths
+    from ibkeys.umad.probe import Check, probe
+
+    if is_simulated(where):
+        yield Check("backend", True, f"a simulated subnet ({where.backend}); devices of this host are not looked at")
+    else:
+        yield from probe()
+    yield from _security_keys(where)
+    folders = [Path(where.security_keys)] if where.security_keys else []
+    yield from _host(where, folders)
+    try:
+        with open_fabric(where) as fabric:
+            yield from _local_port(fabric, folders[0] if where.security_keys else None)
+            yield from _stores(fabric.stores, folders)
+    except IbkeysError as error:
+        if isinstance(error, StoreError):
+            yield Check("local port", None, "not asked: a file that this needs cannot be used")
+        else:
+            yield Check("local port", False, str(error))
+        if is_simulated(where):
+            if isinstance(error, StoreError):
+                yield Check("store", False, str(error))
+        else:
+            yield from _stores(
+                store_paths(
+                    keystore=Path(where.keystore) if where.keystore else None,
+                    journal=Path(where.journal) if where.journal else None,
+                ),
+                folders,
+            )
+
+
+def _local_port(fabric: Fabric, used: Path | None) -> Iterator[Check]:
+    from ibkeys.umad.probe import Check
+
+    local = fabric.local()
+    where = f"{local.ca_name} port {local.port}"
+    try:
+        info = fabric.port().read_port_info()
+    except IbkeysError as error:
+        advice = "; ".join([_own_key_advice(fabric), *_what_host_knows(fabric, used)])
+        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
+        return
+    yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
+    yield from _subnet_manager(fabric, info.master_sm_lid)
+
+
+def _what_host_knows(fabric: Fabric, used: Path | None) -> list[str]:
+    """Return what of this host may open the port; *used*: the key directory that was used already."""
+    if fabric.is_simulated:
+        return []
+    from ibkeys.host.opensm_here import describe_locked_out
+
+    return describe_locked_out(used)
+
+
+def _own_key_advice(fabric: Fabric) -> str:
+    if fabric.ring.key_of(fabric.local().port_guid).is_zero:
+        return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
+    return (
+        "it was asked with the M_Key at hand, so it probably has another: ibkeys mkey-import of the subnet manager's "
+        "files, or ibkeys mkey-recover"
+    )
+
+
+def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
+    from ibkeys.mad.attributes import SMInfo
+    from ibkeys.mad.const import SM_STATE_NAMES, SMState
+    from ibkeys.umad.probe import Check
+
+    missing = None if fabric.is_simulated else False  # a simulated subnet needs none
+    if not lid:
+        advice = "start one, OpenSM for instance; LIDs need it, -D works without"
+        yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
+        return
+    try:
+        info = SMInfo(fabric.port(lid).get(SMInfo))
+    except IbkeysError as error:
+        advice = "is it running? sminfo, and its log"
+        yield Check("subnet manager", missing, f"LID {lid} does not answer as one: {error}", advice)
+        return
+    state = SM_STATE_NAMES[SMState(info.sm_state)] if info.sm_state <= SMState.MASTER else str(info.sm_state)
+    text = f"LID {lid}, GUID 0x{info.guid:016x}, {state}, priority {info.priority}"
+    ok = info.sm_state == SMState.MASTER
+    yield Check("subnet manager", ok, text, "" if ok else "the LID of the master is stale: no master has swept since")
+
+
+def _security_keys(where: Where) -> Iterator[Check]:
+    from ibkeys.store.opensm import read_key_files
+    from ibkeys.umad.probe import Check
+
+    if not where.security_keys:
+        return
+    folder = Path(where.security_keys)
+    try:
+        files = read_key_files(folder)
+    except IbkeysError as error:
+        yield Check("security keys", False, str(error))
+        return
+    yield Check(
+        "security keys",
+        not files.warnings,
+        f"{folder}: {len(files.m_keys)} M_Keys, {len(files.neighbors)} ends of links, {len(files.lids)} LIDs"
+        + (f"; {len(files.warnings)} lines left out, the first: {files.warnings[0]}" if files.warnings else ""),
+    )
+
+
+def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
+    """Key files, configurations and devices of this host; of a simulated subnet only the key files that are named."""
+    from ibkeys.host.check import check_host, check_key_files
+    from ibkeys.host.facts import host_facts, key_files_in
+
+    if is_simulated(where):
+        yield from check_key_files(key_files_in(folders))
+        return
+    facts = host_facts(security_keys=folders)
+    yield from check_host(facts)
+    folders[:] = [file.file.path.parent for file in facts.key_files if file.kind == MKEY_FILE]
+
+
+def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
+    from ibkeys.host.check import check_run, check_steps
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.umad.probe import Check
+
+    for name, path, kind in (("key store", paths.keystore, KeyStore), ("journal", paths.journal, Journal)):
+        if path is None:
+            yield Check(name, None, "in memory: gone when the command ends (state= in the backend keeps it)")
+            continue
+        try:
+            with _opened(kind, path) as store:
+                detail = (
+                    _contents(store) if path.exists() else f"not there yet: a changing command makes it{_parent(path)}"
+                )
+            yield Check(name, True, f"{path}: {detail}")
+            if kind is KeyStore and path.exists():
+                with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
+                    yield from check_run(store)
+                    yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
+        except IbkeysError as error:
+            yield Check(name, False, str(error))
+
+
+@contextmanager
+def _opened(kind: Any, path: Path) -> Iterator[Any]:
+    with kind(path, create=False, upgrade=False) as store:
+        yield store
+
+
+def _contents(store: Any) -> str:
+    if hasattr(store, "list_operations"):
+        operations = store.list_operations()
+        unfinished = sum(operation.state == "open" for operation in operations)
+        return f"{len(operations)} operations" + (f", {unfinished} of them unfinished" if unfinished else "")
+    rows = store.outline()
+    pending = sum(row.state == "pending" for row in rows)
+    return (
+        f"{len(rows)} keys of {len({row.port_guid for row in rows})} ports"
+        + (f", {pending} changes of which were never confirmed" if pending else "")
+        + (", encrypted" if store.is_encrypted else "")
+    )
+
+
+def _parent(path: Path) -> str:
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    return "" if os.access(folder, os.W_OK) else f", but this user may not write in {folder}"

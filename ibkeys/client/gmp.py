@@ -1,0 +1,68 @@
+"""General management packets (GMPs): how a MAD reaches QP1 of a port, where the SA and the PMA listen (IBA 13.5).
+
+No M_Key guards QP1. A P_Key does: the packet carries one, named by its index in the own port's table, and the
+receiver's table must match it; where it does not, the packet is dropped and only a counter tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.client.scheduler import Request
+from ibkeys.errors import Unreachable, UsageError
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.const import MAD_SIZE
+from ibkeys.umad.port import LocalPort, Outgoing
+
+GMP_Q_KEY: Final = 0x8001_0000
+"""The well-known Q_Key of QP1 (IBA 10.2.4)."""
+GSI_QP: Final = 1
+_DEFAULT_BASE: Final = 0x7FFF
+
+
+@dataclass(frozen=True, slots=True)
+class GmpPath:
+    """What a GMP needs besides a LID. ``pkey_index``: place in the local P_Key table; ``sl``: service level."""
+
+    pkey_index: int
+    sl: int
+
+    def outgoing(self, mad: bytes, lid: int, timeout_ms: int) -> Outgoing:
+        """Return *mad* addressed to QP1 of *lid*; *timeout_ms* 0 when no reply is expected."""
+        return Outgoing(mad, lid, timeout_ms, GSI_QP, GMP_Q_KEY, self.sl, self.pkey_index)
+
+    def request(self, mad: bytes, lid: int, timeout: float, retries: int, node: Hashable) -> Request:
+        """Return *mad* as a request for the scheduler; *timeout* in seconds for each attempt."""
+        to = (GSI_QP, GMP_Q_KEY, self.sl, self.pkey_index)
+        return Request(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
+
+
+def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:
+    """Return the path of GMPs from *local*: SL from PortInfo.MasterSMSL, *pkey_index* or the default partition's.
+
+    Raises UsageError for an index that holds no P_Key, Unreachable when the port is not in the default partition.
+    """
+    if pkey_index is None:
+        return GmpPath(default_pkey_index(local.pkeys), local.sm_sl)
+    if not 0 <= pkey_index < len(local.pkeys) or not local.pkeys[pkey_index] & 0x7FFF:
+        held = ", ".join(f"{index}: {PKey(key)}" for index, key in enumerate(local.pkeys) if key & 0x7FFF)
+        raise UsageError(
+            f"{local.ca_name} port {local.port} has no P_Key at index {pkey_index}; it has {held or 'none at all'}"
+        )
+    return GmpPath(pkey_index, local.sm_sl)
+
+
+def default_pkey_index(pkeys: Sequence[int]) -> int:
+    """Return the first index with base 0x7fff, the default partition: a full member's before a limited one's.
+
+    Raises Unreachable when there is none.
+    """
+    for wanted in (0x8000 | _DEFAULT_BASE, _DEFAULT_BASE):
+        if wanted in pkeys:
+            return pkeys.index(wanted)
+    raise Unreachable(
+        "the local port holds no P_Key of the default partition (base 0x7fff), with which the SA and the agents of "
+        "other ports are asked; choose another entry with --pkey-idx"
+    )

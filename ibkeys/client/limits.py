@@ -1,0 +1,94 @@
+"""Limits: how much one sweep, one node and one answer of the SA may take.
+
+A fabric may have no end (each port leads to a new switch) and a node no haste (each answer comes just before its
+timeout). Every limit is far above what the largest real fabric needs, and one that is reached is named in the result,
+with the option that raises it.
+
+Two of them are the scheduler's: what one node may take, and the time and SMPs of a whole run. The others are looked at
+where a sweep finds something (`ibkeys.discovery.bounds`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ibkeys.errors import UsageError
+from ibkeys.mad.const import MAX_HOPS
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is given up when more would be needed. Times are in seconds of the local port's clock.
+
+    Of one sweep: ``nodes``; ``ports`` of switches; ``hops``; ``same_guid``: nodes with one NodeGUID; ``smps``;
+    ``time``. Of one node in one run: ``node_smps``, and ``node_time`` during which an SMP to it was on its way. Of one
+    answer of the SA: ``sa_time``, and ``sa_size`` in millions of bytes.
+
+    A subnet has 49,151 unicast LIDs, so ``nodes`` is more than a subnet manager can bring up. A fat tree with that many
+    LIDs has about 250,000 switch ports, and a sweep of it sends 1.7 million SMPs if each port has 128 P_Keys.
+    """
+
+    nodes: int = 50_000
+    ports: int = 400_000
+    hops: int = MAX_HOPS
+    same_guid: int = 64
+    smps: int = 4_000_000
+    time: float = 1800.0
+    node_smps: int = 8192
+    node_time: float = 60.0
+    sa_size: int = 100
+    sa_time: float = 300.0
+
+    def __post_init__(self) -> None:
+        for each in dataclasses.fields(self):
+            if getattr(self, each.name) <= 0:
+                raise UsageError(f"limit {_option_name(each.name)}={getattr(self, each.name)}: it must be above 0")
+        if self.hops > MAX_HOPS:
+            raise UsageError(f"limit hops={self.hops}: a directed route has at most {MAX_HOPS} hops")
+
+    @classmethod
+    def parse(cls, words: Iterable[str]) -> Self:
+        """Return the default limits with those that *words* change, each as ``nodes=100000``.
+
+        Raises UsageError for a name that is no limit, and for a value that is no number above 0.
+        """
+        fields = {_option_name(each.name): each for each in dataclasses.fields(cls)}
+        values: dict[str, float] = {}
+        for word in words:
+            name, equals, text = word.partition("=")
+            field = fields.get(name)
+            if field is None or not equals:
+                raise UsageError(f"--limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
+            if not (text.isascii() and text.isdigit() and len(text) <= 12):
+                raise UsageError(f"--limit {word!r}: {text!r} is no decimal number")
+            values[field.name] = int(text)
+        return cls(**values)  # type: ignore[arg-type]
+
+    def reached(self, name: str) -> str:
+        """Return the words for the limit *name* (as the class spells it) that was reached, with what raises it."""
+        option = _option_name(name)
+        advice = f"at most {MAX_HOPS}" if name == "hops" else "raises it"
+        if name == "hops" and self.hops == MAX_HOPS:
+            return f"no directed route reaches it, more than {MAX_HOPS} hops away"
+        return f"{_WORDS[name].format(getattr(self, name))} (--limit {option}=N {advice})"
+
+
+_WORDS: Final = {
+    "nodes": "the sweep found {} nodes, its limit",
+    "ports": "the sweep read {} switch ports, its limit",
+    "hops": "it is more than {} hops away, the limit of the sweep",
+    "same_guid": "{} nodes with its NodeGUID were found before, the limit",
+    "smps": "the sweep sent {} SMPs, its limit",
+    "time": "the sweep took {:g} s, its limit",
+    "node_smps": "this node was sent {} SMPs, the limit for one node",
+    "node_time": "this node was waited for {:g} s in all, the limit for one node",
+    "sa_size": "it is longer than {} million bytes, the limit for one answer of the SA",
+    "sa_time": "it took longer than {:g} s, the limit for one answer of the SA",
+}
+
+
+def _option_name(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,374 @@
+"""The SMP client: tasks in, SMPs out, attributes back.
+
+A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
+request (an error is raised inside the task), a list of bytes or exceptions for a list; of a GMP the whole MAD. Any
+number of tasks share the scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.client.address import DirectedAddress, LidAddress
+from ibkeys.client.limits import Limits
+from ibkeys.client.scheduler import MAX_WINDOW, NO_ROOM, SMI, Failure, Request, Scheduler, Statistics
+from ibkeys.errors import EncodeError, IbkeysError, LimitReached, MadStatusError, NoReply, SendRefused
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import Attribute
+from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass, describe_status, method_name
+from ibkeys.mad.decode import attribute_name
+from ibkeys.mad.smp import HEADER_SIZE, build_smp
+from ibkeys.umad.port import ETIMEDOUT, Outgoing, UmadPort
+
+Route = DirectedAddress | LidAddress
+Outcome = bytes | IbkeysError
+Task = Generator[Request | list[Request], Any, Any]
+_Template = tuple[bytes, int, bytes]
+"""Of all Gets on one directed route: bytes 0..6, HopCount, and what follows the M_Key."""
+_NO_DATA: Final = bytes(64)
+_NO_KEY: Final = bytes(8)
+_SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
+# bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
+_GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
+_MOST_TEMPLATES: Final = 4096
+TOLD_AT_ONCE: Final = 64
+"""SMPs that `SmpClient.tell` gives the port in one batch."""
+TOLD_PER_SECOND: Final = 8000
+_SUBN_GET: Final = int(Method.GET)
+_CLASS_WORDS: Final = {
+    int(MgmtClass.SUBN_LID_ROUTED): "Subn",
+    int(MgmtClass.SUBN_DIRECTED_ROUTE): "Subn",
+    int(MgmtClass.PERF_MGMT): "Performance",
+    int(MgmtClass.SUBN_ADM): "SubnAdm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long and how often to ask. ``timeout`` in seconds for each attempt, ``retries`` after the first attempt,
+    ``outstanding``: most SMPs in flight, None for the adaptive default."""
+
+    timeout: float = 1.0
+    retries: int = 2
+    outstanding: int | None = None
+
+
+class SmpClient:
+    """Sends SMPs, or GMPs with one MAD for an answer, over one `UmadPort` and matches what comes back.
+
+    ``limits``: what one node may take in one run, and all that is run while `bounded`. Not thread-safe.
+    """
+
+    def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
+        self.port = port
+        self.timing = timing or Timing()
+        self.limits = limits or Limits()
+        self._scheduler = self._new_scheduler()
+        self._templates: dict[tuple[int, ...], _Template] = {}
+        self._reached: dict[str, str] = {}
+
+    def _new_scheduler(self) -> Scheduler:
+        limits = self.limits
+        return Scheduler(self.timing.outstanding, node_time=limits.node_time, node_smps=limits.node_smps)
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Hold all runs inside to the time and the SMPs of one sweep: what would come after fails with LimitReached."""
+        scheduler, limits = self._scheduler, self.limits
+        scheduler.deadline = self.port.now() + limits.time
+        scheduler.most_sent = scheduler.statistics.sent + limits.smps
+        try:
+            yield
+        finally:
+            scheduler = self._scheduler
+            scheduler.deadline = scheduler.most_sent = float("inf")
+            scheduler.ended = ""
+
+    @property
+    def ended(self) -> str:
+        """The limit of the sweep that was reached, for which nothing is sent any more; "" for none."""
+        return self._scheduler.ended
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counts of everything sent and received so far."""
+        return self._scheduler.statistics
+
+    def request(
+        self,
+        method: int,
+        attribute: type[Attribute],
+        modifier: int,
+        route: Route,
+        *,
+        node: Hashable = None,
+        m_key: MKey = NO_MKEY,
+        data: bytes = _NO_DATA,
+        retries: int | None = None,
+    ) -> Request:
+        """Return a request for one attribute, ready to be yielded by a task.
+
+        *node* identifies the node asked (its GUID where known); without it the route does. *retries* 0 is for a Set
+        whose loss matters: it is never repeated blindly.
+        """
+        if data is _NO_DATA and method == _SUBN_GET and retries is None and isinstance(route, DirectedAddress):
+            return self.get_along(route.path, attribute, modifier, node, m_key)
+        path = route.path if isinstance(route, DirectedAddress) else None
+        return Request(
+            route if node is None else node,
+            build_smp(method, attribute.attribute_id, modifier, path=path, data=data, m_key=m_key.reveal()),
+            PERMISSIVE_LID if isinstance(route, DirectedAddress) else route.lid,
+            self.timing.timeout,
+            self.timing.retries if retries is None else retries,
+        )
+
+    def get_along(
+        self, path: tuple[int, ...], attribute: type[Attribute], modifier: int, node: Hashable, m_key: MKey
+    ) -> Request:
+        """Return a SubnGet on a directed route, as `request` does, but the short way: a sweep makes many thousands."""
+        template = self._templates.get(path)
+        if template is None:
+            template = self._template(path)
+        start, hops, rest = template
+        try:
+            mad = _GET(start, hops, attribute.attribute_id, modifier, m_key.reveal(), rest)
+        except struct.error as error:
+            raise EncodeError(f"AttributeModifier {modifier:#x} does not fit: {error}") from None
+        timing = self.timing
+        return Request(
+            path if node is None else node,
+            mad,
+            PERMISSIVE_LID,
+            timing.timeout,
+            timing.retries,
+        )
+
+    def _template(self, path: tuple[int, ...]) -> _Template:
+        if len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        mad = build_smp(Method.GET, 0, path=path)
+        template = self._templates[path] = (mad[:7], mad[7], mad[32:])
+        return template
+
+    def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
+        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
+
+        *between* is called each time when everything that has arrived was handed to its task, before anything is sent
+        and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
+        tasks. *probing*: most of those asked will be silent, so that a request does not hold its place in the window:
+        at most `TOLD_PER_SECOND` are sent.
+        """
+        self._scheduler.set_patience = MAX_WINDOW / TOLD_PER_SECOND if probing else None
+        try:
+            for task in tasks:
+                self.start(task)
+            self._drive(between)
+        except BaseException:
+            # An error or Ctrl-C must not leave half a run to be finished by the next one.
+            statistics, self._scheduler = self.statistics, self._new_scheduler()
+            self._scheduler.statistics = statistics
+            raise
+        self._scheduler.forget_nodes()
+
+    @property
+    def backlog(self) -> int:
+        """Requests of this run that wait for their turn to be sent."""
+        return self._scheduler.backlog
+
+    def call(self, task: Task) -> Any:
+        """Run one task and return its value."""
+        result: list[Any] = []
+
+        def wrapper() -> Task:
+            result.append((yield from task))
+
+        self.run([wrapper()])
+        return result[0]
+
+    def wait(self, seconds: float) -> None:
+        """Let *seconds* of the port's clock pass without sending. What arrives meanwhile was asked by nobody here."""
+        end = self.port.now() + seconds
+        while (left := end - self.port.now()) > 0:
+            self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
+
+    def tell(self, requests: Sequence[Request]) -> list[Request]:
+        """Send SMPs that nobody answers (TrapRepress), `TOLD_PER_SECOND`; return those that the kernel refused.
+
+        They are sent once, between two runs, and whether they arrived is not known.
+        """
+        refused: list[Request] = []
+        statistics = self.statistics
+        for first in range(0, len(requests), TOLD_AT_ONCE):
+            batch = requests[first : first + TOLD_AT_ONCE]
+            mads = [mad[:12] + random.randbytes(4) + mad[16:] for mad in (request.mad for request in batch)]
+            failures = self.port.send([Outgoing(mad, request.lid, 0) for mad, request in zip(mads, batch, strict=True)])
+            refused += [batch[failure.index] for failure in failures]
+            statistics.sent += len(batch)
+            statistics.keyed += sum(map(_is_keyed, mads))
+            for mad in mads:
+                statistics.by_attribute[mad[16:18]] = statistics.by_attribute.get(mad[16:18], 0) + 1
+            self.wait(len(batch) / TOLD_PER_SECOND)
+        statistics.refused += len(refused)
+        return refused
+
+    def start(self, task: Task) -> None:
+        """Begin a task; it goes on as its replies arrive."""
+        self._step(task, None)
+
+    def _step(self, task: Any, value: Any) -> None:
+        try:
+            wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
+        except StopIteration:
+            return
+        submit = self._scheduler.submit
+        if isinstance(wanted, Request):
+            wanted.owner = task
+            submit(wanted)
+        elif wanted:
+            waiting = _Waiting(task, wanted)
+            for slot, request in enumerate(wanted):
+                request.owner, request.slot = waiting, slot
+                submit(request)
+        else:
+            self._step(task, [])
+
+    def _drive(self, between: Callable[[], None]) -> None:
+        scheduler, port = self._scheduler, self.port
+        received, step, to_int = scheduler.received, self._step, int.from_bytes
+        while True:
+            self._settle_failures()
+            between()
+            if scheduler.idle:
+                return
+            now = port.now()
+            batch = scheduler.to_send(now)
+            if batch:
+                scheduler.statistics.keyed += sum(_is_keyed(outgoing.mad) for _, outgoing in batch)
+                for failure in port.send([outgoing for _, outgoing in batch]):
+                    scheduler.not_sent(batch[failure.index][0], failure.errno, now)
+            came = port.recv(scheduler.next_deadline(now))
+            now = port.now()
+            for mad, status, _, _ in came:
+                if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
+                    request = received(to_int(mad[12:16]), mad, now)
+                    if request is None:
+                        continue
+                    if request.to is not SMI:
+                        outcome = mad if mad[4:6] == b"\0\0" else _status_error(request, mad)
+                    else:
+                        outcome = _status_error(request, mad) if mad[5] or mad[4] & 0x7F else mad[64:128]
+                    owner = request.owner
+                    if type(owner) is _Waiting:
+                        self._fill_in(owner, request.slot, outcome)
+                    else:
+                        step(owner, outcome)
+                elif status == ETIMEDOUT:
+                    scheduler.timed_out(to_int(mad[12:16]), now)
+                else:
+                    scheduler.statistics.strays += 1
+            scheduler.expire(now)
+
+    def _settle_failures(self) -> None:
+        finished = self._scheduler.finished
+        while finished:
+            request = finished.popleft()
+            owner = request.owner
+            if type(owner) is _Waiting:
+                self._fill_in(owner, request.slot, self._error(request))
+            else:
+                self._step(owner, self._error(request))
+
+    def _error(self, request: Request) -> IbkeysError:
+        limit = request.failure.limit if request.failure is not None else ""
+        if not limit:
+            return _error(request)
+        if limit not in self._reached:  # one string for each limit: very many may hold it
+            self._reached[limit] = f"not asked: {self.limits.reached(limit)}"
+        return LimitReached(self._reached[limit], limit)
+
+    def _fill_in(self, waiting: _Waiting, slot: int, outcome: Outcome) -> None:
+        waiting.outcomes[slot] = outcome
+        waiting.missing -= 1
+        if not waiting.missing:
+            self._step(waiting.task, waiting.outcomes)
+
+
+def _is_short_answer(mad: bytes) -> bool:
+    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim come as long as that."""
+    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[1] == MgmtClass.SUBN_ADM
+
+
+class _Waiting:
+    """A task that waits for a list of requests."""
+
+    __slots__ = ("missing", "outcomes", "task")
+
+    def __init__(self, task: Task, requests: Sequence[Request]) -> None:
+        self.task = task
+        self.missing = len(requests)
+        self.outcomes: list[Outcome | None] = [None] * self.missing
+
+
+def _is_keyed(mad: bytes) -> bool:
+    return mad[24:32] != _NO_KEY and mad[1] in _SMP_CLASSES
+
+
+def describe_request(request: Request) -> str:
+    """Return what a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``; never a key."""
+    mad = request.mad
+    name = attribute_name(int.from_bytes(mad[16:18]), mad[1]) or f"attribute 0x{int.from_bytes(mad[16:18]):04x}"
+    if mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
+        where = "route " + ",".join(map(str, mad[128 : 129 + mad[7]]))
+    else:
+        where = f"LID {request.lid}"
+    modifier = f"modifier 0x{int.from_bytes(mad[20:24]):x}"
+    if mad[1] == MgmtClass.PERF_MGMT:
+        modifier = f"port {mad[65]}"
+    elif mad[1] == MgmtClass.SUBN_ADM:
+        modifier = f"ComponentMask 0x{int.from_bytes(mad[48:56]):x}"
+    return f"{_CLASS_WORDS.get(mad[1], '')}{method_name(mad[3])}({name}, {modifier}) to {where}"
+
+
+def _status_error(request: Request, reply: bytes) -> MadStatusError:
+    status = int.from_bytes(reply[4:6])
+    if reply[1] == MgmtClass.SUBN_DIRECTED_ROUTE:
+        status &= 0x7FFF
+    hint = "; the agent may have applied part of it: read it again" if request.mad[3] == Method.SET else ""
+    return MadStatusError(f"{describe_request(request)}: status {describe_status(status)}{hint}", status)
+
+
+def _error(request: Request) -> IbkeysError:
+    failure = request.failure or Failure(request.attempts)
+    what = describe_request(request)
+    if failure.errno in NO_ROOM:
+        return SendRefused(
+            f"{what}: the device had no room for it (errno {failure.errno}) for as long as it was tried", failure.errno
+        )
+    if failure.errno:
+        if request.mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and request.mad[7] == 0:
+            return SendRefused(
+                f"{what} (the own port): the local driver refused it (errno {failure.errno}): "
+                "a wrong M_Key, or an attribute that it does not support",
+                failure.errno,
+            )
+        return SendRefused(
+            f"{what}: the kernel refused to send it (errno {failure.errno}): the route does not start on this port, "
+            "or the address is not valid",
+            failure.errno,
+        )
+    if failure.silent and not failure.attempts:
+        return NoReply(f"{what}: not asked, the node did not answer before", 0, request.timeout)
+    attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''} of {request.timeout * 1000:.0f} ms"
+    why = "a wrong M_Key: a port that refuses a key is silent"
+    if request.to is not SMI:
+        why = f"no P_Key in common: a port drops what comes with P_Key index {request.to[3]} of this one"
+    return NoReply(
+        f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
+        failure.attempts,
+        request.timeout,
+    )

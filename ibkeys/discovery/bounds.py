@@ -1,0 +1,59 @@
+"""What one sweep found, against its limits; and what is said of those that it reached."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from ibkeys.client.limits import Limits
+from ibkeys.topology.model import Topology, Trouble
+
+_NAMED: Final = 3
+"""Nodes that a note names."""
+
+
+class Bounds:
+    """What one sweep has found, against its limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._ports = 0
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def refuses_node(self, nodes: int, twins: int) -> str:
+        """Return the limit that another node would pass, "" for none. *nodes*: all so far; *twins*: with its GUID."""
+        if nodes >= self.limits.nodes:
+            return "nodes"
+        return "same_guid" if twins >= self.limits.same_guid else ""
+
+    def refuses_port(self) -> str:
+        """Count one more switch port to be read; return the limit that it passes, "" for none."""
+        self._ports += 1
+        return "ports" if self._ports > self.limits.ports else ""
+
+    def left_out(self, what: str, limit: str) -> str:
+        """Return why *what* was not read: one string for each limit, because it may stand at very many ports."""
+        key = what, limit
+        if key not in self._texts:
+            self._texts[key] = f"{what}: {self.limits.reached(limit)}"
+        return self._texts[key]
+
+
+def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
+    """Return a note for each limit that a sweep reached: how much was left out for it, and of which nodes."""
+    texts = {limits.reached(each.name): each.name for each in dataclasses.fields(limits)}
+    struck: dict[str, list[Trouble]] = {}
+    for trouble in fabric.troubles:
+        for text in texts:
+            if trouble.reading == "not-asked" and trouble.error.endswith(text):
+                struck.setdefault(text, []).append(trouble)
+    return [f"a limit was reached, {_left_out(troubles)}: {text}" for text, troubles in struck.items()]
+
+
+def _left_out(troubles: Sequence[Trouble]) -> str:
+    nodes = list(dict.fromkeys(trouble.port.node for trouble in troubles))
+    names = ", ".join(repr(node.description) if node.description else f"0x{node.guid:016x}" for node in nodes[:_NAMED])
+    more = f" and {len(nodes) - _NAMED} more nodes" if len(nodes) > _NAMED else ""
+    things = f"{len(troubles)} thing{'s' if len(troubles) != 1 else ''}"
+    return f"{things} at {names}{more} {'was' if len(troubles) == 1 else 'were'} not read"

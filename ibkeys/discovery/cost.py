@@ -1,0 +1,63 @@
+"""What a sweep cost: SMPs sent by attribute, beside the least that its result could have been read with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.mad.decode import attribute_name
+from ibkeys.topology.model import Topology
+
+_NEEDED: Final = (NodeInfo, NodeDescription, SwitchInfo, PortInfo, PKeyTable)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepCost:
+    """``sent``: SMPs by the attribute's name. ``least``: how many of them could not be spared; attributes that are not
+    in it (GUIDInfo, SMInfo, forwarding tables that prove a link) count apart."""
+
+    sent: Mapping[str, int]
+    least: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """SMPs sent for attributes of ``least``."""
+        return sum(self.sent.get(name, 0) for name in self.least)
+
+    @property
+    def least_total(self) -> int:
+        """The least SMPs that tell the same."""
+        return sum(self.least.values())
+
+    def __str__(self) -> str:
+        over = 100 * (self.total - self.least_total) / self.least_total if self.least_total else 0.0
+        parts = ", ".join(f"{name} {self.sent.get(name, 0)}/{least}" for name, least in self.least.items())
+        apart = ", ".join(f"{name} {count}" for name, count in self.sent.items() if name not in self.least)
+        text = f"{self.total} SMPs sent where {self.least_total} is the least ({over:+.1f} %): {parts}"
+        return text + (f"; apart from these {apart}" if apart else "")
+
+
+def cost_of(fabric: Topology, p_keys: bool, before: Mapping[bytes, int], after: Mapping[bytes, int]) -> SweepCost:
+    """Return what the sweep that found *fabric* cost. *before*, *after*: SMPs by AttributeID, as the client counts.
+
+    The least: NodeInfo of the own node and once for each link, NodeDescription for each node, SwitchInfo for each
+    switch, PortInfo for each port, and with *p_keys* ``ceil(capacity / 32)`` blocks for each port.
+    """
+    sent: dict[str, int] = {}
+    for attribute, count in after.items():
+        if count > before.get(attribute, 0):
+            number, gmp = int.from_bytes(attribute[-2:]), attribute[:-2]
+            name = attribute_name(number, gmp[0]) if gmp else attribute_name(number)
+            sent[name or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
+    ports = list(fabric.ports())
+    counts = {
+        NodeInfo: 1 + sum(port.peer is not None for node in fabric.nodes for port in node.ports.values()) // 2,
+        NodeDescription: len(fabric.nodes),
+        SwitchInfo: sum(node.is_switch for node in fabric.nodes),
+        PortInfo: len(ports),
+        PKeyTable: sum(-(-(port.capacity or 0) // P_KEYS_PER_BLOCK) for port in ports) if p_keys else 0,
+    }
+    return SweepCost(sent, {attribute.name: counts[attribute] for attribute in _NEEDED})

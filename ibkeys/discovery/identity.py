@@ -1,0 +1,130 @@
+"""Who an answer came from: nodes are told apart, also where GUIDs are equal, and a GUID that is known elsewhere is not
+believed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_proof import Proof
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import NodeType
+from ibkeys.topology.model import LinkEnd, Node, Port, Topology
+
+
+class FoundNodes:
+    """The nodes that one sweep found, by their GUIDs. ``fabric``: where they are put. ``proven``: GUIDs of the ports
+    that answered at the place that is known for them."""
+
+    def __init__(self, fabric: Topology, ring: KeyRing) -> None:
+        self.fabric = fabric
+        self.proven: set[int] = set()
+        self._ring = ring
+        self._by_guid: dict[int, list[Node]] = {}
+
+    def with_guid(self, guid: int) -> Sequence[Node]:
+        """Return the nodes with that NodeGUID: several where a GUID is used more than once."""
+        return self._by_guid.get(guid, ())
+
+    def was_reached(self, info: bytes) -> bool:
+        """Whether the port that this NodeInfo came from was reached before, by whatever route."""
+        arrival = NodeInfo(info)
+        return any(
+            _same_node(node.info, info) and (node.is_switch or node.port(arrival.local_port_num).path is not None)
+            for node in self.with_guid(arrival.node_guid)
+        )
+
+    def known(self, info: bytes, num: int, near: Port | None) -> Node | None:
+        """Return the node that *info* belongs to, if it was seen before.
+
+        *num* is the port that answered, *near* the one before it. Two nodes with one GUID are told apart by what cannot
+        be equal: another NodeInfo, or a port that is already linked elsewhere, or has no link at all.
+        """
+        for node in self.with_guid(int.from_bytes(info[12:20])):
+            if not _same_node(node.info, info):
+                continue
+            port = node.ports.get(num)
+            if port is None or port is near:
+                return node
+            taken = port.peer is not None and port.peer is not near
+            if not taken and (near is None or port.info is None or port.is_linked):
+                return node
+        return None
+
+    def add(self, info: bytes, path: tuple[int, ...]) -> Node:
+        """Put a node into the fabric, and a note where its GUID is another's too."""
+        guid = int.from_bytes(info[12:20])
+        twins = self._by_guid.setdefault(guid, [])
+        node = Node(info, path, len(twins))
+        if twins:
+            self.fabric.notes.append(
+                f"node GUID 0x{guid:016x} is used by {len(twins) + 1} different nodes: route "
+                f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
+            )
+        twins.append(node)
+        # The own node comes first, also when it answers last.
+        self.fabric.nodes.insert(len(self.fabric.nodes) if path else 0, node)
+        return node
+
+    def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: Proof | None) -> str:
+        """Return why the GUIDs of *arrival*, which answered behind *near*, are not believed; "" where nothing speaks
+        against them. *far*: the end that is proven to be there; *proof*: what says so."""
+        ring = self._ring
+        guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
+        claimed = {arrival.port_guid, guid}
+        known = far or ring.expected_behind(near.link_end)
+        if known is not None and claimed == {known[0]}:
+            return ""
+        if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
+            return ""
+        rivals = [port for port in self._end_ports_with(claimed) if port not in self.fabric.doubtful]
+        if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
+            return ""  # no place is known for it, and no other one says the same
+        if arrival.node_type == NodeType.SWITCH and rivals and not self.proven & claimed:
+            return ""  # another link of a switch that got no key either
+        for rival in rivals:
+            if rival.guid not in self.proven:  # neither of the two is proven
+                self.fabric.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
+        if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
+            return ""  # the SM names this switch behind this port too: another of its links
+        there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
+        return (
+            f"it says that it is port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
+            f"{self._where_known(guid, rivals)}{there}: a port that moved, or a false GUID; it gets no M_Key of that "
+            "GUID (`ibkeys mkey-list --settle` records ports that moved)"
+        )
+
+    def switch_named(self, proof: Proof) -> Node | None:
+        """Return the switch that the SA names, where it was found with that GUID and with the LID that the SA means.
+
+        The GUID alone would be that of a liar too, whose LID is its own.
+        """
+        if proof.found is None or not proof.lid or proof.found[0] not in self.proven:
+            return None
+        for node in self.with_guid(proof.found[0]):
+            own = node.port(0)
+            if node.is_switch and own.lid == proof.lid and own not in self.fabric.doubtful:
+                return node
+        return None
+
+    def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
+        for node in self.fabric.nodes:
+            for port in node.ports.values():
+                if port.is_end_port and (port.guid in guids or (node.is_switch and node.guid in guids)):
+                    yield port
+
+    def _where_known(self, guid: int, found: Sequence[Port]) -> str:
+        """Return in words where the port *guid* was found, or else where it is known."""
+        for port in found:
+            route = ",".join(map(str, (0, *(port.path if port.path is not None else port.node.path))))
+            return f"which was found at route {route} ({port})"
+        place = self._ring.place_of(guid)
+        return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"
+
+
+def _same_node(a: bytes, b: bytes) -> bool:
+    """Compare two NodeInfo without PortGUID and LocalPortNum, which on a CA or router differ from port to port."""
+    if a[2] == NodeType.SWITCH:
+        return a[:36] == b[:36] and a[37:] == b[37:]
+    return a[:20] == b[:20] and a[28:36] == b[28:36] and a[37:40] == b[37:40]

@@ -1,0 +1,113 @@
+"""Which M_Key goes to which port.
+
+A key is a secret that an SMP carries in clear, so it goes only to the port it belongs to. The ring answers from what it
+was given: one key for every port (``-y``: the user's own choice), or keys by port GUID with the known links and LIDs.
+A GUID alone fetches no key, for any node can say any GUID: a key belongs to a GUID at the place where it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.topology.model import LinkEnd, Port, Topology
+
+OPEN_LEVELS = frozenset({0, 1})
+"""M_KeyProtectBits at which a Get without the key is answered, counts nothing and starts no lease (IBA 14.2.4)."""
+
+
+@dataclass(slots=True)
+class KeyRing:
+    """M_Keys at hand.
+
+    ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
+    its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files name none). ``neighbors``: one end of a
+    link → the other. ``link_downed``: one end of a link → LinkDownedCounter of that port when the link was proven,
+    where it was kept. ``lids``: port GUID → base LID, where known. ``settled``: port GUIDs of which the user said that
+    they are not to be waited for. ``spares``: port GUID → further keys that the port may have (a Set whose answer was
+    lost). ``fallback``: sent to a port for which there is no other (a default of the configuration file).
+    ``trust_topology``: send the key of the expected port although the link could not be proven. ``ask_unproven``: ask
+    once, without a key, what could not be proven or identified. ``learned``: keys that this run installed itself; they
+    come before all others.
+    """
+
+    for_all: MKey | None = None
+    fallback: MKey = NO_MKEY
+    by_guid: dict[int, MKey] = field(default_factory=dict)
+    levels: dict[int, int] = field(default_factory=dict)
+    neighbors: dict[LinkEnd, LinkEnd] = field(default_factory=dict)
+    link_downed: Mapping[LinkEnd, int] = field(default_factory=dict)
+    lids: dict[int, int] = field(default_factory=dict)
+    settled: frozenset[int] = frozenset()
+    spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
+    trust_topology: bool = False
+    ask_unproven: bool = False
+    learned: dict[int, MKey] = field(default_factory=dict)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether some port is known to have a key of its own; then every link is proven before its far end is asked.
+
+        Not with a key for every port: that is the user's own choice.
+        """
+        return self.for_all is None and any(not key.is_zero for key in self.by_guid.values())
+
+    def is_protected(self, port_guid: int) -> bool:
+        """Whether a port is known as protected: an SMP without its key may count a violation and start its lease.
+
+        It is where its key is not 0 and its level is 2, 3 or not known.
+        """
+        key = self.by_guid.get(port_guid, NO_MKEY)
+        return not key.is_zero and self.levels.get(port_guid) not in OPEN_LEVELS
+
+    def protected(self) -> set[int]:
+        """Return the GUIDs of all ports that are known as protected."""
+        return {guid for guid in self.by_guid if self.is_protected(guid)}
+
+    def key_of(self, port_guid: int) -> MKey:
+        """Return the key of a port that is proven to be where it is known; the zero key when there is none."""
+        if port_guid in self.learned:
+            return self.learned[port_guid]
+        if self.for_all is not None:
+            return self.for_all
+        return self.by_guid.get(port_guid, self.fallback)
+
+    @property
+    def for_unknown_port(self) -> MKey:
+        """The key for a port of which nothing is known, or nothing is proven."""
+        return self.fallback if self.for_all is None else self.for_all
+
+    def expected_behind(self, near: LinkEnd) -> LinkEnd | None:
+        """Return the end that the known links place at the far side of *near*; None where they say nothing, or place
+        that end elsewhere too."""
+        far = self.neighbors.get(near)
+        return far if far is not None and self.neighbors.get(far, near) == near else None
+
+    def is_placed(self, port_guid: int) -> bool:
+        """Whether a known link ends at that port or switch."""
+        return any(guid == port_guid for guid, _ in self.neighbors)
+
+    def place_of(self, port_guid: int) -> LinkEnd | None:
+        """Return the end of the link that the known links place before a port of a CA or router; None for a switch,
+        which has many, and where none is known."""
+        nears = {near for (guid, _), near in self.neighbors.items() if guid == port_guid}
+        return nears.pop() if len(nears) == 1 else None
+
+    def for_found(self, port: Port, found: Topology | None) -> MKey:
+        """Return the key for a port that a sweep found: the one that it answered to, or one that this run installed
+        there since. *found*: what the sweep found; a port whose GUID it did not believe keeps the former."""
+        own = port.end_port
+        is_doubtful = found is not None and own in found.doubtful
+        return own.m_key if is_doubtful else self.learned.get(own.guid, own.m_key)
+
+    def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:
+        """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""
+        if tried.is_zero or tried != self.by_guid.get(port_guid):
+            return ()
+        return [key for key in self.spares.get(port_guid, ()) if key != tried]
+
+    def learn(self, port_guid: int, key: MKey) -> None:
+        """From now on use *key* for a port: it was just installed there, at a level that is not looked at."""
+        self.learned[port_guid] = self.by_guid[port_guid] = key
+        self.levels.pop(port_guid, None)

@@ -1,0 +1,115 @@
+"""Looking again at links that a sweep proved, before the next key goes over them.
+
+Time passes between a sweep and what is done with it: a user is asked, a long run goes its way. A cable that was moved
+meanwhile shows at the port before it. So each link on the way to a port is looked at once more from its near side, the
+nearest first, and what lies behind a link that changed is not asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_gmps import LinkGmps
+from ibkeys.errors import IbkeysError
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import Node, Port, Topology
+
+LOOK_HOLDS: Final = 1.0
+"""Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""
+
+
+class LinkCheck:
+    """The links of one sweep, looked at again. ``changed``: those that are not as they were, and how. ``unread``: those
+    of which that could not be told, by the last look.
+
+    SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
+    Keys go only to nodes whose own links were looked at before.
+    """
+
+    def __init__(self, client: SmpClient, ring: KeyRing, found: Topology) -> None:
+        self._client = client
+        self._ring = ring
+        self._found = found
+        self._gmps = LinkGmps(client)
+        self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in found.nodes if node.is_switch}
+        self._routes = {(node.guid, node.path) for node in found.nodes}
+        self._own = found.nodes[0]
+        self._looked: dict[Port, float] = {}
+        self.changed: dict[Port, str] = {}
+        self.unread: dict[Port, str] = {}
+        own_port = next((port for port in self._own.ports.values() if port.path == () or port.num == 0), None)
+        if own_port is not None:
+            self._gmps.start(own_port)
+
+    def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
+        """Look at the links to *ports*, but for those that were looked at within *max_age* seconds; return those of
+        the ports to which a link changed since the sweep, or could not be looked at, with the reason.
+
+        A port that the sweep did not find is not looked at. Raises TransportError.
+        """
+        ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
+        for depth in range(max(map(len, ways.values()), default=0)):
+            due = {way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth])}
+            self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
+        return {port: why for port, way in ways.items() if (why := self._reason(way))}
+
+    def has_changed(self, port: Port) -> bool:
+        """Whether a link to *port* is not as it was, by what was looked at so far."""
+        return any(near in self.changed for near in self._links_to(port))
+
+    def at_way(self, port: Port) -> Task:
+        """Task: look at each link to *port* that was not looked at within the last second; return what changed, ""
+        for nothing."""
+        if (port.node.guid, port.node.path) not in self._routes:
+            return ""
+        for near in self._links_to(port):
+            if self._age(near) >= LOOK_HOLDS:
+                yield from self._at(near)
+            if why := self._reason([near]):
+                return why
+        return ""
+
+    def _links_to(self, port: Port) -> Iterator[Port]:
+        """Yield the near port of each link on the route to *port*, the nearest first."""
+        path = port.path if port.path is not None and not port.node.is_switch else port.node.path
+        for hop, num in enumerate(path):
+            node = self._own if hop == 0 else self._switches.get(path[:hop])
+            if node is not None:
+                yield node.port(num)
+
+    def _age(self, near: Port) -> float:
+        return self._client.port.now() - self._looked.get(near, -math.inf)
+
+    def _reason(self, way: Iterable[Port]) -> str:
+        wrong = {**self.unread, **self.changed}
+        return next((f"{near}: {wrong[near]}" for near in way if near in wrong), "") if wrong else ""
+
+    def _at(self, near: Port) -> Task:
+        """Task: compare one near port with what the sweep saw of it."""
+        before, counter = near.info, near.link_downed
+        path = near.node.path if near.node.is_switch else ()
+        key = self._ring.for_found(near, self._found)
+        # A name of its own for each: a node that was silent once is asked again.
+        request = self._client.get_along(path, PortInfo, near.num, object(), key)
+        try:
+            info: bytes = yield request
+        except IbkeysError as error:
+            self.unread[near] = f"it could not be read again: {error}"
+            return
+        self.unread.pop(near, None)
+        self._looked[near] = self._client.port.now()
+        near.info = info
+        if before is not None and (info[32] & 0x0F, info[33] >> 4) != (before[32] & 0x0F, before[33] >> 4):
+            self.changed[near] = f"its link is {near.state_name} now, which it was not in the sweep"
+            return
+        if counter is not None:
+            now = yield from self._gmps.read_counter(near, insists=True)
+            near.link_downed = counter
+            if now is None:
+                self.unread[near] = "its LinkDownedCounter could not be read again"
+            elif now != counter:
+                self.changed[near] = f"its LinkDownedCounter is {now} now and was {counter}"

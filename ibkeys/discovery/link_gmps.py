@@ -1,0 +1,93 @@
+"""What is asked of a link by GMPs: LinkDownedCounter of the port before it, and its LinkRecord at the SA.
+
+Neither needs an M_Key, and nothing of it goes to the far end of the link.
+"""
+
+from __future__ import annotations
+
+from ibkeys.client.gmp import GmpPath, gmp_path
+from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.discovery.port_counters import ask_port_counters
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply
+from ibkeys.mad.const import Method, MgmtClass, NodeType
+from ibkeys.mad.records import LinkRecord, NodeRecord, SaRecord, query_of
+from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, build_sa
+from ibkeys.topology.model import LinkEnd, Port
+
+
+class LinkGmps:
+    """Asks about links on behalf of one sweep, or of one look at links."""
+
+    def __init__(self, client: SmpClient) -> None:
+        self._client = client
+        self._path: GmpPath | None = None
+        self._sa_lid = 0
+        self._sa_answers = False
+        self._ends: dict[int, LinkEnd | None] = {}
+
+    def start(self, own: Port) -> None:
+        """Find out whether GMPs can be sent: only over an Active own port that has an entry of the default partition.
+
+        Without them neither the SA nor a counter can be asked.
+        """
+        if not own.is_active and not own.node.is_switch:
+            return
+        umad = self._client.port
+        try:
+            local = umad.attributes()
+            path = gmp_path(local)
+            umad.register(MgmtClass.PERF_MGMT)
+            umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
+        except IbkeysError:
+            return  # a port that may send no GMPs: then nothing is proven by them
+        self._path = path
+        self._sa_lid = local.sm_lid
+
+    def read_counter(self, near: Port, insists: bool = False) -> Task:
+        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read. *insists*: ask
+        also where the agent of that node was silent before."""
+        near.link_downed = None
+        if self._path is not None:
+            node = object() if insists else ("PMA", near.lid)
+            counters = yield from ask_port_counters(self._path, self._client.timing, near, node)
+            if not isinstance(counters, IbkeysError):
+                near.link_downed = counters.link_downed_counter
+        return near.link_downed
+
+    def far_end_by_sa(self, near: Port) -> Task:
+        """Task: return the end that the SA names at the far side of *near*, and its LID; (None, 0) for none."""
+        lid = near.lid
+        if not lid:
+            return None, 0
+        record = yield from self._get_record(LinkRecord, from_lid=lid, from_port=near.num)
+        if record is None:
+            return None, 0
+        if record.to_lid not in self._ends:
+            self._ends[record.to_lid] = yield from self._port_with(record.to_lid)
+        end = self._ends[record.to_lid]
+        return (None, 0) if end is None else ((end[0], record.to_port), record.to_lid)
+
+    def _port_with(self, lid: int) -> Task:
+        record = yield from self._get_record(NodeRecord, lid=lid)
+        if record is None:
+            return None
+        info = record.node_info
+        return (info.node_guid if info.node_type == NodeType.SWITCH else info.port_guid, info.local_port_num)
+
+    def _get_record(self, record: type[SaRecord], **components: int) -> Task:
+        """Task: get one record with a single MAD; None when the SA has none, shows none, or does not answer."""
+        if self._path is None or not self._sa_lid:
+            return None
+        mask, data = query_of(record, components)
+        mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
+        timing, lid = self._client.timing, self._sa_lid
+        # A name for each port that is asked about: a sweep of a large subnet has more questions than one node may get.
+        name = ("SA", record.attribute_id, *components.values())
+        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
+        answer = outcomes[0]
+        if isinstance(answer, NoReply) and not self._sa_answers:
+            self._sa_lid = 0  # nobody there: the others need not wait for it
+        self._sa_answers = self._sa_answers or isinstance(answer, bytes | MadStatusError)
+        if isinstance(answer, IbkeysError) or len(answer) < SA_HEADER_SIZE + record.size:
+            return None
+        return record(answer[SA_HEADER_SIZE : SA_HEADER_SIZE + record.size])

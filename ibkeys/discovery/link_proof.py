@@ -1,0 +1,146 @@
+"""Is a link still the one that is known? Asked of the switch before it and of the SM, never of the far end itself.
+
+A key goes over a known link only, and a port that is protected is never asked without its key. So before the first
+question to a far end this module finds out who is there:
+
+1. The near port must be Active: a cable that was plugged again falls to Down or Initialize, and an SM looks at the link
+   before it makes it Active.
+2. The SA of the master SM says in a LinkRecord, asked for after the port was seen Active, which two ports the link
+   joins. Its word decides, either way.
+3. Where no SA speaks, LinkDownedCounter of the near port must be what it was when the link was proven (0 where none was
+   kept), and the forwarding table of the near switch must not send the expected LID out of another port. 255 is where
+   the counter stops, so it proves nothing.
+
+The counter has 8 bits, needs no M_Key, and anybody can clear it; a switch that was switched off begins at 0 again, but
+then the link to that switch itself fell, and nothing behind it is taken as proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_gmps import LinkGmps
+from ibkeys.errors import IbkeysError
+from ibkeys.mad.attributes import LinearForwardingTable
+from ibkeys.topology.model import LinkEnd, Node, Port
+
+COUNTER_FULL: Final = 255
+_LIDS_PER_BLOCK: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
+    forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the
+    LID under which the SA names that end, 0 where it does not."""
+
+    is_known: bool
+    found: LinkEnd | None = None
+    reason: str = ""
+    lid: int = 0
+
+
+class LinkProver:
+    """Proves links from their near side, on behalf of one sweep."""
+
+    def __init__(self, client: SmpClient, ring: KeyRing, gmps: LinkGmps) -> None:
+        self._client = client
+        self._ring = ring
+        self._gmps = gmps
+        self._tables: dict[tuple[Node, int], bytes] = {}
+
+    # --- proving -------------------------------------------------------------------------------------------------
+
+    def prove(self, near: Port, far: LinkEnd) -> Task:
+        """Task: return the `Proof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
+        if self._ring.trust_topology:
+            return Proof(True, far)
+        if not near.is_active:
+            reason = f"the link is {near.state_name}: it was plugged again, or no SM has brought it up"
+            return Proof(False, None, reason)
+        counter = yield from self._gmps.read_counter(near)
+        named, lid = yield from self._gmps.far_end_by_sa(near)
+        if named is not None:
+            if named[0] == far[0]:
+                return Proof(True, named, lid=lid)
+            return Proof(False, named, f"the SA names port {_end_text(named)} there", lid)
+        doubt = self._doubt_of_counter(near, counter)
+        if not doubt:
+            doubt = yield from self._doubt_of_table(near, far)
+        return Proof(not doubt, far if not doubt else None, doubt)
+
+    def _doubt_of_counter(self, near: Port, counter: int | None) -> str:
+        if counter is None:
+            return "no SA says who is there, and LinkDownedCounter of the port before it could not be read"
+        before = self._ring.link_downed.get(near.link_end, 0)
+        if counter == COUNTER_FULL:
+            return "no SA says who is there, and LinkDownedCounter of the port before it is full"
+        if counter != before:
+            return f"no SA says who is there, and LinkDownedCounter of the port before it is {counter}, not {before}"
+        return ""
+
+    def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
+        """Task: return why the forwarding table of the near switch speaks against *far*; "" where it does not.
+
+        Of parallel links it names one for each LID, so a port that is known to lead to the same node is as good.
+        """
+        lid = self._ring.lids.get(far[0])
+        if not lid or not near.node.is_switch or far[0] == near.node.guid:
+            return ""  # of a cable between two of its own ports its table says nothing
+        try:
+            out = (yield from self._block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
+        except IbkeysError:
+            return "the forwarding table of the switch before it could not be read"
+        other = self._ring.expected_behind((near.node.guid, out))
+        if out == near.num or (other is not None and other[0] == far[0]):
+            return ""
+        return f"its LID {lid} is sent {f'out of port {out}' if out <= near.node.num_ports else 'nowhere'}"
+
+    # --- identifying ---------------------------------------------------------------------------------------------
+
+    def identify(self, near: Port) -> Task:
+        """Task: return a `Proof` whose ``found`` names who is behind *near*: the SA, else the forwarding table where it
+        sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
+        if not near.is_active:
+            reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can say who is there"
+            return Proof(False, None, reason)
+        named, lid = yield from self._gmps.far_end_by_sa(near)
+        if named is not None:
+            return Proof(False, named, "named by the SA", lid)
+        guid = yield from self._only_node_behind(near)
+        if guid is not None:
+            return Proof(False, (guid, 0), "named by the forwarding table of the switch before it")
+        return Proof(False, None, "neither the SA nor the forwarding table of the switch before it says who is there")
+
+    def _only_node_behind(self, near: Port) -> Task:
+        """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.
+
+        The whole table is read: one LID that nobody knows may be that of a switch, and all others lie behind it.
+        """
+        info = near.node.switch_info
+        if info is None:
+            return None
+        owners = {lid: guid for guid, lid in self._ring.lids.items()}
+        behind: set[int | None] = set()
+        for block in range(info.linear_fdb_top // _LIDS_PER_BLOCK + 1):
+            try:
+                table = yield from self._block(near.node, block)
+            except IbkeysError:
+                return None
+            behind |= {owners.get(_LIDS_PER_BLOCK * block + at) for at, out in enumerate(table) if out == near.num}
+        return behind.pop() if len(behind) == 1 else None
+
+    def _block(self, switch: Node, block: int) -> Task:
+        table = self._tables.get((switch, block))
+        if table is None:
+            key = switch.port(0).m_key
+            table = yield self._client.get_along(switch.path, LinearForwardingTable, block, switch, key)
+            self._tables[switch, block] = table
+        return table
+
+
+def _end_text(end: LinkEnd) -> str:
+    return f"GUID 0x{end[0]:016x}{f' port {end[1]}' if end[1] else ''}"

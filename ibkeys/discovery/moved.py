@@ -1,0 +1,108 @@
+"""What is not where it is known: links that lead elsewhere, and known neighbours that may have changed places.
+
+It is told from what a sweep found and the known links. Nothing is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.topology.model import LinkEnd, Port, Topology
+
+_MOST_TOLD: Final = 20
+"""More moved links than this are only counted: then the known topology is that of another day."""
+_MOST_PLACES: Final = 256
+"""With more places than this nobody was swapped: the keys at hand are those of another day."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A port behind which a known port should be that was found nowhere. ``named``: the GUID that the SM has there."""
+
+    near: Port
+    known: LinkEnd
+    named: int | None
+
+
+def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
+    """Return a line for each link that leads elsewhere than the known links say."""
+    moved = list(_moved_links(found, ring))
+    lines = []
+    for port, known in moved[:_MOST_TOLD]:
+        peer = port.peer
+        assert peer is not None
+        what = "switch" if peer.node.is_switch else "port"
+        lines.append(
+            f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); known there was GUID "
+            f"0x{known[0]:016x} port {known[1]}"
+        )
+    if len(moved) > _MOST_TOLD:
+        lines.append(f"and {len(moved) - _MOST_TOLD} more links lead elsewhere than known")
+    return lines
+
+
+def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
+    """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
+
+    A link is named once, by the switch at its end where there is one.
+    """
+    for port in found.ports():
+        known = ring.neighbors.get(port.link_end)
+        if known is None or port.peer is None or port.peer.link_end == known:
+            continue
+        if not port.node.is_switch and port.peer.node.is_switch:
+            back = ring.neighbors.get(port.peer.link_end)
+            if back is not None and back != port.link_end:
+                continue
+        yield port, known
+
+
+def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
+    """Return a line for each two known ports that may have been swapped: neither was found, at its place or elsewhere.
+
+    Where the SA or a forwarding table names each at the other's place, that is said; without such a word two are only
+    put side by side where they are the only ones that are missing. Nothing is asked.
+    """
+    places = _places(found, ring)
+    if len(places) > _MOST_PLACES:
+        return []
+    lines: list[str] = []
+    paired: set[Port] = set()
+    for one, other in itertools.combinations(places, 2):
+        if one.near not in paired and other.near not in paired and _cross(one, other):
+            paired |= {one.near, other.near}
+            lines.append(_line(one, other, "were swapped as the SM sees it"))
+    left = [place for place in places if place.near not in paired]
+    if len(left) == 2 and not any(place.named for place in left):
+        lines.append(_line(left[0], left[1], "may have been swapped"))
+    return lines
+
+
+def _places(found: Topology, ring: KeyRing) -> list[_Place]:
+    there = {port.link_end[0] for port in found.end_ports() if port not in found.doubtful}
+    named = {place.near: place.named for place in found.unasked}
+    places: dict[Port, _Place] = {}
+    for trouble in found.troubles:
+        near = trouble.port
+        known = ring.expected_behind(near.link_end)
+        if trouble.is_behind and near.peer is None and known is not None and known[0] not in there:
+            at = named.get(near)
+            places[near] = _Place(near, known, at[0] if at else None)
+    return list(places.values())
+
+
+def _cross(one: _Place, other: _Place) -> bool:
+    """Whether the SM names one of the two at the place of the other, and says nothing else of that one's place."""
+    ways = ((one.named, other.known[0]), (other.named, one.known[0]))
+    return any(named is not None for named, _ in ways) and all(named in (None, known) for named, known in ways)
+
+
+def _line(one: _Place, other: _Place, what: str) -> str:
+    return (
+        f"GUID 0x{one.known[0]:016x}, known behind {one.near}, and GUID 0x{other.known[0]:016x}, known behind "
+        f"{other.near}, {what}: put the two cables back, or let `ibkeys mkey-list --settle` record where they are now"
+    )

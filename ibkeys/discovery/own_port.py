@@ -1,0 +1,79 @@
+"""Ports that are closed to who has no key: how that is told of the own port, and what is said where nobody is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_proof import Proof
+from ibkeys.errors import MKeyNeeded, NoReply, SendRefused
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import LinkEnd
+from ibkeys.umad.port import LocalPort
+
+_ABOUT_OWN_KEY: Final = (
+    "so nothing further is asked: other ports would count it as M_Key violations, which start their leases; give the "
+    "keys with --security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven asks each port once without a key"
+)
+
+
+def check_own_port(local: LocalPort, own: PortInfo) -> None:
+    """Raise MKeyNeeded where *own*, the PortInfo of the own port asked without a key, says that this subnet is
+    protected.
+
+    At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
+    """
+    if not own.m_key:
+        return
+    if own.m_key_protect_bits in (2, 3):
+        reason = f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
+    elif own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
+        reason = (
+            f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
+            f"{own.m_key_violations} violations at level 0: its lease may have run out"
+        )
+    else:
+        return
+    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_ABOUT_OWN_KEY}")
+
+
+def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
+    """Return *error* of a question to the own port with what to do, by the key that it was asked with."""
+    key = ring.key_of(own_guid)
+    if ring.for_all is not None:
+        return error
+    if key.is_zero:
+        text = f"{error}; the own port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
+    elif key == ring.by_guid.get(own_guid):
+        text = (
+            f"{error}; it was asked with the M_Key that is known for it (key store, key files): if it is alive it has "
+            "another, as after a subnet manager has set its own: read that one's files (--security-keys DIR, ibkeys "
+            "mkey-import DIR), or ibkeys mkey-recover"
+        )
+    else:
+        return error
+    if isinstance(error, SendRefused):
+        return SendRefused(text, error.errno)
+    return NoReply(text, error.attempts, error.timeout)
+
+
+def why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
+    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
+    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
+    *is_found*: who *proof* names was found, at another place."""
+    expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
+    if proof.found is not None:
+        guid = proof.found[0]
+        moved = "" if known is not None and known[0] == guid else ", so it moved"
+        if is_found:
+            moved = " and was found: this would be another link of it, or another port with its GUID"
+        why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
+    elif missing:
+        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
+    else:
+        why = f"it may be another link of a protected switch that was found: {proof.reason}"
+    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
+    return (
+        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
+    )

@@ -1,0 +1,463 @@
+"""Discovery: the whole subnet by directed routes, in one pass, with whatever else is wanted of each port.
+
+One task asks one node or one port; tasks start others as answers arrive, so the scheduler's window is always full. The
+sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
+and nodes that need an M_Key. What it could not read it names; it never stops for one node.
+
+Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `ibkeys.discovery.unproven` and
+`ibkeys.discovery.link_proof`; which node an answer came from, in `ibkeys.discovery.identity`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.client.scheduler import PER_NODE, Request
+from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.discovery.bounds import Bounds, limit_notes
+from ibkeys.discovery.identity import FoundNodes
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_gmps import LinkGmps
+from ibkeys.discovery.link_proof import LinkProver, Proof
+from ibkeys.discovery.moved import describe_moves, describe_swaps
+from ibkeys.discovery.own_port import about_own_key, check_own_port
+from ibkeys.discovery.tables import read_guid_info, read_p_key_table
+from ibkeys.discovery.unproven import UnprovenPlaces
+from ibkeys.errors import IbkeysError, LimitReached, NoReply, SendRefused
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import (
+    Attribute,
+    GUIDInfo,
+    NodeDescription,
+    NodeInfo,
+    PKeyTable,
+    PortInfo,
+    SMInfo,
+    SwitchInfo,
+)
+from ibkeys.mad.const import Method, NodeType
+from ibkeys.topology.model import LinkEnd, Node, Port, Topology, Trouble
+from ibkeys.topology.plausible import Problem, arrival_problems, node_problems, port_problems
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
+
+    ``p_keys``: the P_Key table of every port. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of every
+    port whose IsSM bit is set. ``link_downed``: LinkDownedCounter of each port before its far end is asked.
+    """
+
+    p_keys: bool = False
+    guid_info: bool = False
+    sm_info: bool = False
+    link_downed: bool = False
+
+
+EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
+"""What a snapshot holds."""
+LINKS = Wanted(link_downed=True)
+"""What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (nodes found, ports read)."""
+
+
+def discover(
+    client: SmpClient,
+    ring: KeyRing,
+    wanted: Wanted | None = None,
+    progress: Progress | None = None,
+    node_names: dict[int, str] | None = None,
+) -> Topology:
+    """Return the whole subnet as seen from the local port.
+
+    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
+    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the own port
+    answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
+    client's that was reached in ``Topology.notes`` too.
+    """
+    sweep = Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
+    with _few_collections(), client.bounded():
+        try:
+            client.run([sweep.root()])
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, ring, client.port.attributes().port_guid) from error
+        sweep.ask_waiting()
+    sweep.fabric.notes += describe_moves(sweep.fabric, ring) + describe_swaps(sweep.fabric, ring)
+    sweep.fabric.put_in_order()
+    sweep.fabric.notes += limit_notes(sweep.fabric, client.limits)
+    return sweep.fabric
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let the garbage collector run seldom: nearly all that a sweep makes stays, and each look at it takes longer than
+    the last. At Python's own thresholds that is a sixth of a sweep's time."""
+    thresholds = gc.get_threshold()
+    if gc.isenabled() and thresholds[0]:
+        gc.set_threshold(max(thresholds[0], 100_000), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+class Sweep:
+    """One pass over the subnet, and what it found so far. `discover` runs it to its end.
+
+    Who finds nodes in another way (`ibkeys.mkeys.recovery`) hands their NodeInfo to `arrive`, and the sweep reads on
+    from there. ``probe_retries``: attempts after the first for the question who is at the far end of a link, by default
+    as the client has it. ``provokes``: ask once, without a key, also where a protected port may be; by default as the
+    ring has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
+    """
+
+    def __init__(
+        self,
+        client: SmpClient,
+        ring: KeyRing,
+        wanted: Wanted,
+        progress: Progress | None,
+        node_names: dict[int, str],
+        probe_retries: int | None = None,
+        provokes: bool | None = None,
+    ) -> None:
+        self.client = client
+        self.ring = ring
+        self.wanted = wanted
+        self.progress = progress
+        self.node_names = node_names
+        self.fabric = Topology()
+        self.bounds = Bounds(client.limits)
+        self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
+        self.provokes = ring.ask_unproven if provokes is None else provokes
+        self.unanswered: dict[tuple[int, ...], Port] = {}
+        self._nodes = FoundNodes(self.fabric, ring)
+        self._ports_read = 0
+        self._proves = ring.has_keys
+        self._gmps = LinkGmps(client)
+        self._prover = LinkProver(client, ring, self._gmps)
+        self._unproven = UnprovenPlaces(
+            client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, self.provokes
+        )
+        self._own_info = b""
+
+    # --- nodes ---------------------------------------------------------------------------------------------------
+
+    def root(self) -> Task:
+        """Task: ask the own port, and read on from there. Raises NoReply or SendRefused when it does not answer.
+
+        Without a key for it, it is asked once: an own port that is protected counts each question as a violation.
+        Raises MKeyNeeded where it answers and shows that it is protected (`check_own_port`).
+        """
+        local = self.client.port.attributes()
+        key = self.ring.key_of(local.port_guid)
+        if key.is_zero and self.ring.for_all is None:
+            info = yield self._get_once(NodeInfo, 0, (), key)
+            if not self.provokes:
+                num = NodeInfo(info).local_port_num if info[2] != NodeType.SWITCH else 0
+                self._own_info = yield self._get(PortInfo, num, (), None, key)
+                check_own_port(local, PortInfo(self._own_info))
+        else:
+            info, key = yield from self._ask((), local.port_guid, key)
+        self._nodes.proven.add(local.port_guid)
+        self._arrive(info, (), None, key)
+
+    def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
+        """Take a NodeInfo that came by the route *path* in answer to *key*, and read on from there.
+
+        *near* is the port at the other end of the last link, None when the route leads through a node that does not
+        answer. What is known already is not read again. Call it from a task.
+        """
+        if near is None and self._nodes.was_reached(info):
+            return
+        if near is None or near.peer is None:
+            self._arrive(info, path, near, key)
+
+    def ask_again(self, near: Port) -> Task:
+        """Task: ask the far end of *near* once more, with whatever keys the ring has for the port that is proven there.
+
+        Where none is, nothing is sent.
+        """
+        far = self.ring.expected_behind(near.link_end)
+        if far is not None:
+            proof = yield from self._prover.prove(near, far)
+            if proof.is_known:
+                yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
+
+    def read_again(self, port: Port) -> Task:
+        """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
+        yield from self._read_port(port.node, port)
+
+    def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
+        """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
+
+        Where there are several, each attempt counts: a port at level 2 or 3 counts a violation for each with a wrong
+        key. So they take turns, one attempt each, and what that may have counted is noted.
+        Raises what the last attempt raised when none is answered.
+        """
+        retries = self.probe_retries if retries is None else retries
+        keys = [key, *self.ring.others_for(guid, key)]
+        if len(keys) == 1:
+            only = self._get(NodeInfo, 0, path, None, key)
+            only.retries = retries
+            return (yield only), key
+        last: IbkeysError = NoReply("")
+        for turn in range(len(keys) * (retries + 1)):
+            candidate = keys[turn % len(keys)]
+            try:
+                info: bytes = yield self._get_once(NodeInfo, 0, path, candidate)
+            except (NoReply, SendRefused) as error:
+                last = error
+                continue
+            if turn:
+                self.fabric.notes.append(
+                    f"port GUID 0x{guid:016x} answered to key {turn % len(keys) + 1} of {len(keys)} of the store: a "
+                    f"change of its M_Key was never confirmed; {turn} SMPs with another key may have counted violations"
+                )
+            return info, candidate
+        raise last
+
+    # --- who is at the far end of a link -------------------------------------------------------------------------
+
+    def _probe(self, near: Port) -> Task:
+        """Task: ask who is at the far end of *near*.
+
+        Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.link_proof`), and
+        with the key of the port that is known there. A place that is not known waits for the end of the sweep.
+        """
+        ring = self.ring
+        if not self._proves:
+            yield from self._ask_far_end(near, ring.for_unknown_port)
+            return
+        far = ring.expected_behind(near.link_end)
+        if far is None:
+            self._unproven.put_off(near)
+            return
+        proof = yield from self._prover.prove(near, far)
+        if proof.is_known:
+            yield from self._ask_far_end(near, ring.key_of(far[0]), far, proof)
+            return
+        self._unproven.put_off(near, proof.reason)
+
+    def _ask_far_end(
+        self,
+        near: Port,
+        key: MKey,
+        far: LinkEnd | None = None,
+        proof: Proof | None = None,
+        retries: int | None = None,
+    ) -> Task:
+        """Task: ask who is behind *near*. *far*: the end that is proven to be there; *proof*: what says so."""
+        path = (*(near.node.path if near.node.is_switch else ()), near.num)
+        if self.wanted.link_downed and near.link_downed is None:
+            yield from self._gmps.read_counter(near)
+        try:
+            info, key = yield from self._ask(path, far[0] if far else 0, key, retries)
+        except IbkeysError as error:
+            self._unanswered(near, path, key, error)
+            return
+        if near.peer is None:
+            self._arrive(info, path, near, key, far, proof)
+
+    def ask_waiting(self) -> None:
+        """Ask at the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
+        self._unproven.ask()
+
+    def _ask_stranger(self, near: Port, proof: Proof | None, retries: int | None) -> Task:
+        """Task: ask who is behind *near* with the key for strangers. *proof*: what names who is there, if anything."""
+        yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
+
+    def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
+        if isinstance(error, LimitReached):
+            self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error))
+            return
+        self.unanswered[path] = near
+        text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
+        expected = self.ring.expected_behind(near.link_end)
+        if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
+            attempts = error.attempts if isinstance(error, NoReply) else 1
+            doubt = self._unproven.doubts.get(near, "it was not proven")
+            text += (
+                f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, "
+                f"so what is there was asked with {attempts} SMP{'s' if attempts != 1 else ''} without a key, each of "
+                "which a protected port counts as an M_Key violation; --trust-topology sends the key"
+            )
+        self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
+
+    # --- what answered -------------------------------------------------------------------------------------------
+
+    def _arrive(
+        self,
+        info: bytes,
+        path: tuple[int, ...],
+        near: Port | None,
+        key: MKey,
+        far: LinkEnd | None = None,
+        proof: Proof | None = None,
+    ) -> None:
+        """A NodeInfo came in through *near*, in answer to *key*: join the link, and start reading what is new.
+
+        *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not believed:
+        what says so keeps the key that it answered to, and gets no other.
+        """
+        arrival = NodeInfo(info)
+        num = arrival.local_port_num
+        doubt = self._nodes.doubt_of(arrival, near, far, proof) if near is not None and self._proves else ""
+        if far is not None:
+            self._nodes.proven.add(far[0])
+        if doubt and near is not None and info[2] == NodeType.SWITCH and self._nodes.with_guid(arrival.node_guid):
+            # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
+            self.fabric.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
+            return
+        node = None if doubt else self._nodes.known(info, num, near)
+        is_new = node is None
+        if node is None:
+            twins = self._nodes.with_guid(arrival.node_guid)
+            limit = self.bounds.refuses_node(len(self.fabric.nodes), len(twins))
+            if limit:
+                self._leave_out(near or self.fabric.nodes[0].port(0), limit)
+                return
+            node = self._nodes.add(info, path)
+        port = node.port(num)
+        if near is not None:
+            near.peer, port.peer = port, near
+        self._name(port, arrival_problems(info, near is not None) + (node_problems(info) if is_new else []))
+        if not node.is_switch and port.path is None:
+            port.path = path
+            port.guid = arrival.port_guid
+            port.m_key = key
+            if not is_new:
+                self.client.start(self._read_port(node, port))
+        if is_new:
+            if node.is_switch:
+                own = node.port(0)
+                own.guid = arrival.port_guid
+                own.m_key = key
+            self.client.start(self._read_node(node, num))
+        if doubt:
+            self.fabric.doubtful[port.end_port] = doubt
+            self.fabric.notes.append(f"{port}: {doubt}")
+
+    def _name(self, port: Port, problems: Sequence[Problem]) -> None:
+        """Name as errors what *port* cannot be."""
+        self.fabric.troubles += (Trouble(port, text, field) for field, text in problems)
+
+    def _leave_out(self, near: Port, limit: str) -> None:
+        text = self.bounds.left_out("what is behind it was not read", limit)
+        self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+
+    # --- what is read of a node and its ports --------------------------------------------------------------------
+
+    def _read_node(self, node: Node, arrival: int) -> Task:
+        own = node.port(0 if node.is_switch else arrival)
+        asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
+        answers: list[Outcome] = yield [self._get(attribute, 0, node.path, node, own.m_key) for attribute in asked]
+        for attribute, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, IbkeysError):
+                self.fabric.troubles.append(Trouble.of(own, attribute.name, answer))
+            elif attribute is NodeDescription:
+                node.description_raw = answer
+                node.description = NodeDescription(answer).node_description
+            else:
+                node.switch_info_raw = answer
+        if node.guid in self.node_names:
+            node.description = self.node_names[node.guid]
+        if not node.is_switch:
+            self.client.start(self._read_port(node, own))
+            return
+        first = 0
+        if self._proves or self.wanted.link_downed:
+            yield from self._read_port(node, own)  # its LID is needed to ask of the links of the others
+            first = 1
+        nums = iter(range(first, node.num_ports + 1))
+        for _ in range(PER_NODE):
+            self.client.start(self._read_ports(node, nums))
+
+    def _read_ports(self, node: Node, nums: Iterator[int]) -> Task:
+        """Task: read the ports *nums* of a switch. As many tasks share *nums* as the switch may have requests in
+        flight: what waits for its turn would only take memory."""
+        for num in nums:
+            limit = self.client.ended or self.bounds.refuses_port()
+            if limit:
+                text = self.bounds.left_out("it was not read, nor were the ports after it", limit)
+                node.port(num)
+                for rest in (num, *nums):
+                    if rest in node.ports:  # the others are not made: they would be too many
+                        self.fabric.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
+                return
+            yield from self._read_port(node, node.port(num))
+
+    def _read_port(self, node: Node, port: Port) -> Task:
+        key = port.end_port.m_key
+        path = node.path if node.is_switch else port.path
+        assert path is not None
+        try:
+            is_own = path == () and port.is_end_port
+            known, self._own_info = (self._own_info, b"") if is_own else (b"", self._own_info)
+            port.info = known or (yield self._get(PortInfo, port.num, path, node, key))
+            if is_own:
+                self._gmps.start(port)
+            if port.is_end_port and port.m_key_state == "hidden":
+                yield from self._uncover(node, port, path)
+        except IbkeysError as error:
+            self.fabric.troubles.append(Trouble.of(port, PortInfo.name, error))
+        else:
+            self._name(port, port_problems(port))
+            if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
+                self.client.start(self._probe(port))
+        if self.wanted.p_keys:
+            problem = yield from read_p_key_table(self.client, port, path, key)
+            if problem is not None:
+                self.fabric.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+        if port.info is not None and port.is_end_port:
+            yield from self._read_identity(node, port, path)
+        self._ports_read += 1
+        if self.progress and self._ports_read % 64 == 0:
+            self.progress(len(self.fabric.nodes), self._ports_read)
+
+    def _read_identity(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+        """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
+        assert port.info is not None
+        if self.wanted.guid_info:
+            problem = yield from read_guid_info(self.client, port, path)
+            if problem is not None:
+                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        if self.wanted.sm_info and port.is_sm:
+            try:
+                port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)
+            except IbkeysError as error:
+                self.fabric.troubles.append(Trouble.of(port, SMInfo.name, error))
+
+    def _uncover(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
+        """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
+        a wrong key counts nothing at level 1."""
+        for other in self.ring.others_for(port.guid, port.m_key):
+            info: bytes = yield self._get(PortInfo, port.num, path, node, other)
+            if any(info[:8]):
+                port.info, port.m_key = info, other
+                return
+
+    def _may_go_on(self, node: Node, port: Port) -> bool:
+        """Whether a directed route can leave by *port*: a CA forwards nothing, the own port is where routes begin."""
+        if not node.is_switch:
+            return port.path == ()
+        if len(node.path) < self.client.limits.hops:
+            return True
+        self._leave_out(port, "hops")
+        return False
+
+    def _get_once(self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], key: MKey) -> Request:
+        # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
+        route = DirectedAddress(path)
+        return self.client.request(Method.GET, attribute, modifier, route, node=object(), m_key=key, retries=0)
+
+    def _get(
+        self, attribute: type[Attribute], modifier: int, path: tuple[int, ...], node: Hashable, key: MKey
+    ) -> Request:
+        return self.client.get_along(path, attribute, modifier, node, key)

@@ -1,0 +1,158 @@
+"""Places where a protected port may be, and nothing proves who is there: who is asked, and who is not.
+
+A port that is protected counts each question without its key, and its lease starts. So such a place waits until all
+others were asked; then it is identified without SMPs to it, or left alone, and the reason is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.discovery.identity import FoundNodes
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_gmps import LinkGmps
+from ibkeys.discovery.link_proof import LinkProver, Proof
+from ibkeys.discovery.own_port import why_not_asked
+from ibkeys.errors import IbkeysError
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.topology.model import Port, Trouble, Unasked
+
+AskFarEnd = Callable[[Port, Proof | None, int | None], Task]
+"""Task: ask who is behind a port, with the key for strangers; what names who is there, and the attempts after the
+first (None: as any other question)."""
+
+
+class UnprovenPlaces:
+    """The ports of one sweep behind which nobody was asked yet. ``doubts``: why the known end was not proven there.
+
+    ``provokes``: ask once, without a key, also where a protected port may be.
+    """
+
+    def __init__(
+        self,
+        client: SmpClient,
+        ring: KeyRing,
+        nodes: FoundNodes,
+        prover: LinkProver,
+        gmps: LinkGmps,
+        ask_far_end: AskFarEnd,
+        provokes: bool,
+    ) -> None:
+        self._client = client
+        self._ring = ring
+        self._nodes = nodes
+        self._prover = prover
+        self._gmps = gmps
+        self._ask_far_end = ask_far_end
+        self._provokes = provokes
+        self._protected = ring.protected() if ring.has_keys else set()
+        self._waiting: list[Port] = []
+        self._left: dict[Port, Proof] = {}
+        self._open_ends: set[Port] = set()
+        self.doubts: dict[Port, str] = {}
+
+    def put_off(self, near: Port, doubt: str = "") -> None:
+        """Let the question who is behind *near* wait. *doubt*: why the port that is known there was not proven."""
+        if doubt:
+            self.doubts[near] = doubt
+        self._waiting.append(near)
+
+    def ask(self) -> None:
+        """Ask at the places that wait, after all that could be proven. Most were joined from their other side.
+
+        A protected port that has not been found may be at any of these, and so may a protected switch that has: a link
+        may be another one of it. While there is such a port, a place is first identified without SMPs to it: a
+        protected port, and what nothing can identify, is not asked; another one is asked once.
+        """
+        before = None
+        while True:
+            waiting = [near for near in self._waiting if near.peer is None]
+            self._waiting = []
+            self._open_ends = self._find_open_ends() if waiting else set()
+            if waiting and self._provokes and not self._all_found():
+                self._client.run([self._ask_far_end(near, None, 0) for near in waiting])
+            elif waiting:
+                self._client.run([self._ask_or_identify(near) for near in waiting])
+            elif self._left and before != (before := self._progress()):
+                self._waiting, self._left = list(self._left), {}
+            else:
+                break
+        self._name_left()
+
+    def _all_found(self) -> bool:
+        """Whether each protected port was found where it is known."""
+        return self._protected <= self._nodes.proven
+
+    def _progress(self) -> tuple[int, int]:
+        """What has to have changed for another look at places that were not asked to be worth it."""
+        return len(self._nodes.proven), sum(port.peer is None for port in self._left)
+
+    def _ask_or_identify(self, near: Port) -> Task:
+        if self._all_found() and (self._provokes or not self._may_be_found_switch(near)):
+            yield from self._ask_far_end(near, None, 0 if self._provokes else None)
+        else:
+            yield from self._identify(near)
+
+    def _may_be_found_switch(self, near: Port) -> bool:
+        """Whether the link of *near* may end at a protected switch that was found, at another one of its open ends."""
+        return len(self._open_ends) > (near in self._open_ends)
+
+    def _find_open_ends(self) -> set[Port]:
+        """Return the ports of protected switches that were found where another link may end: which have a link or could
+        not be read, and of which no far end is known. Port 0 stands for those that were left out."""
+        ends = set()
+        for node in self._nodes.fabric.nodes:
+            if node.is_switch and self._ring.is_protected(node.port(0).guid):
+                for num in range(1, node.num_ports + 1):
+                    port = node.ports.get(num)
+                    if port is None or (port.peer is None and (port.info is None or port.is_linked)):
+                        ends.add(port or node.port(0))
+        return ends
+
+    def _identify(self, near: Port) -> Task:
+        """Task: find out who is behind *near* without asking there, and ask once where it is no protected port."""
+        path = near.node.path if near.node.is_switch else ()
+        try:
+            near.info = yield self._client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
+        except IbkeysError as error:
+            self._left[near] = Proof(False, None, f"the port before it could not be read again: {error}")
+            return
+        yield from self._gmps.read_counter(near)  # before it is said who is there: --settle keeps both
+        proof: Proof = yield from self._prover.identify(near)
+        if near.peer is not None or self._join(near, proof):
+            return
+        if proof.found is None:
+            proven = self._nodes.proven
+            may_ask = self._protected <= proven | self._ring.settled and not self._may_be_found_switch(near)
+        else:
+            may_ask = not self._ring.is_protected(proof.found[0])
+        if may_ask:
+            yield from self._ask_far_end(near, proof, 0)
+        else:
+            self._left[near] = proof
+
+    def _join(self, near: Port, proof: Proof) -> bool:
+        """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
+        nobody needs to be asked. Returns whether it did."""
+        switch = self._nodes.switch_named(proof)
+        port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
+        if port is None or port is near or port.peer is not None or not port.is_linked:
+            return False
+        near.peer, port.peer = port, near
+        return True
+
+    def _name_left(self) -> None:
+        """Put the places that were not asked among what could not be read, each with the reason and the way on."""
+        fabric, proven = self._nodes.fabric, self._nodes.proven
+        fabric.missing = frozenset(self._protected - proven)
+        missing = len(fabric.missing - self._ring.settled)
+        for near, proof in self._left.items():
+            if near.peer is not None:
+                continue
+            known = self._ring.expected_behind(near.link_end)
+            is_found = proof.found is not None and proof.found[0] in proven
+            text = why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
+            fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            fabric.unasked.append(Unasked(near, known, proof.found))
+        self._left = {}

@@ -1,0 +1,309 @@
+"""An open fabric, as `ibkeys.open` returns it: sweeps of the subnet, and finding single ports in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ibkeys.client.address import (
+    LOCAL,
+    Address,
+    DirectedAddress,
+    GuidAddress,
+    LidAddress,
+    NameAddress,
+    parse_guid,
+    parse_lid,
+    parse_route,
+)
+from ibkeys.client.gmp import gmp_path
+from ibkeys.client.limits import Limits
+from ibkeys.client.sa import SaClient
+from ibkeys.client.smp import Route, SmpClient, Task, Timing
+from ibkeys.discovery.cost import SweepCost, cost_of
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_check import LinkCheck
+from ibkeys.discovery.own_port import about_own_key, check_own_port
+from ibkeys.discovery.port_counters import Reading, read_port_counters
+from ibkeys.discovery.sweep import Progress, Wanted, discover
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.open_port import OpenPort
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
+from ibkeys.mad.const import MgmtClass, PortPhysicalState
+from ibkeys.store.paths import StorePaths
+from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
+from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.plausible import check_port_numbers
+from ibkeys.umad.port import UmadPort
+
+
+def as_address(where: Address | str | int | None) -> Address:
+    """Return what a script may write as an address.
+
+    None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
+    than 4 digits a GUID; any other text a node name. Raises AddressError.
+    """
+    if where is None:
+        return LOCAL
+    if isinstance(where, int):
+        return LidAddress(where)
+    if not isinstance(where, str):
+        return where
+    if where == "0" or "," in where:
+        return parse_route(where)
+    if where.lower().startswith("0x"):
+        return parse_lid(where) if len(where) <= 6 else parse_guid(where)
+    return parse_lid(where) if where.isdigit() else NameAddress(where)
+
+
+class Fabric(OpenPort):
+    """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
+
+    ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
+    the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
+    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `discover` cost.
+    """
+
+    holds_m_keys = True
+    """What is read here may hold M_Keys (a snapshot may hold fingerprints in their place)."""
+
+    def __init__(
+        self,
+        umad: UmadPort,
+        ring: KeyRing | None = None,
+        timing: Timing | None = None,
+        node_names: dict[int, str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__(umad, ring, timing, limits)
+        self.node_names = node_names or {}
+        self.stores = StorePaths(None, None)
+        self.warnings: list[str] = []
+        self.is_simulated = False
+        self.reload_keys: Callable[[], None] = lambda: None
+        self.last_sweep: SweepCost | None = None
+        self._look: LinkCheck | None = None
+        self._own_was_looked_at = False
+
+    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+        """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
+
+        *wanted* names all that is to be read, in the place of *p_keys*. Raises TransportError, and NoReply or
+        SendRefused when the own port cannot be read. Every other failure is in ``Topology.troubles``.
+        """
+        wanted = wanted or Wanted(p_keys=p_keys)
+        before = dict(self.client.statistics.by_attribute)
+        fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
+        self.last_sweep = cost_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
+        self.swept = fabric
+        self._look = LinkCheck(self.client, self.ring, fabric)
+        self._own_was_looked_at = True
+        return fabric
+
+    def sa(
+        self, sm_key: SMKey | int | None = None, sm_lid: int | None = None, pkey_index: int | None = None
+    ) -> SaClient:
+        """Return a client for the SA. Sends nothing yet.
+
+        *sm_key*: SM_Key to show (OpenSM's sa_key), none by default; *sm_lid*: LID of the SA, by default the local
+        port's MasterSMLID; *pkey_index*: place in the local P_Key table, by default that of the default partition.
+        """
+        key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
+        return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
+
+    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+        """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
+
+        Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
+        """
+        path = gmp_path(self.local(), pkey_index)
+        self.umad.register(MgmtClass.PERF_MGMT)
+        return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
+
+    def port(
+        self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
+    ) -> PortHandle:
+        """Return a handle on one port.
+
+        *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
+        reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
+        route leads to its P_Key table.
+
+        Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
+        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
+        has it).
+        """
+        address = as_address(where)
+        if isinstance(address, GuidAddress | NameAddress):
+            return self._by_identity(address, portnum)
+        return self._by_route(address, portnum, retries)
+
+    def handle(self, port: Port) -> PortHandle:
+        """Return a handle on a port that a sweep of this run found."""
+        path = port.path if port.path is not None else port.node.path
+        return PortHandle(self, port, DirectedAddress(path))
+
+    def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
+        """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
+        since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
+
+        A port that this sweep did not find, and every port when the topology is trusted, is not looked at.
+        """
+        look = self._look
+        return look.at_links_to(ports, max_age) if look is not None and not self.ring.trust_topology else {}
+
+    def has_changed(self, port: Port) -> bool:
+        """Whether a link to *port* is not as the last sweep saw it, by what was looked at so far. Sends nothing."""
+        return self._look is not None and self._look.has_changed(port)
+
+    def look_at_way(self, port: Port) -> Task:
+        """Task: as `changed_links` for one port, but for links that were looked at within the last second; return what
+        changed, "" for nothing."""
+        if self._look is None or self.ring.trust_topology:
+            return ""
+        return (yield from self._look.at_way(port))
+
+    def swept_port(self, lid: int) -> PortHandle | None:
+        """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
+        port = self.swept.find_lid(lid) if self.swept is not None else None
+        return self.handle(port) if port is not None else None
+
+    # --- finding a port ------------------------------------------------------------------------------------------
+
+    def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None, retries: int | None) -> PortHandle:
+        if self._needs_proof(address):
+            return self._pick(self._find_proven(address), portnum, str(address))
+        key = self._key_without_proof(address)
+        if address == LOCAL:
+            info, key = self._ask_own_port(key, retries)
+        else:
+            self._look_at_own_port()
+            info, key = self._ask(address, key, retries)
+        arrival = NodeInfo(info)
+        node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
+        port = node.port(0 if node.is_switch else arrival.local_port_num)
+        check_port_numbers(node, port)
+        port.guid = arrival.port_guid
+        port.m_key = key
+        self._describe(node, address, port.m_key)
+        chosen = self._choose(node, port, portnum, address)
+        return (
+            chosen
+            if chosen is not None
+            else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
+        )
+
+    def _needs_proof(self, address: LidAddress | DirectedAddress) -> bool:
+        """Whether the port may hold a key of the ring that it must not be asked without, nor given without proof.
+
+        Then it is found by a sweep, which proves each link and sends each key to its own port only.
+        """
+        return self.ring.has_keys and address != LOCAL
+
+    def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
+        return find_ports(self.swept or self.sweep(), address)
+
+    def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
+        if address == LOCAL:
+            return self.ring.key_of(self.local().port_guid)
+        return self.ring.for_unknown_port
+
+    def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
+        """Get NodeInfo of the own port; without a key once, for a protected port counts each question."""
+        is_keyless = key.is_zero and self.ring.for_all is None
+        try:
+            return self._ask(LOCAL, key, 0 if is_keyless else retries)
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, self.ring, self.local().port_guid) from error
+
+    def _look_at_own_port(self) -> None:
+        """Ask the own port first, once in a session, where no key is known for it: it tells whether this subnet is
+        protected. Raises MKeyNeeded where it is, NoReply or SendRefused where it does not answer."""
+        ring = self.ring
+        if self._own_was_looked_at or ring.for_all is not None or ring.ask_unproven:
+            return
+        local = self.local()
+        if not ring.key_of(local.port_guid).is_zero:
+            return
+        try:
+            own = PortInfo(self.get(PortInfo, local.port, LOCAL, retries=0))
+        except (NoReply, SendRefused) as error:
+            raise about_own_key(error, ring, local.port_guid) from error
+        check_own_port(local, own)
+        self._own_was_looked_at = True
+
+    def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
+        """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
+        others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
+        if not others:
+            return self.get(NodeInfo, 0, route, key, retries=retries), key
+        last: IbkeysError = NoReply("")
+        for candidate in [key, *others] * (self.client.timing.retries + 1):  # turns, as in a sweep
+            try:
+                return self.get(NodeInfo, 0, route, candidate, retries=0), candidate
+            except (NoReply, SendRefused) as error:
+                last = error
+        raise last
+
+    def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
+        """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""
+        num = port.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
+        if num > node.num_ports or num < 0:
+            raise no_such_port(port, num)
+        if num == port.num:
+            port.path = node.path if isinstance(route, DirectedAddress) else None
+            return PortHandle(self, port, route)
+        if node.is_switch:
+            return PortHandle(self, node.port(num), route)
+        return None
+
+    def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
+        fabric = self.swept or self.sweep()
+        same = [other for other in fabric.nodes if other.guid == node.guid]
+        if len(same) > 1:
+            raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {candidates(same)}")
+        found = [
+            port for other in same for port in other.ports.values() if port.num == portnum and port.path is not None
+        ]
+        if not found:
+            raise Unreachable(self._why_not_reached(node, portnum, reached, address))
+        return found
+
+    def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Address) -> str:
+        what = (
+            f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that "
+            "leads to port "
+            f"{reached.num}, and a {node.type_name} answers only for the port an SMP comes in by; no route to "
+            f"port {portnum} was found"
+        )
+        try:
+            info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
+        except IbkeysError:
+            return f"{what}; ask it by its own LID, from its own subnet"
+        if info.port_physical_state != PortPhysicalState.LINK_UP:
+            return f"{what}: it has no link"
+        if info.lid:
+            return (
+                f"{what}; its LID, in another subnet or behind a silent node, is {info.lid}: ask LID {info.lid} there"
+            )
+        return f"{what}; it has no LID yet"
+
+    def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
+        fabric = self.swept or self.sweep()
+        return self.handle(find_port(fabric, address, portnum))
+
+    def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
+        return self.handle(pick(self.swept, ports, portnum, what))
+
+    def _describe(self, node: Node, route: Route, key: MKey) -> None:
+        try:
+            text = NodeDescription(self.get(NodeDescription, 0, route, key)).node_description
+        except IbkeysError:
+            return  # a name is for the reader only: the port is known by its GUIDs, and node_desc stays unknown
+        node.description = self.node_names.get(node.guid, text)
+
+
+def _route_of(address: Address, reached: Port) -> Route:
+    return address if isinstance(address, LidAddress | DirectedAddress) else DirectedAddress(reached.node.path)

@@ -1,0 +1,104 @@
+"""Is a subnet manager master of this subnet? The question behind the interlocks ``active-sm`` and ``mkey-under-sm``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.client.address import LOCAL
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.live import Fabric
+from ibkeys.mad.attributes import PortInfo, SMInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, SMState
+from ibkeys.topology.subnet_manager import Presence, SubnetManager, sm_state_name
+
+OPENSM_CONFIG: Final = Path("/etc/opensm/opensm.conf")
+
+BESIDE_SM: Final = (
+    "what is written beside OpenSM lasts until OpenSM next writes that block, then it vanishes, one port or switch at "
+    "a time; what shall last belongs into the policy file that OpenSM reads"
+)
+"""Why a P_Key table or enforcement is not simply written while an SM is master. Source: opensm, observed: a sweep after
+SIGHUP writes only blocks that its policy changes, and tables of ports that are new or come back."""
+
+OPENSM_SWEEP_INTERVAL: Final = 10
+"""Seconds; OpenSM's own value where its configuration file does not say."""
+_WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
+
+
+def find_subnet_manager(
+    fabric: Fabric, master_sm_lids: Sequence[int] = (), own_answers: bool = True, retries: int | None = None
+) -> SubnetManager:
+    """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
+
+    *witnesses*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they differ,
+    the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent, and the
+    host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss still
+    shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    """
+    try:
+        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
+    except IbkeysError as error:
+        return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
+    lids = list(dict.fromkeys(lid for lid in (own, *master_sm_lids) if 1 <= lid <= MAX_UNICAST_LID))
+    if not lids:
+        return SubnetManager(0, "none", "neither the own port nor the one to be changed has a MasterSMLID")
+    asked = [
+        _ask(fabric, lid, retries) if own_answers or lid != fabric.local().base_lid else _by_driver(fabric)
+        for lid in lids
+    ]
+    return max(asked, key=lambda manager: _WEIGHT[manager.presence])
+
+
+def _by_driver(fabric: Fabric) -> SubnetManager:
+    """What this host says of its own port, which is named as the SM's and does not answer."""
+    local = fabric.local()
+    where = f"the own port, LID {local.base_lid}, is named as the SM's and does not answer, and this host says that"
+    if local.capability_mask & CapabilityMask.IS_SM:
+        return SubnetManager(local.base_lid, "unknown", f"{where} its IsSM bit is set")
+    return SubnetManager(local.base_lid, "none", f"{where} no SM runs there")
+
+
+def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
+    try:
+        # One that a sweep proved is asked as any other.
+        port = fabric.swept_port(lid) or fabric.port(
+            lid, retries=0
+        )  # each further attempt would be a violation more at a port that is locked
+    except IbkeysError as error:
+        return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
+    try:
+        info = SMInfo(fabric.get(SMInfo, 0, port.route, port.m_key, retries))
+    except IbkeysError:
+        return _by_capability(lid, port.port_info_or_none())
+    where = f"the SM at LID {lid} (GUID 0x{info.guid:016x}) says it is {sm_state_name(info.sm_state)}"
+    if info.sm_state == SMState.MASTER:
+        return SubnetManager(lid, "active", where, info.guid, info.sm_key)
+    presence: Presence = "none" if info.sm_state == SMState.NOT_ACTIVE else "unknown"
+    return SubnetManager(lid, presence, where, info.guid, info.sm_key)
+
+
+def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
+    if info is None:
+        return SubnetManager(
+            lid, "unknown", f"no SM answers at LID {lid}, and the port there does not tell whether it runs one"
+        )
+    if info.capability_mask & CapabilityMask.IS_SM:
+        return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, but its IsSM bit is set")
+    return SubnetManager(lid, "none", f"no SM answers at LID {lid}, and its IsSM bit is clear")
+
+
+def known_sweep_interval(fabric: Fabric, manager: SubnetManager, config: Path = OPENSM_CONFIG) -> int | None:
+    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
+    configuration file can be read. None otherwise."""
+    if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
+        return None
+    try:
+        text = files.read_text(config, files.SETTINGS, "replace")
+    except OSError:
+        return None
+    match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else OPENSM_SWEEP_INTERVAL

@@ -1,0 +1,1 @@
+"""What of this host concerns keys: key files, OpenSM's configuration and processes."""

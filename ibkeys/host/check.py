@@ -1,0 +1,165 @@
+"""What is wrong with a host's key files and settings, and what to do about each: `HostFacts` judged for ``doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ibkeys.errors import IbkeysError, StoreSealed
+from ibkeys.host.facts import HostFacts, KeyFile
+from ibkeys.host.key_files import compare_key_files
+from ibkeys.host.opensm_process import OpensmConfig
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
+from ibkeys.umad.probe import Check
+
+
+def check_host(facts: HostFacts) -> Iterator[Check]:
+    """Yield a check for each file that holds keys, each configuration of OpenSM, and whoever may use the devices."""
+    for process in facts.opensm_processes:
+        where = f"its key files are in {process.cache}" + (
+            "" if process.cache_known else " unless OSM_CACHE_DIR says so"
+        )
+        yield Check("OpenSM", True, f"runs here as process {process.pid}; {where}")
+    yield from check_key_files(facts.key_files)
+    for config in facts.opensm_configs:
+        yield from _check_config(config)
+    open_to_all = [device.path.name for device in facts.devices if device.others_can_open]
+    if open_to_all:
+        yield Check(
+            "device modes",
+            False,
+            f"every user may open {', '.join(open_to_all)}: every user may send SMPs, or claim to be a subnet manager",
+            "a udev rule with GROUP and MODE 0660",
+        )
+    if facts.privileged_qkey:
+        yield Check(
+            "privileged Q_Keys",
+            False,
+            "every user may use Q_Keys with bit 31 set, and so forge packets to QP1",
+            "rdma system set privileged-qkey off",
+        )
+
+
+def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
+    """Yield a check for each file that holds keys or may do so. One without a key may be read by all."""
+    for each in files:
+        file, name = each.file, each.kind
+        if each.holds_key is False:
+            continue
+        if not file.is_private:
+            what = "it" if each.holds_key else "it, and whether a key is in it cannot be told"
+            yield Check(
+                name,
+                False,
+                f"{file.path}: other users may read {what} (mode {file.mode:04o})",
+                f"chmod 600 {file.path}, and change the keys",
+            )
+        elif file.others_can_write or file.strange_owners:
+            yield Check(
+                name,
+                False,
+                f"{file.path}: other users can put another file in its place: a directory above is theirs, or open",
+                "keep it in a directory of root's own with mode 0700",
+            )
+        elif each.holds_key is None:
+            yield Check(name, None, f"{file.path}: cannot be read, so it is not known whether a key is in it")
+        else:
+            yield Check(name, True, f"{file.path}: mode {file.mode:04o}, written {file.modified:%Y-%m-%d %H:%M} UTC")
+
+
+def _check_config(config: OpensmConfig) -> Iterator[Check]:
+    name, path = "opensm.conf", config.file.path
+    found: list[tuple[bool | None, str, str]] = []
+    if config.mistakes:
+        found.append((False, f"no numbers are the values of {', '.join(config.mistakes)}", "correct them"))
+    if config.m_key_all_ones:
+        found.append(
+            (
+                False,
+                "m_key is all ones: a vendor's SM takes that for a wish for a random key, stock OpenSM for the key",
+                "set a key of your own: ibkeys mkey-gen",
+            )
+        )
+    if config.m_key_set and not config.m_key_protection_level:
+        found.append(
+            (False, "m_key is set with level 0: every host can read it", "m_key_protection_level 2, with a lease")
+        )
+    if config.m_key_protection_level and not config.m_key_set:
+        found.append((False, "m_key_protection_level has no effect while m_key is 0", "set m_key, or level 0"))
+    if config.m_key_set and config.m_key_protection_level and not config.m_key_lease_period:
+        found.append(
+            (
+                False,
+                "m_key_lease_period is 0: a port whose key is lost stays locked",
+                f"m_key_lease_period 60, or more than sweep_interval ({config.sweep_interval} s)",
+            )
+        )
+    if config.m_key_set and not config.m_key_lookup:
+        found.append(
+            (
+                False,
+                "m_key_lookup is FALSE: OpenSM sends m_key to every port, and uses no guid2mkey",
+                "m_key_lookup TRUE",
+            )
+        )
+    for option, is_default in (("sm_key", config.sm_key_default), ("sa_key", config.sa_key_default)):
+        if is_default:
+            found.append((None, f"{option} is OpenSM's default 1, which everybody knows", f"set {option}"))
+    if not any(ok is False for ok, _, _ in found):
+        level = f"level {config.m_key_protection_level}, lease {config.m_key_lease_period} s"
+        yield Check(name, True, f"{path}: {f'm_key is set, {level}' if config.m_key_set else 'no m_key is set'}")
+    for ok, detail, advice in found:
+        yield Check(name, ok, f"{path}: {detail}", advice)
+
+
+def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
+    """Yield a check for the guid2mkey of each of *folders*: whether it has the keys that the key store has."""
+    for folder in folders:
+        try:
+            steps = compare_key_files(store, folder)
+        except StoreSealed:
+            yield Check("key files", None, f"{folder}: not compared with the key store, which is encrypted")
+            continue
+        except IbkeysError as error:
+            yield Check("key files", False, str(error))
+            continue
+        if not any((steps.missing, steps.stale, steps.newer)):
+            yield Check("key files", True, f"{folder}: guid2mkey and the key store are in step")
+        if steps.missing or steps.stale:
+            yield Check(
+                "key files",
+                False,
+                f"{folder}: guid2mkey has no key for {len(steps.missing)} ports that have one in the key store, and an "
+                f"older one for {len(steps.stale)}: an OpenSM that starts with it does not reach them",
+                f"stop OpenSM, ibkeys mkey-export {folder}, start it",
+            )
+        if steps.newer:
+            yield Check(
+                "key files",
+                False,
+                f"{folder}: guid2mkey has another key for {len(steps.newer)} ports, written after the key store's",
+                f"ibkeys mkey-import {folder}",
+            )
+
+
+def check_run(store: KeyStore) -> Iterator[Check]:
+    """Yield a check for a run of mkey-deploy or mkey-rotate that is not finished, if there is one.
+
+    One that waits after its first ports, as it was told to, is no problem.
+    """
+    runs = Runs(store)
+    run = runs.last()
+    if run is None or run.state != "open":
+        return
+    states = [port.state for port in runs.ports(run.id)]
+    sent, waiting = states.count("sent"), states.count("waiting")
+    go_on = "--continue" if run.options.first else "--resume"
+    yield Check(
+        "M_Key run",
+        None if run.options.first and not sent else False,
+        f"run {run.id} ({run.command}, begun {run.started}) is not finished: {states.count('done')} ports done, "
+        f"{states.count('failed')} failed, {sent} may have their new key or not, {waiting} wait; every key is in the "
+        "key store",
+        f"ibkeys {run.command} {go_on} finishes it, --abort goes back",
+    )

@@ -1,0 +1,190 @@
+"""What of this host guards the subnet's keys or gives them away: key files, configurations, devices, a kernel switch.
+
+Facts only; `ibkeys doctor` and the audit's rules about the host judge them. Nothing is changed, and no key leaves this
+module: whether one is set, whether it is a well-known one, and whether it equals another is all that can be asked.
+What cannot be read is None, never a pass.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import IbkeysError
+from ibkeys.host.file_access import FileFact, read_file_fact, read_text
+from ibkeys.host.opensm_process import (
+    DEVICES,
+    OPENSM_CACHE,
+    OPENSM_CONFIGS,
+    PROC,
+    OpensmConfig,
+    OpensmProcess,
+    opensm_processes,
+    read_opensm_config,
+)
+from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
+
+IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
+
+_RDMA: Final = ("rdma", "system", "show")
+_RDMA_SECONDS: Final = 5.0
+
+Run = Callable[[Sequence[str]], str | None]
+"""Runs a program and returns what it printed, None when it is not there or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A file that may hold keys: ``guid2mkey``, ``opensm.conf``, ``ibdiag.conf`` or ``key store``.
+
+    ``holds_key``: whether one is in it (a key 0 is none, nor is OpenSM's default sm_key); None: it could not be read.
+    """
+
+    kind: str
+    file: FileFact
+    holds_key: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device file of QP0 access: ``umad`` sends and receives MADs, ``issm`` sets a port's IsSM bit."""
+
+    path: Path
+    mode: int
+    uid: int
+    gid: int
+
+    @property
+    def others_can_open(self) -> bool:
+        """Whether everybody may open it for reading and writing; a group may be meant to."""
+        return self.mode & (stat.S_IROTH | stat.S_IWOTH) == stat.S_IROTH | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """All of it. ``privileged_qkey``: whether users may use controlled Q_Keys; None where the kernel or iproute2 does
+    not tell. ``devices`` is empty where there are none."""
+
+    key_files: tuple[KeyFile, ...]
+    opensm_configs: tuple[OpensmConfig, ...]
+    opensm_processes: tuple[OpensmProcess, ...]
+    devices: tuple[Device, ...]
+    privileged_qkey: bool | None
+
+
+def host_facts(
+    *,
+    keystore: Path | None = None,
+    security_keys: Iterable[Path] = (),
+    opensm_configs: Iterable[Path] = OPENSM_CONFIGS,
+    opensm_cache: Path = OPENSM_CACHE,
+    ibdiag_config: Path = IBDIAG_CONFIG,
+    devices: Path = DEVICES,
+    proc: Path = PROC,
+    run: Run | None = None,
+) -> HostFacts:
+    """Read this host. Paths that are not there are left out; nothing is raised.
+
+    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM.
+    """
+    processes = opensm_processes(proc, opensm_cache, devices)
+    config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
+    configs = [(path, read_opensm_config(path)) for path in config_paths]
+    files: list[KeyFile | None] = []
+    files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
+    files += [_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
+    files += [KeyFile("opensm.conf", config.file, config.holds_key) for _, config in configs if config is not None]
+    files.append(_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
+    if keystore is not None:
+        files.append(_key_file("key store", keystore, lambda _: True))
+    return HostFacts(
+        tuple(file for file in files if file is not None),
+        tuple(config for _, config in configs if config is not None),
+        tuple(processes),
+        tuple(read_devices(devices)),
+        read_privileged_qkey(run or _run),
+    )
+
+
+def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
+    """Return the guid2mkey of each of *folders* that has one, each once."""
+    found = (_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys) for folder in _once(folders))
+    return [file for file in found if file is not None]
+
+
+def read_devices(folder: Path = DEVICES) -> list[Device]:
+    """Return the umad and issm devices."""
+    found = []
+    for path in sorted(folder.glob("umad*")) + sorted(folder.glob("issm*")):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.append(Device(path, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid))
+    return found
+
+
+def read_privileged_qkey(run: Run) -> bool | None:
+    """Return whether ``rdma system show`` says ``privileged-qkey on``: any user may then use Q_Keys with bit 31 set.
+
+    None without the program, the netlink socket, or a kernel and iproute2 that know the switch (Linux 6.7).
+    """
+    text = run(_RDMA)
+    match = re.search(r'privileged[-_]qkey"?[\s:]+"?(on|off)\b', text or "")
+    return match[1] == "on" if match else None
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -> KeyFile | None:
+    file = read_file_fact(path)
+    return None if file is None else KeyFile(kind, file, holds_key(path))
+
+
+def _has_m_keys(path: Path) -> bool | None:
+    try:
+        keys = read_key_files(path.parent, (MKEY_FILE,)).m_keys
+    except IbkeysError:
+        return None
+    return any(not key.is_zero for key in keys.values())
+
+
+def _ibdiag_has_key(path: Path) -> bool | None:
+    text = read_text(path)
+    if text is None:
+        return None
+    values = re.findall(r"^\s*(?:m_key|sa_key)\s*=\s*(\S+)", text, re.MULTILINE)
+    return any(c_number(value.encode(), 64) != 0 for value in values)
+
+
+def _once(paths: Iterable[Path]) -> Iterator[Path]:
+    seen: set[str] = set()
+    for path in paths:
+        real = os.path.realpath(path)
+        if real not in seen:
+            seen.add(real)
+            yield path
+
+
+def _run(command: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_RDMA_SECONDS,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None

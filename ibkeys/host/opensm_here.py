@@ -1,0 +1,99 @@
+"""OpenSM on this host, as far as this subnet goes: which configurations it would start with, where its keys are.
+
+Processes and files are looked at when somebody asks, and only then; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ibkeys.host import opensm_process as opensm_host
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.store.opensm import MKEY_FILE
+
+_SOCKET: Final = "IBSIM_SOCKNAME"
+_MOST_BYTES: Final = 1 << 20
+
+
+def running_here() -> list[OpensmProcess]:
+    """Return the OpenSM processes of this host, but for those on another simulated subnet than this process.
+
+    libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
+    """
+    own = os.environ.get(_SOCKET, "")
+    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
+    return [process for process in found if _socket_of(process.pid, own) == own]
+
+
+def configs_here() -> list[Path]:
+    """Return the opensm.conf files of this host: those of the running OpenSMs, and where distributions keep it."""
+    paths = [process.config for process in running_here() if process.config is not None]
+    return _once([*paths, *opensm_host.OPENSM_CONFIGS])
+
+
+def readers_of(path: Path) -> list[OpensmProcess]:
+    """Return the running OpenSMs that read *path* as their configuration: each heavy sweep reads it again.
+
+    One that names no file reads that of its distribution.
+    """
+    return [
+        process
+        for process in running_here()
+        if any(_is_same(path, each) for each in ([process.config] if process.config else opensm_host.OPENSM_CONFIGS))
+    ]
+
+
+def describe_locked_out(security_keys: Path | None) -> list[str]:
+    """Return what this host knows that may open ports which do not answer: one line for each OpenSM that runs here, or
+    else for the key files that one left. *security_keys*: the directory that was used already."""
+    lines = []
+    named: list[Path] = []
+    for process in running_here():
+        if any(_is_same(process.cache, each) for each in named):
+            continue
+        named.append(process.cache)
+        unless = "" if process.cache_known else " (unless its OSM_CACHE_DIR says otherwise)"
+        where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
+        lines.append(f"{where}{_way_in(process.cache, security_keys)}")
+    left = opensm_host.OPENSM_CACHE
+    if not lines and (left / MKEY_FILE).exists():
+        lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
+    return lines
+
+
+def _way_in(cache: Path, used: Path | None) -> str:
+    if used is not None and _is_same(cache, used):
+        return ": they were used; OpenSM writes them after a sweep, so they may be older than its keys"
+    file = cache / MKEY_FILE
+    if not os.access(cache, os.X_OK) or (file.exists() and not os.access(file, os.R_OK)):
+        return f": with the rights to read them, type --security-keys {cache}"
+    if not file.exists():
+        return f", which has no {MKEY_FILE} yet"
+    return f": type --security-keys {cache}, or keep its keys with ibkeys mkey-import {cache}"
+
+
+def _socket_of(pid: int, unknown: str) -> str:
+    try:
+        with (opensm_host.PROC / str(pid) / "environ").open("rb") as file:
+            words = file.read(_MOST_BYTES).split(b"\0")
+    except OSError:
+        return unknown  # not ours to look at: then it may well be an SM of this subnet
+    name = f"{_SOCKET}=".encode()
+    return next((os.fsdecode(word[len(name) :]) for word in words if word.startswith(name)), "")
+
+
+def _once(paths: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.exists() and not any(_is_same(path, each) for each in found):
+            found.append(path)
+    return found
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,210 @@
+"""OpenSM on this host: its configuration as far as keys go, and its running processes. Facts; nothing is changed.
+
+No key leaves this module but as an `MKey`, which masks itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.host.file_access import FileFact, read_file_fact, read_text
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.opensm import c_number
+
+OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
+"""Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
+OPENSM_CACHE: Final = Path("/var/cache/opensm")
+"""OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
+PROC: Final = Path("/proc")
+DEVICES: Final = Path("/dev/infiniband")
+_NOBODY: Final = -1
+"""Whose something is that is not there any more."""
+ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
+DEFAULT_SM_KEY: Final = MKey(1)
+"""OpenSM's default of sm_key and sa_key."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpensmConfig:
+    """The options of an opensm.conf that have to do with keys; defaults where the file does not name them.
+
+    ``m_key_set``, ``m_key_all_ones``: whether m_key is other than 0, and 0xffffffffffffffff literally, which a vendor's
+    SM takes for a random key and stock OpenSM for a key. Levels and times as written. ``sm_key_default``,
+    ``sa_key_default``: whether they are OpenSM's own 1. ``mistakes``: names of options whose value is no number.
+    """
+
+    file: FileFact
+    m_key_set: bool = False
+    m_key_all_ones: bool = False
+    m_key_protection_level: int = 0
+    m_key_lease_period: int = 0
+    m_key_lookup: bool = True
+    m_key_per_port: bool = False
+    sweep_interval: int = 10
+    sm_key_default: bool = True
+    sa_key_default: bool = True
+    mistakes: tuple[str, ...] = ()
+    _keys: tuple[MKey, MKey, MKey] = field(default=(MKey(0), DEFAULT_SM_KEY, DEFAULT_SM_KEY), repr=False)
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether an m_key is set, or another sm_key or sa_key than the default."""
+        return self.m_key_set or not self.sm_key_default or not self.sa_key_default
+
+    @property
+    def m_key(self) -> MKey:
+        """The m_key, which masks itself."""
+        return self._keys[0]
+
+    def is_sm_or_sa_key(self, key: MKey) -> bool:
+        """Whether *key* equals the sm_key or the sa_key."""
+        return not key.is_zero and key in self._keys[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class OpensmProcess:
+    """A running OpenSM. ``cache``: its directory of key files as this process sees it; ``cache_known`` is False where
+    that is only the default, because its environment cannot be read. ``config``: what ``-F`` names."""
+
+    pid: int
+    cache: Path
+    cache_known: bool
+    config: Path | None
+
+
+def read_opensm_config(path: Path) -> OpensmConfig | None:
+    """Return the options of an opensm.conf; None when it is not there or cannot be read.
+
+    ``name value`` on each line, ``#`` begins a comment; as in OpenSM the last of several lines for an option counts.
+    """
+    file, text = read_file_fact(path), read_text(path)
+    if file is None or text is None:
+        return None
+    options: dict[str, str] = {}
+    for line in text.splitlines():
+        name, *values = line.split("#", 1)[0].split()[:2] or [""]
+        if values:
+            options[name] = values[0]
+    mistakes: list[str] = []
+
+    def number(name: str, default: int) -> int:
+        value = c_number(options[name].encode(), 64) if name in options else default
+        if value is None:
+            mistakes.append(name)
+        return default if value is None else value
+
+    def truth(name: str, default: bool) -> bool:
+        return options[name].upper() == "TRUE" if name in options else default
+
+    m_key, sm_key, sa_key = (MKey(number(name, default)) for name, default in _KEY_OPTIONS)
+    return OpensmConfig(
+        file,
+        m_key_set=not m_key.is_zero,
+        m_key_all_ones=m_key == ALL_ONES,
+        m_key_protection_level=number("m_key_protection_level", 0),
+        m_key_lease_period=number("m_key_lease_period", 0),
+        m_key_lookup=truth("m_key_lookup", True),
+        m_key_per_port=truth("m_key_per_port", False),
+        sweep_interval=number("sweep_interval", 10),
+        sm_key_default=sm_key == DEFAULT_SM_KEY,
+        sa_key_default=sa_key == DEFAULT_SM_KEY,
+        mistakes=tuple(mistakes),
+        _keys=(m_key, sm_key, sa_key),
+    )
+
+
+_KEY_OPTIONS: Final = (("m_key", 0), ("sm_key", 1), ("sa_key", 1))
+
+
+def opensm_processes(
+    proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES
+) -> list[OpensmProcess]:
+    """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root).
+
+    Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
+    would so decide what is read and reported.
+    """
+    users = {0, os.geteuid()}.union(*map(_owner, devices.glob("umad*"))) - {_NOBODY}
+    found = []
+    for folder in sorted(proc.glob("[0-9]*")):
+        if not _users_of(folder) <= users:
+            continue
+        arguments = _words(folder / "cmdline")
+        if not arguments or os.path.basename(arguments[0]) != "opensm":
+            continue
+        environment = _words(folder / "environ")
+        cache = dict(word.partition("=")[::2] for word in environment or ()).get("OSM_CACHE_DIR") or str(default_cache)
+        config = _config_of(arguments)
+        found.append(
+            OpensmProcess(
+                int(folder.name),
+                _as_seen(folder, cache),
+                environment is not None,
+                _as_seen(folder, config) if config else None,
+            )
+        )
+    return found
+
+
+def _users_of(process: Path) -> set[int]:
+    """Return the user IDs of a process: the real, the effective and the saved one. A program that runs as root for
+    whoever starts it (setuid) has also the starter's."""
+    found = _owner(process)  # the effective one, also of a process that cannot be traced
+    try:
+        status = files.read_text(process / "status", files.SETTINGS, "replace")
+    except OSError:
+        return found
+    line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
+    return found | {int(word) for word in (line[1].split() if line else ())}
+
+
+def _owner(path: Path) -> set[int]:
+    try:
+        return {path.stat().st_uid}
+    except OSError:
+        return {_NOBODY}
+
+
+def _words(path: Path) -> list[str] | None:
+    try:
+        return files.read_bytes(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
+    except OSError:
+        return None
+
+
+def _config_of(arguments: Sequence[str]) -> str | None:
+    """Return the configuration that OpenSM's command line names, as its getopt_long_only reads it: the long name takes
+    one dash or two and may be cut short, its value stands behind ``=`` or in the next word; that of ``-F`` may be glued
+    to it; of several the last counts."""
+    config = None
+    words = iter(arguments[1:])
+    for word in words:
+        long = _CONFIG_OPTION.fullmatch(word)
+        if word == "-F" or (long is not None and long[1] is None):
+            config = next(words, config)
+        elif long is not None:
+            config = long[1]
+        elif word.startswith("-F"):
+            config = word.removeprefix("-F")
+    return config
+
+
+_CONFIG_OPTION: Final = re.compile(r"--?conf(?:i|ig)?(?:=(.*))?", re.DOTALL)
+
+
+def _as_seen(process: Path, path: str) -> Path:
+    """Return a path of another process as this one reaches it: another working directory, another root directory."""
+    try:
+        if not os.path.isabs(path):
+            path = os.path.join(os.readlink(process / "cwd"), path)
+        if os.path.samefile(process / "root", "/"):
+            return Path(path)
+    except OSError:  # not ours to look at, so not in a container of ours
+        return Path(path)
+    return process / "root" / path.lstrip("/")

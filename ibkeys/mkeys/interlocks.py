@@ -1,0 +1,158 @@
+"""The interlocks of M_Keys that do not ask whether a subnet manager is there now: what the change itself leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from ibkeys.change.consent import Objection, Question
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.live import Fabric
+from ibkeys.host.opensm_conf import KeyLines, problems, read_conf
+from ibkeys.host.opensm_here import configs_here
+from ibkeys.host.opensm_process import read_opensm_config
+from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import PortState
+from ibkeys.mkeys.key_setting import KeySetting
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.topology.model import Port
+
+
+def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
+    """Return what ``weak-key`` says of a key that the user gave: what audit rule MK007 would say of it.
+
+    *guids*: those of the fabric's nodes and ports, as far as they are known.
+    """
+    found = traits(key, frozenset(guids), writer.subnet_manager.sm_key)
+    # One good key in 16 has the shape of $RANDOM by chance: only among many keys does it mean something.
+    reasons = [TRAIT_TEXT[trait] for trait in found if trait != CLEAR_HOLES]
+    paths = [] if writer.fabric.is_simulated else configs_here()
+    configs = [config for path in paths if (config := read_opensm_config(path)) is not None]
+    reasons += [f"is also the SM_Key or SA_Key of {c.file.path}" for c in configs if c.is_sm_or_sa_key(key)]
+    if not reasons:
+        return []
+    text = (
+        f"the new M_Key {', and '.join(reasons)}: others may guess it (audit rule MK007); `ibkeys mkey-gen` makes one"
+    )
+    return [Objection("weak-key", text)]
+
+
+def known_guids(fabric: Fabric) -> set[int]:
+    """Return the GUIDs of nodes and ports that key store and key files name, and the own port's."""
+    ring = fabric.ring
+    ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
+    return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.local().port_guid}
+
+
+def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
+    """Return what ``sm-wipes-keys`` says: an opensm.conf, *named* by the user or found on this host, lacks the new key.
+
+    *key* None: each port gets a key of its own. *generated*: nobody has seen the key yet.
+    Raises FileFormatError, StoreError where the named file cannot be read; one that was found and cannot be read has
+    an objection, for what it holds is not known.
+    """
+    paths = [named] if named is not None else []
+    paths += [] if fabric.is_simulated else [path for path in configs_here() if path != named]
+    found = []
+    for path in paths:
+        try:
+            data = read_conf(path)
+        except IbkeysError as error:
+            if path == named:
+                raise
+            found.append(Objection("sm-wipes-keys", f"{error}; whether it has the new M_Keys cannot be told"))
+            continue
+        wrong = problems(data, None if key is None else KeyLines(key))
+        if wrong:
+            found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {_way(path, key, generated)}"))
+    return found
+
+
+def _way(path: Path, key: MKey | None, generated: bool) -> str:
+    if key is None:
+        return "with --same all ports get one key, which can stand there"
+    given = "make the key first (ibkeys mkey-gen, then --new-m-key @FILE) and put" if generated else "put"
+    return (
+        f"{given} it there as m_key, with level and lease, before an SM starts with the file "
+        "(`ibkeys mkey-export DIR --write-opensm-conf FILE` does it when the ports have the key)"
+    )
+
+
+def objections_to_links(jobs: Iterable[Job], own_port_guid: int) -> list[Objection]:
+    """Return what ``links-initialize`` says of jobs as a sweep found their ports: level 2 or 3 where none was before,
+    and no Active link leads there."""
+    levels = [
+        job.wanted.protect
+        for job in jobs
+        if job.port.port_guid != own_port_guid
+        and _closes(job.old, job.wanted)
+        and _is_unprovable([port.peer for port in _links(job.port) if port.peer is not None])
+    ]
+    if not levels:
+        return []
+    ports = f"{len(levels)} ports get" if len(levels) > 1 else "1 port gets"
+    return [_about_links(f"{ports} level {max(levels)}")]
+
+
+def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
+    """Return what ``links-initialize`` says of one port, which is asked for its links where it is a switch."""
+    if not _closes(old, wanted) or port.port.port_guid == port.fabric.local().port_guid:
+        return []
+    if not _is_unprovable(_states_of(port)):
+        return []
+    return [_about_links(f"{port.port} gets level {wanted.protect}")]
+
+
+def _states_of(port: PortHandle) -> list[Port]:
+    """Return the ports of a handle's node with their PortInfo: of a switch up to the first that is Active."""
+    node = port.port.node
+    if not node.is_switch:
+        return [port.port]
+    found = []
+    for num in range(1, node.num_ports + 1):
+        external = node.port(num)
+        external.info = port.fabric.get(PortInfo, num, port.route, port.m_key)
+        found.append(external)
+        if _state(external) == PortState.ACTIVE:
+            break
+    return found
+
+
+def _closes(old: KeySetting, wanted: KeySetting) -> bool:
+    is_closed = not old.key.is_zero and old.protect >= 2
+    return not wanted.key.is_zero and wanted.protect >= 2 and not is_closed
+
+
+def _links(port: Port) -> Sequence[Port]:
+    return [port] if not port.node.is_switch else [each for each in port.node.ports.values() if each.num]
+
+
+def _is_unprovable(ports: Iterable[Port]) -> bool:
+    states = {_state(port) for port in ports}
+    return PortState.INITIALIZE in states and PortState.ACTIVE not in states
+
+
+def _state(port: Port) -> int:
+    return port.info[32] & 0x0F if port.info is not None else 0
+
+
+def _about_links(what: str) -> Objection:
+    return Objection(
+        "links-initialize",
+        f"{what} over links that no SM has brought up (Initialize): later commands cannot prove that these links still "
+        "lead there, and do not ask there without --trust-topology: let an SM bring the subnet up first, or begin "
+        "with --protect 1",
+    )
+
+
+def first_keys_at_level_0(who: str) -> Question:
+    """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
+    return Question(
+        f"{who} at level 0: everybody who asks is shown the new M_Key, and who has it may change the port "
+        "(--protect 2 --lease 60 closes it)",
+        "--protect 0",
+    )

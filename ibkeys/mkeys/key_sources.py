@@ -1,0 +1,66 @@
+"""Filling a key ring: from the key store, from OpenSM's key files, from the user's own key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.opensm import read_key_files
+
+
+@dataclass(frozen=True, slots=True)
+class KeySources:
+    """Where keys come from. ``m_key`` goes to every node addressed, ``fallback`` to ports without another;
+    ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``; ``keystore`` a key store
+    file, read when it exists, and ``passphrase`` opens it where it is encrypted."""
+
+    m_key: MKey | None = None
+    fallback: MKey | None = None
+    security_keys: Path | None = None
+    keystore: Path | None = None
+    trust_topology: bool = False
+    ask_unproven: bool = False
+    passphrase: Passphrase | None = None
+
+
+def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
+    """Return the ring, and warnings about lines of the key files that were left out.
+
+    The key store comes before the files: it is what this tool set itself. Raises StoreError, FileFormatError.
+    """
+    ring = KeyRing(
+        for_all=sources.m_key,
+        fallback=sources.fallback or NO_MKEY,
+        trust_topology=sources.trust_topology,
+        ask_unproven=sources.ask_unproven,
+    )
+    warnings: list[str] = []
+    if sources.security_keys is not None:
+        files = read_key_files(sources.security_keys)
+        ring.by_guid.update(files.m_keys)
+        ring.neighbors.update(files.neighbors)
+        ring.lids.update({guid: base for guid, (base, _top) in files.lids.items()})
+        warnings += files.warnings
+    if sources.keystore is not None and sources.keystore.exists():
+        with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
+            _add_store(ring, store)
+            if sources.fallback is None:
+                ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
+    return ring, warnings
+
+
+def _add_store(ring: KeyRing, store: KeyStore) -> None:
+    ring.levels.update(store.levels())
+    for guid, (first, *spares) in store.all_keys().items():
+        if guid in ring.by_guid and ring.by_guid[guid] != first:
+            spares.append(ring.by_guid[guid])
+        ring.by_guid[guid] = first
+        ring.spares[guid] = tuple(dict.fromkeys(spares))
+    ring.neighbors.update(store.links())
+    ring.link_downed = store.link_downed()
+    ring.settled = frozenset(store.settled())
+    ring.lids.update({guid: base for guid, (base, _top) in store.lids().items()})

@@ -1,0 +1,1 @@
+"""Bringing back ports whose M_Key is lost."""

@@ -1,0 +1,182 @@
+"""Looking behind closed switches of which nothing is known: probes through their ports, one after the other.
+
+A closed switch forwards directed-route SMPs and does not tell how many ports it has. A probe is Get(NodeInfo) without a
+key: who is open answers it, who is closed starts its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.client.scheduler import MAX_WINDOW
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import MAX_HOPS, Method
+from ibkeys.mkeys.recovery.timing import DUE, LATE, SOON, BlindEnd, Closed
+from ibkeys.topology.model import LinkEnd, Node, Port
+
+if TYPE_CHECKING:
+    from ibkeys.mkeys.recovery.search import Search
+
+BLIND_PROBES: Final = 64
+"""Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
+PROBED_AT_ONCE: Final = 32
+"""Closed switches that are probed at one time, each through the same port before the next: the next ones are chosen
+when their probes are sent, for an answer may show that several routes lead to one switch."""
+_NEARLY_SENT: Final = 2 * MAX_WINDOW
+"""Probes of a group that are still to be sent when the next group is chosen."""
+MOST_BLIND_WAVES: Final = 3
+"""Waves through one closed switch: to start the leases behind it, when they should be over, and before it is given
+up."""
+
+
+class BlindProbes:
+    """The blind probes of one search.
+
+    ``ends``: links of closed switches that probes proved, by their far ends. ``since``: when the leases behind a switch
+    that has opened were started, by its GUID.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._linked = {guid for guid, _ in search.links}
+        self.ends: dict[LinkEnd, BlindEnd] = {}
+        self.since: dict[int, float] = {}
+        self._waves: dict[int, int] = {}
+        self._by_near: dict[LinkEnd, Closed] = {}
+
+    def opened(self, spot: Closed) -> None:
+        """Note that *spot*, which has a GUID now, is closed no longer."""
+        if spot.blind and spot.guid is not None:
+            self.since[spot.guid] = spot.blind_at
+            self._waves[spot.guid] = self._waves.get(spot.guid, 0) + spot.waves
+
+    def dead_ends(self) -> int:
+        """Return how many probes went through ports that turned out to have no link, or to be no switch's."""
+        return sum(map(self._dead_ends, self._waves))
+
+    def _dead_ends(self, guid: int) -> int:
+        node = self._search.nodes.get(guid)
+        if node is None:
+            return 0
+        linked = sum(0 < port.num <= BLIND_PROBES and port.is_linked for port in node.ports.values())
+        return self._waves[guid] * (BLIND_PROBES - (linked if node.is_switch else 0))
+
+    def next_time(self, spot: Closed) -> float | None:
+        """Return when `probe` has something to do for *spot*, None when that is not known."""
+        if self._is_time(spot, self._search.now + DUE):
+            return self._search.now
+        if not self._search.leases or not self._has_wave_left(spot):
+            return None
+        return max(self._search.leases) + (spot.blind_at + LATE if spot.blind else spot.started + SOON)
+
+    def last_look(self, spots: Sequence[Closed]) -> None:
+        """Look behind switches that are about to be given up."""
+        self._probe_all(spot for spot in spots if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES)
+
+    def may_be_a_switch(self, spot: Closed) -> bool:
+        """Whether something may be behind *spot* that only blind probes would find."""
+        if len(spot.path) >= MAX_HOPS or (not spot.path and self._search.start[1]):
+            return False
+        # Where the known links tell what is behind it, each of those is asked on its own route.
+        return spot.guid is None or spot.guid not in self._linked
+
+    def _has_wave_left(self, spot: Closed) -> bool:
+        return spot.blind < MOST_BLIND_WAVES - 1 and self.may_be_a_switch(spot)
+
+    def probe(self) -> None:
+        """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
+        now = self._search.now + DUE
+        ready = [spot for spot in self._search.closed.values() if self._is_time(spot, now)]
+        if ready:
+            self._probe_all(_in_turn(ready), self._search.next_due(now))
+
+    def _probe_all(self, spots: Iterable[Closed], until: float | None = None) -> None:
+        """Probe through *spots*, one group after the other, until others are due; through one group at least."""
+        search, client = self._search, self._search.client
+        left = (spot for spot in spots if search.closed.get(spot.path) is spot)
+        groups: list[list[Closed]] = []
+        self._by_near = {spot.near.link_end: spot for spot in search.closed.values() if spot.near is not None}
+
+        def go_on() -> None:
+            if client.backlog > _NEARLY_SENT or (groups and until is not None and search.now >= until):
+                return
+            for spot in groups[-2] if len(groups) > 1 else ():
+                spot.blind_at = search.now  # by now its last probe is sent
+            group = list(islice(left, PROBED_AT_ONCE))
+            if not group:
+                return
+            groups.append(group)
+            self._count_wave(group)
+            # One port of each switch after the other, so that no switch has all its probes at once.
+            for num in range(1, BLIND_PROBES + 1):
+                for spot in group:
+                    client.start(self._probe_one(spot, num))
+
+        search.run_probes(go_on)
+        asked_at = search.now - client.timing.timeout
+        for spot in chain.from_iterable(groups[-2:]):
+            spot.blind_at = max(spot.blind_at, asked_at)
+        if groups:
+            self._calm()
+
+    def _count_wave(self, spots: Sequence[Closed]) -> None:
+        for spot in spots:
+            spot.blind += 1
+            spot.waves += 1
+            spot.blind_at = self._search.now
+
+    def _is_time(self, spot: Closed, now: float) -> bool:
+        """Whether to probe through *spot* now: for the first time unless most of its own lease is over, for then it
+        will soon tell itself what is behind it; again when the leases behind it should be over."""
+        lease = max(self._search.leases, default=0)
+        if not self._has_wave_left(spot):
+            return False
+        if spot.blind:
+            return bool(lease) and now >= spot.blind_at + lease + LATE
+        return not spot.started + lease / 2 < now < spot.started + lease + SOON
+
+    def _probe_one(self, spot: Closed, num: int) -> Task:
+        far = yield from self._search.look((*spot.path, num), None)
+        if far is None or self._search.closed.get(spot.path) is not spot:
+            return
+        self.ends[far] = BlindEnd(spot.path, num, far)
+        other = self._by_near.get(far)
+        if other is not None and other is not spot and self._search.drop(other):
+            spot.waves += other.waves  # the same switch, seen from behind
+
+    def _calm(self) -> None:
+        """Ask the ports whose keys are known with them: a blind probe may have hit one and started its lease."""
+        tasks = []
+        for port in self._search.fabric.end_ports():
+            info = port.port_info
+            if info is not None and info.m_key and info.m_key_protect_bits >= 2 and info.m_key_lease_period:
+                tasks.append(self._ask_with_key(port, MKey(info.m_key)))
+        self._search.run(tasks)
+
+    def _ask_with_key(self, port: Port, key: MKey) -> Task:
+        path = port.node.path if port.node.is_switch else port.path
+        assert path is not None
+        try:
+            yield self._search.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
+        except IbkeysError:
+            return
+
+
+def _in_turn(spots: Sequence[Closed]) -> Iterator[Closed]:
+    """Yield *spots* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
+    beginning with another one at each, for neighbours of the same number often are the same switch."""
+    by_near: dict[Node | None, list[Closed]] = {}
+    for spot in spots:
+        by_near.setdefault(spot.near.node if spot.near is not None else None, []).append(spot)
+    turned = []
+    for number, group in enumerate(by_near.values()):
+        first = number % len(group)
+        turned.append(group[first:] + group[:first])
+    for rank in zip_longest(*turned):
+        yield from (spot for spot in rank if spot is not None)

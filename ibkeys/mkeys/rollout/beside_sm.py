@@ -1,0 +1,80 @@
+"""M_Keys of a whole fabric beside a subnet manager: which SMs there are, and how it is done with OpenSM.
+
+Stock OpenSM knows one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It
+reads its key files only when it starts, and drops a port whose key it does not know. So under a master (or one that may
+be) no key is changed by this tool. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.writer import Writer
+from ibkeys.mad.const import CapabilityMask
+from ibkeys.topology.model import Port
+
+
+def sm_ports(ports: Iterable[Port]) -> list[Port]:
+    """Return the end ports whose IsSM bit is set: each runs an SM, be it master, standby or neither."""
+    return [
+        port for port in ports if port.port_info is not None and port.port_info.capability_mask & CapabilityMask.IS_SM
+    ]
+
+
+def objection(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+    """Return the objection of ``mkey-under-sm`` when an SM is or may be master, as a list of none or one."""
+    manager = writer.subnet_manager
+    if not manager.may_be_master:
+        return []
+    return [
+        Objection(
+            "mkey-under-sm",
+            f"{manager.evidence}; IsSM is set on {_named(managers) or 'no port that could be read'}; an SM that does "
+            "not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files only when "
+            "it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
+        )
+    ]
+
+
+def procedure(managers: Sequence[Port], protect: int | None, lease: int | None, key_file: str) -> list[str]:
+    """Return what to do instead, step by step. *key_file* names the file with the key, "" when there is none yet; the
+    key itself is never in it."""
+    file = key_file or "new.key"
+    steps = [] if key_file else [f"make a key: umask 077; ibkeys mkey-gen > {file}"]
+    steps += [
+        "put into opensm.conf (mode 0600) of every SM, standby ones too, or a handover locks the subnet: "
+        f"m_key <the key in {file}>, m_key_protection_level {_or(protect, '2')}, m_key_lease_period {_or(lease, '60')}",
+        "let the SM read it: kill -HUP its process, the master first; stock OpenSM then sets this one key everywhere",
+        f"verify: ibkeys mkey-show --all -y @{file}",
+    ]
+    listed = [f"runs an SM: {port}, LID {port.lid}" for port in managers]
+    numbered = [f"step {number}: {step}" for number, step in enumerate(steps, 1)]
+    return [
+        *listed,
+        *numbered,
+        "a key of its own for each port only where no SM runs, or the SM has m_key_per_port: stock OpenSM knows one",
+    ]
+
+
+AFTERWARDS = (
+    "before an SM starts, give it the keys: ibkeys mkey-export DIR for its guid2mkey and neighbors files, or it drops "
+    "the ports that it cannot ask"
+)
+ONE_KEY = (
+    "an SM whose m_key is unset or another removes or replaces all of it: ibkeys mkey-export DIR --write-opensm-conf "
+    "FILE puts this key, level and lease into its opensm.conf"
+)
+OVERWRITTEN = (
+    "an SM whose m_key is unset or another removes or replaces all of it: stock OpenSM knows one M_Key for the subnet, "
+    "reaches ports that have keys of their own with the key files, and sets its m_key on them, which is 0 where "
+    "opensm.conf does not say; keys of their own last only where no SM runs or the SM has m_key_per_port"
+)
+
+
+def _named(ports: Sequence[Port]) -> str:
+    return ", ".join(f"{port} (LID {port.lid})" for port in ports)
+
+
+def _or(value: int | None, otherwise: str) -> str:
+    return otherwise if value is None else str(value)

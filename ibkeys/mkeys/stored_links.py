@@ -1,0 +1,74 @@
+"""What a sweep saw of links and LIDs, kept in the key store: later runs send a key only over a link that they know."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ibkeys.discovery.port_counters import Reading
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.live import Fabric
+from ibkeys.mad.performance import PortCounters
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.topology.model import LinkEnd, Port, Topology
+
+
+def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:
+    """Store the links and LIDs of *found*, each with the time, and LinkDownedCounter of both ends of a link.
+
+    What has a node GUID or port GUID that another one has too, or one that is not believed, is left out: its links and
+    LIDs would name the wrong one. Links that were known before stay known unless one of their ends was found elsewhere.
+    """
+    ports = [port for port in found.ports() if port.end_port not in found.doubtful]
+    nodes = Counter(port.node.guid for port in {port.node: port for port in ports}.values())
+    end_ports = Counter(port.guid for port in ports if port.is_end_port)
+    own = [port for port in ports if nodes[port.node.guid] == 1 and end_ports[port.port_guid] == 1]
+    kept = set(own)
+    joined = [port for port in own if port.peer in kept and port.peer is not None]
+    counters = _counters(fabric, joined)
+    store.put_links(
+        (
+            (*port.link_end, *port.peer.link_end)
+            for port in joined
+            if port.peer is not None and port.link_end <= port.peer.link_end
+        ),
+        link_downed=counters,
+    )
+    store.put_lids(
+        {
+            port.guid: (port.lid, port.lid + (1 << info.lmc) - 1)
+            for port in own
+            if port.is_end_port and port.guid and port.lid and (info := port.port_info) is not None
+        }
+    )
+    store.unsettle(port.guid for port in own if port.is_end_port)
+
+
+def _counters(fabric: Fabric, joined: list[Port]) -> dict[LinkEnd, int]:
+    """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
+
+    The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was
+    proven, and neither end's counter is kept.
+    """
+    near = [port for port in joined if port.link_downed is not None and port.peer is not None]
+    if not near:
+        return {}
+    try:
+        peers = [port.peer for port in near if port.peer is not None]
+        far = {id(port): _value(reading) for port, reading in fabric.read_port_counters(peers)}
+        again = fabric.read_port_counters(near)
+    except IbkeysError:
+        return {}  # no GMPs from this port any more: without a counter a later run asks the SA
+    counters = {}
+    for port, reading in again:
+        peer = port.peer
+        if port.link_downed is None or _value(reading) != port.link_downed or peer is None:
+            continue
+        counters[port.link_end] = port.link_downed
+        value = far.get(id(peer))
+        if value is not None:
+            counters[peer.link_end] = value
+    return counters
+
+
+def _value(reading: Reading) -> int | None:
+    return reading.link_downed_counter if isinstance(reading, PortCounters) else None

@@ -1,0 +1,147 @@
+"""A policy in words for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from ibkeys.partitions.model import (
+    DEFAULT_MTU,
+    DEFAULT_PARTITION,
+    DEFAULT_RATE,
+    IPOIB_Q_KEY,
+    Definition,
+    GroupFlags,
+    Partition,
+    Policy,
+    Problem,
+    Rule,
+    broadcast_mgid,
+)
+from ibkeys.partitions.words import mtu_in_words, rate_in_words, scope_in_words
+
+_LISTED: Final = 3
+_WORDS: Final = {
+    "ALL": "all end ports",
+    "ALL_CAS": "all CA ports",
+    "ALL_SWITCHES": "port 0 of all switches",
+    "ALL_ROUTERS": "all router ports",
+    "SELF": "the subnet manager's port",
+}
+
+
+def in_words(policy: Policy) -> Iterator[str]:
+    """Yield lines that say what each partition is; in a partition, later lines win over earlier ones."""
+    for partition in policy.partitions:
+        pkey = f"0x{partition.base:04x}" + (" (picked by OpenSM)" if partition.automatic else "")
+        at = ", at index 0 of its members" if partition.indx0 else ""
+        yield f"{partition.name}: partition {pkey}{at}"
+        if partition.base == DEFAULT_PARTITION:
+            yield "  limited: all end ports, full: the subnet manager's port (OpenSM begins with this)"
+        for definition in partition.definitions:
+            for membership, rules in groupby(definition.rules, key=lambda rule: rule.membership):
+                yield f"  {'full and limited' if membership == 'both' else membership}: {_members(list(rules))}"
+        if not partition.rules:
+            yield "  nobody: OpenSM drops it"
+        for definition in partition.definitions:
+            yield from _groups(definition)
+    if policy.partition(DEFAULT_PARTITION) is None:
+        yield f"Default: partition 0x{DEFAULT_PARTITION:04x}, which the file does not define"
+        yield "  limited: all end ports, full: the subnet manager's port (OpenSM adds this)"
+
+
+def _members(rules: Sequence[Rule]) -> str:
+    parts: list[str] = []
+    for is_guid, found in groupby(rules, key=lambda rule: rule.who == "GUID"):
+        listed = list(found)
+        if not is_guid:
+            parts += [_WORDS[rule.who] for rule in listed]
+        elif len(listed) <= _LISTED:
+            parts += map(str, listed)
+        else:
+            parts.append(f"{len(listed)} ports ({', '.join(map(str, listed[:_LISTED]))}, ...)")
+    return ", ".join(parts)
+
+
+def _groups(definition: Definition) -> Iterator[str]:
+    if definition.ipoib:
+        mgid = ipaddress.IPv6Address(broadcast_mgid(definition.base))
+        yield f"  IPoIB: broadcast group {mgid}, {_flags(definition.flags, IPOIB_Q_KEY, scopes=False)}"
+    for group in definition.groups:
+        if group.refused is None:
+            mgids = ", ".join(str(ipaddress.IPv6Address(mgid)) for mgid in group.mgids())
+            yield f"  group {mgids}, {_flags(group.flags, 0)}"
+
+
+def _flags(flags: GroupFlags, q_key: int, scopes: bool = True) -> str:
+    words = [f"MTU {mtu_in_words(flags.mtu or DEFAULT_MTU)}", f"rate {rate_in_words(flags.rate or DEFAULT_RATE)}"]
+    words.append(f"Q_Key 0x{flags.q_key or q_key:08x}")
+    words += [f"SL {flags.sl} (with QoS)"] if flags.sl else []
+    words += [f"TClass 0x{flags.t_class:02x}"] if flags.t_class else []
+    words += [f"FlowLabel 0x{flags.flow_label:05x}"] if flags.flow_label else []
+    words += [scope_in_words(scope) for scope in sorted(flags.scopes)] if scopes else []
+    return ", ".join(words)
+
+
+def to_json(policy: Policy, problems: Sequence[Problem]) -> dict[str, Any]:
+    """Return the document of ``policy-check -f json`` without its schema."""
+    return {
+        "file": policy.path,
+        "digest": policy.digest,
+        "accepted": policy.accepted,
+        "problems": [
+            {
+                "line": problem.line,
+                "column": problem.column,
+                "severity": problem.severity,
+                "code": problem.code,
+                "message": problem.message,
+            }
+            for problem in problems
+        ],
+        "partitions": [_partition_json(partition) for partition in policy.partitions],
+    }
+
+
+def _partition_json(partition: Partition) -> dict[str, Any]:
+    return {
+        "partition": f"0x{partition.base:04x}",
+        "name": partition.name,
+        "automatic": partition.automatic,
+        "indx0": partition.indx0,
+        "ipoib": partition.ipoib,
+        "members": [
+            {
+                "who": rule.who,
+                "port_guid": f"0x{rule.guid:016x}" if rule.who == "GUID" else None,
+                "membership": rule.membership,
+                "line": rule.line,
+                "column": rule.column,
+            }
+            for rule in partition.rules
+        ],
+        "groups": [group for definition in partition.definitions for group in _groups_json(definition)],
+    }
+
+
+def _groups_json(definition: Definition) -> Iterator[dict[str, Any]]:
+    if definition.ipoib:
+        yield _group_json(broadcast_mgid(definition.base), definition.flags, definition.flags.q_key or IPOIB_Q_KEY)
+    for group in definition.groups:
+        if group.refused is None:
+            for mgid in group.mgids():
+                yield _group_json(mgid, group.flags, group.flags.q_key)
+
+
+def _group_json(mgid: int, flags: GroupFlags, q_key: int) -> dict[str, Any]:
+    return {
+        "mgid": str(ipaddress.IPv6Address(mgid)),
+        "mtu": flags.mtu or DEFAULT_MTU,
+        "rate": flags.rate or DEFAULT_RATE,
+        "q_key": f"0x{q_key:08x}",
+        "sl": flags.sl,
+        "t_class": f"0x{flags.t_class:02x}",
+        "flow_label": f"0x{flags.flow_label:05x}",
+    }

@@ -1,0 +1,120 @@
+"""A policy written back as partitions.conf, in full words and wrapped; automatic P_Keys pinned."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ibkeys.errors import NoRoom
+from ibkeys.keys.pkey import FULL_BIT
+from ibkeys.partitions.model import DEFAULT_PARTITION, Definition, Group, GroupFlags, Policy, is_ip_group
+
+WIDTH: Final = 116
+_NAMES: Final = {
+    "mtu": "mtu",
+    "rate": "rate",
+    "sl": "sl",
+    "q_key": "Q_Key",
+    "t_class": "TClass",
+    "flow_label": "FlowLabel",
+}
+_IN_HEX: Final = ("q_key", "t_class", "flow_label")
+
+
+def to_conf(policy: Policy) -> str:
+    """Return *policy* as the text of a partitions.conf that reads the same. Comments and groups that OpenSM leaves out
+    are not in it. Every line is far below OpenSM's limit."""
+    return "".join(f"{_definition(definition)}\n" for definition in policy.definitions)
+
+
+def _definition(definition: Definition) -> str:
+    words = [_head(definition)]
+    words += [flag for flag, there in (("ipoib", definition.ipoib), ("indx0", definition.indx0)) if there]
+    if definition.default_membership != "limited":
+        words.append(f"defmember={definition.default_membership}")
+    words += _flags(definition.flags, GroupFlags())
+    groups = [_group(group, definition.flags) for group in definition.groups if group.refused is None]
+    items = [f"{rule}={rule.membership}" for rule in definition.rules] or ["NONE"]
+    lines = list(_wrapped(items))
+    head = f"{', '.join(words)} :"
+    if not groups and len(lines) == 1 and len(head) + len(lines[0]) < WIDTH:
+        return f"{head} {lines[0]} ;"
+    return "\n".join([head, *(f"\t{line}" for line in (*groups, *lines))]) + " ;"
+
+
+def _head(definition: Definition) -> str:
+    name = definition.name or ""
+    if definition.pkey_given:
+        return f"{name}=0x{definition.base:04x}"
+    return f"{name}=0" if name[:1].isdigit() else name
+
+
+def _wrapped(items: list[str]) -> Iterator[str]:
+    line = ""
+    for item in items:
+        if line and len(line) + len(item) + 2 > WIDTH:
+            yield line + ","
+            line = ""
+        line += f", {item}" if line else item
+    yield line
+
+
+def _flags(flags: GroupFlags, inherited: GroupFlags) -> Iterator[str]:
+    for field, name in _NAMES.items():
+        value = getattr(flags, field)
+        if value != getattr(inherited, field):
+            yield f"{name}={value:#x}" if field in _IN_HEX else f"{name}={value}"
+    for scope in sorted(flags.scopes - inherited.scopes):
+        yield f"scope={scope}"
+
+
+def _group(group: Group, header: GroupFlags) -> str:
+    # OpenSM takes for flags what its buffer has behind a GID without any, so there is always one.
+    inherited = replace(header, t_class=0)
+    flags = list(_flags(group.flags, inherited)) or [f"sl={group.flags.sl}"]
+    return ",".join([f"mgid={ipaddress.IPv6Address(group.mgid)}", *flags])
+
+
+def pin(policy: Policy) -> Policy:
+    """Return *policy* with every P_Key written out: the automatic ones as OpenSM picks them from this very file."""
+    return _with(policy, {definition.base: definition.base for definition in policy.definitions})
+
+
+def pin_random(policy: Policy, rng: random.Random | None = None) -> Policy:
+    """Return *policy* with every P_Key written out, each automatic one a random free one, so that no one depends on
+    another. Raises NoRoom when there are not enough."""
+    rng = rng or random.SystemRandom()
+    taken = {partition.base for partition in policy.partitions if not partition.automatic} | {0, DEFAULT_PARTITION}
+    free = [base for base in range(1, DEFAULT_PARTITION) if base not in taken]
+    automatic = [partition.base for partition in policy.partitions if partition.automatic]
+    if len(automatic) > len(free):
+        raise NoRoom(f"{policy.path}: {len(automatic)} P_Keys are to be picked, and {len(free)} are free")
+    picked = dict(zip(automatic, rng.sample(free, len(automatic)), strict=True))
+    return _with(
+        policy, {partition.base: picked.get(partition.base, partition.base) for partition in policy.partitions}
+    )
+
+
+def _with(policy: Policy, bases: dict[int, int]) -> Policy:
+    return replace(
+        policy,
+        definitions=tuple(
+            replace(
+                definition,
+                base=bases[definition.base],
+                pkey_given=True,
+                groups=tuple(_rekeyed(group, bases[definition.base]) for group in definition.groups),
+            )
+            for definition in policy.definitions
+        ),
+        warnings=(),
+    )
+
+
+def _rekeyed(group: Group, base: int) -> Group:
+    if not is_ip_group(group.mgid):
+        return group
+    return replace(group, mgid=group.mgid & ~(0xFFFF << 80) | (base | FULL_BIT) << 80)

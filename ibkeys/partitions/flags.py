@@ -1,0 +1,112 @@
+"""The flags of definitions and groups: ``ipoib``, ``mtu=5``, ``defmember=full``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ibkeys.partitions.lines import Pair, Remarks
+from ibkeys.partitions.model import GroupFlags, MemberWord
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, abbreviates, c_number
+
+_MEMBERSHIPS: Final[tuple[MemberWord, ...]] = ("full", "both", "limited")
+_GROUP_FLAGS: Final = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel")
+_KNOWN: Final = (*_GROUP_FLAGS, "ipoib", "defmember", "indx0", *_MEMBERSHIPS)
+
+
+@dataclass(slots=True)
+class Header:
+    """What the flags of a definition's head add up to."""
+
+    flags: GroupFlags = field(default_factory=GroupFlags)
+    ipoib: bool = False
+    indx0: bool = False
+    membership: MemberWord = "limited"
+
+
+def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
+    """Add one flag of a definition's head to *header*."""
+    flags = read_group_flag(remarks, header.flags, pair)
+    word = pair.name.text
+    if flags is not None:
+        header.flags = flags
+    elif abbreviates(word, "ipoib"):
+        remarks.check_spelling(pair.name, "ipoib")
+        header.ipoib = True
+    elif abbreviates(word, "defmember"):
+        remarks.check_spelling(pair.name, "defmember")
+        value = pair.value
+        membership = membership_of(value.text) if value is not None else None
+        if membership is None:
+            at = value if value is not None else pair.name
+            remarks.warn(at.column, "bad-value", "defmember is full, limited or both; OpenSM ignores this one")
+        else:
+            assert value is not None
+            remarks.check_spelling(value, membership)
+            header.membership = membership
+    elif word == "indx0":
+        header.indx0 = True
+    else:
+        remarks.warn(pair.name.column, "unknown-flag", f"flag {word!r} is not known and ignored{hint(word)}")
+
+
+def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:
+    """Return *flags* with this one in it, None when it is no flag of a group."""
+    name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
+    if name is None:
+        return None
+    if not pair.name.text and pair.value is None:
+        return flags
+    remarks.check_spelling(pair.name, name)
+    if pair.value is None:
+        remarks.warn(pair.name.column, "bad-value", f"{name} has no value and is ignored")
+        return flags
+    number = c_number(pair.value.text)
+    column = pair.value.column
+    clean = number.found and (not number.rest or number.rest[0] in " \t\n\v\f\r")
+    value = number.value & 0xFFFFFFFF
+    if number.octal:
+        remarks.warn(column, "octal", f"{name}={pair.value.text} begins with 0 and is octal: {value}")
+    if name in ("sl", "FlowLabel"):
+        highest = 15 if name == "sl" else 0xFFFFF
+        # An empty value is refused; a word that is no number counts as 0 only where nothing is left over.
+        if not clean or value > highest:
+            remarks.warn(column, "bad-value", f"{name} is a number from 0 to {highest}; OpenSM ignores this one")
+            return flags
+        return replace(flags, sl=value) if name == "sl" else replace(flags, flow_label=value)
+    if name == "scope":
+        if not 1 <= value <= 15:
+            remarks.warn(column, "bad-value", "scope is a number from 1 to 15; OpenSM ignores this one")
+            return flags
+        return replace(flags, scopes=flags.scopes | {value})
+    if not clean or not value:
+        taken = value or ("0" if name in ("Q_Key", "TClass") else "the default")
+        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is no value for it; OpenSM takes {taken}")
+    match name:
+        case "mtu":
+            if value and value not in MTU_BYTES:
+                remarks.warn(column, "bad-value", f"mtu is a code from 1 (256 bytes) to 5 (4096 bytes), not {value}")
+            return replace(flags, mtu=value)
+        case "rate":
+            if value and value not in RATE_GBPS:
+                remarks.warn(column, "bad-value", f"rate is a code (3 is 10 Gb/s, 7 is 40 Gb/s), and {value} is none")
+            return replace(flags, rate=value)
+        case "Q_Key":
+            return replace(flags, q_key=value)
+        case _:
+            if value > 0xFF:
+                remarks.warn(column, "bad-value", f"TClass has 8 bits; OpenSM takes 0x{value & 0xFF:02x}")
+            return replace(flags, t_class=value & 0xFF)
+
+
+def membership_of(text: str) -> MemberWord | None:
+    """Return the membership that OpenSM takes *text* for, None when it is none of them."""
+    return next((word for word in _MEMBERSHIPS if abbreviates(text, word)), None)
+
+
+def hint(text: str) -> str:
+    """Return a hint for a word that is known in another case, or as the beginning of one."""
+    for known in _KNOWN:
+        if text.lower() == known.lower() or (len(text) > 3 and known.lower().startswith(text.lower())):
+            return f"; OpenSM knows it as {known}"
+    return ""

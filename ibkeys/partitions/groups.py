@@ -1,0 +1,97 @@
+"""The ``mgid=`` lines: multicast groups beside the broadcast group, with OpenSM's odd ways of reading them."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+
+from ibkeys.keys.pkey import FULL_BIT
+from ibkeys.partitions.flags import read_group_flag
+from ibkeys.partitions.lines import Pair, Remarks, Word, pairs
+from ibkeys.partitions.model import (
+    DEFAULT_PARTITION,
+    IPOIB_Q_KEY,
+    Definition,
+    Group,
+    GroupFlags,
+    broadcast_mgid,
+    is_ip_group,
+)
+
+
+def read_group(
+    remarks: Remarks,
+    definition: Definition,
+    known: set[int],
+    pair: Pair,
+    flags: list[Pair],
+    closed: bool,
+    comment: str | None,
+) -> Group | None:
+    """Read an ``mgid=`` line, which ends its line's part of the definition; None when OpenSM does not survive it.
+
+    *known*: the groups that are there already; those of this line are added. *closed*: a semicolon ends the line's
+    part; else *comment* may.
+    """
+    value = pair.value
+    if value is None:
+        remarks.error(pair.name.column, "bad-mgid", "mgid without '=' and a GID: OpenSM does not survive this line")
+        return None
+    # A group inherits the header's flags but for TClass.
+    own = replace(definition.flags, t_class=0)
+    read = flags
+    if not flags and comment is not None:
+        read = list(pairs(comment, 0, len(comment)))
+        if any(flag.name.text and flag.value for flag in read):
+            remarks.warn(
+                value.end,
+                "comment-flags",
+                "OpenSM reads the comment behind a GID as more flags; put it on a line of its own",
+            )
+    for flag in read:
+        changed = read_group_flag(remarks if read is flags else Remarks(), own, flag)
+        if changed is not None:
+            own = changed
+        elif read is flags:
+            remarks.warn(
+                flag.name.column,
+                "mgid-line",
+                f"{flag.name.text!r} is no flag of a group and ignored: no port may follow on an mgid= line",
+            )
+    group = _group(remarks, definition, known, value, own)
+    if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
+        # OpenSM finds the end of the line by counting: flags that are not there, or that it has not read.
+        remarks.error(
+            value.end,
+            "mgid-semicolon",
+            "a ';' on the line of this GID: OpenSM loses its place in the line; put it after a port",
+        )
+    if group.refused is not None:
+        remarks.warn(value.column, "group-refused", f"OpenSM leaves this group out: {group.refused}")
+    return group
+
+
+def _group(remarks: Remarks, definition: Definition, known: set[int], value: Word, flags: GroupFlags) -> Group:
+    try:
+        mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
+    except ValueError:
+        return Group(0, flags, f"{value.text!r} is no GID", remarks.line, value.column)
+    refused = None
+    if mgid >> 120 != 0xFF:
+        refused = "it is not multicast (a multicast GID begins with ff)"
+    elif is_ip_group(mgid):
+        key, own, header = mgid >> 80 & 0xFFFF, definition.base | FULL_BIT, definition.flags
+        if key not in (0, own) and mgid != broadcast_mgid(DEFAULT_PARTITION):
+            refused = f"its P_Key bits 0x{key:04x} are neither those of the partition (0x{own:04x}) nor 0"
+        elif flags.rate != header.rate:
+            refused = f"its rate {flags.rate} is not that of the partition's broadcast group ({header.rate})"
+        elif flags.mtu != header.mtu:
+            refused = f"its mtu {flags.mtu} is not that of the partition's broadcast group ({header.mtu})"
+        mgid = mgid & ~(0xFFFF << 80) | own << 80
+        flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
+    if refused is None and mgid in known:
+        refused = "it is there already"
+    group = Group(mgid, flags, refused, remarks.line, value.column)
+    if refused is None:
+        known.update(group.mgids())
+    return group

@@ -1,0 +1,303 @@
+"""The multicast groups that a policy makes, the broadcast groups of IPoIB first of all, against those of the SA.
+
+Pure. A partition has IPoIB when it has its broadcast group; MTU, rate, SL and Q_Key of the group are those of every
+IPoIB interface in the partition (RFC 4391, 5). Source: opensm osm_prtn.c, osm_sa_mcmember_record.c.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.mad.records import MCMemberRecord
+from ibkeys.partitions.membership import EndPort, PortKind, resolve
+from ibkeys.partitions.model import (
+    DEFAULT_MTU,
+    DEFAULT_PARTITION,
+    DEFAULT_RATE,
+    IPOIB_Q_KEY,
+    GroupFlags,
+    Policy,
+    broadcast_mgid,
+    partition_name,
+    scope_of,
+    with_scope,
+)
+from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, mtu_in_words, rate_in_words, scope_in_words
+from ibkeys.topology.model import Topology
+from ibkeys.topology.subnet_manager import find_sm_port
+
+State = Literal["as-planned", "differs", "missing", "no-member", "unexpected", "unknown"]
+PROBLEMS: Final[frozenset[State]] = frozenset({"differs", "missing", "unexpected"})
+NOT_ASKED: Final = "the SA gave no answer, so it is not known whether it is there"
+_P_KEY_BITS: Final = 0xFFFF << 80
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValues:
+    """What a group is: ``mtu`` and ``rate`` as codes without selectors, ``p_key`` with its full bit."""
+
+    p_key: int
+    mtu: int
+    rate: int
+    sl: int
+    q_key: int
+    t_class: int
+    flow_label: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values as the contract has them."""
+        return {
+            "p_key": f"0x{self.p_key:04x}",
+            "mtu": self.mtu,
+            "rate": self.rate,
+            "sl": self.sl,
+            "q_key": f"0x{self.q_key:08x}",
+            "t_class": f"0x{self.t_class:02x}",
+            "flow_label": f"0x{self.flow_label:05x}",
+        }
+
+
+_WORDS: Final = {
+    "p_key": lambda value: f"P_Key 0x{value:04x}",
+    "mtu": lambda value: f"MTU {mtu_in_words(value)}",
+    "rate": lambda value: f"rate {rate_in_words(value)}",
+    "sl": lambda value: f"SL {value}",
+    "q_key": lambda value: f"Q_Key 0x{value:08x}",
+    "t_class": lambda value: f"TClass 0x{value:02x}",
+    "flow_label": lambda value: f"FlowLabel 0x{value:05x}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFinding:
+    """One group: what the policy says of it (``planned``), what the SA says (``found``), and what comes of it.
+
+    ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: rightly not there, because OpenSM
+    drops a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``:
+    the SA did not answer, or does not show this group to the asker. ``name`` is None for a partition that the policy
+    does not define.
+    """
+
+    mgid: int
+    base: int
+    name: str | None
+    state: State
+    planned: GroupValues | None
+    found: GroupValues | None
+    message: str
+    differences: tuple[str, ...] = ()
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether it is the IPv4 broadcast group of a partition."""
+        return _is_broadcast(self.mgid)
+
+    @property
+    def mgid_text(self) -> str:
+        """The MGID as ``ff12:401b:8001::ffff:ffff``."""
+        return str(ipaddress.IPv6Address(self.mgid))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as the contract has it."""
+        return {
+            "mgid": self.mgid_text,
+            "partition": f"0x{self.base:04x}",
+            "name": self.name,
+            "broadcast": self.is_broadcast,
+            "state": self.state,
+            "planned": self.planned.to_json() if self.planned else None,
+            "found": self.found.to_json() if self.found else None,
+            "differences": list(self.differences),
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    base: int
+    values: GroupValues
+    flags: GroupFlags
+
+
+def compare_groups(
+    policy: Policy,
+    groups: Iterable[MCMemberRecord] | None,
+    *,
+    populated: Collection[int] | None = None,
+    own_p_keys: Collection[int] | None = None,
+) -> list[GroupFinding]:
+    """Return a finding for each group that *policy* makes, in its order, then the broadcast groups beside them.
+
+    *groups*: what the SA shows (`SaClient.groups`), None when it did not answer. *populated*: the partitions that have
+    a member on the fabric, None when that is not known (`populated_partitions`). *own_p_keys*: the P_Keys of the port
+    that asked, None when they are not known: OpenSM shows a group only to a port with a P_Key of its partition, full
+    or limited, so that one which it does not show to another port may be there.
+
+    Raises FileFormatError for a policy that OpenSM would refuse.
+    """
+    policy.require_accepted()
+    planned = _planned_groups(policy)
+    if groups is None:
+        return [_finding(policy, mgid, each, "unknown", None, NOT_ASKED) for mgid, each in planned.items()]
+    found = {group.mgid: _values(group) for group in groups}
+    # OpenSM 3.3.23 heeds no scope= for the broadcast group; where an SM does, its groups are those of the policy.
+    for mgid, each in [*planned.items()]:
+        if _is_broadcast(mgid):
+            for scope in sorted(each.flags.scopes):
+                if with_scope(mgid, scope) in found:
+                    planned.setdefault(with_scope(mgid, scope), each)
+    own = None if own_p_keys is None else {key & PARTITION_MASK for key in own_p_keys}
+    findings = [_judge(policy, mgid, each, found.get(mgid), populated, own) for mgid, each in planned.items()]
+    return findings + [
+        _unexpected(policy, mgid, values)
+        for mgid, values in sorted(found.items())
+        if mgid not in planned and _is_broadcast(mgid)
+    ]
+
+
+def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | None:
+    """Return the partitions that have a member on the fabric; None when part of it could not be read, or when the
+    policy depends on the subnet manager's port and that is not known."""
+    manager = find_sm_port(fabric)
+    if fabric.troubles or (manager is None and policy.names_the_sm):
+        return None
+    ports = [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in fabric.end_ports() if port.guid]
+    resolution = resolve(policy, ports, manager.guid if manager is not None else None)
+    return frozenset(membership.base for membership in resolution.memberships)
+
+
+def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
+    """Return how many findings are of each state, all states named."""
+    counts = Counter(finding.state for finding in findings)
+    return {
+        state: counts[state] for state in ("as-planned", "differs", "missing", "no-member", "unexpected", "unknown")
+    }
+
+
+def _planned_groups(policy: Policy) -> dict[int, _Planned]:
+    """Return the groups that OpenSM makes of a policy, by MGID: of two for one MGID the first, as it keeps it."""
+    planned: dict[int, _Planned] = {}
+    for definition in policy.definitions:
+        base, header = definition.base, definition.flags
+        if definition.ipoib:
+            each = _Planned(base, _of_flags(base, header, header.q_key or IPOIB_Q_KEY), header)
+            planned.setdefault(broadcast_mgid(base), each)
+        for group in definition.groups:
+            if group.refused is None:
+                each = _Planned(base, _of_flags(base, group.flags, group.flags.q_key), group.flags)
+                for mgid in group.mgids():
+                    planned.setdefault(mgid, each)
+    return planned
+
+
+def _of_flags(base: int, flags: GroupFlags, q_key: int) -> GroupValues:
+    mtu, rate = flags.mtu or DEFAULT_MTU, flags.rate or DEFAULT_RATE
+    return GroupValues(base | FULL_BIT, mtu, rate, flags.sl, q_key, flags.t_class, flags.flow_label)
+
+
+def _values(group: MCMemberRecord) -> GroupValues:
+    return GroupValues(group.p_key, group.mtu, group.rate, group.sl, group.q_key, group.t_class, group.flow_label)
+
+
+def _finding(
+    policy: Policy,
+    mgid: int,
+    planned: _Planned,
+    state: State,
+    found: GroupValues | None,
+    message: str,
+    differences: tuple[str, ...] = (),
+) -> GroupFinding:
+    return GroupFinding(
+        mgid, planned.base, _name(policy, planned.base), state, planned.values, found, message, differences
+    )
+
+
+def _name(policy: Policy, base: int) -> str | None:
+    partition = policy.partition(base)
+    if partition is not None:
+        return partition.name
+    return partition_name(base, None) if base == DEFAULT_PARTITION else None
+
+
+def _judge(
+    policy: Policy,
+    mgid: int,
+    planned: _Planned,
+    found: GroupValues | None,
+    populated: Collection[int] | None,
+    own: Collection[int] | None,
+) -> GroupFinding:
+    if found is not None:
+        names = tuple(_differences(planned.values, found))
+        if not names:
+            return _finding(policy, mgid, planned, "as-planned", found, "as the policy says")
+        message = "; ".join(_difference(name, planned.values, found) for name in names)
+        return _finding(policy, mgid, planned, "differs", found, message, names)
+    base = planned.base
+    if populated is not None and base not in populated:
+        message = "not there: no member of the partition is on the fabric, so OpenSM drops it with its groups"
+        return _finding(policy, mgid, planned, "no-member", None, message)
+    if own is not None and base not in own:
+        message = (
+            f"not shown to this port, which has no P_Key of partition 0x{base:04x}: OpenSM shows a group only to ports "
+            "of its partition; ask from one of them"
+        )
+        return _finding(policy, mgid, planned, "unknown", None, message)
+    message = "the SA does not know it" + (": the partition has no IPoIB" if _is_broadcast(mgid) else "")
+    reasons = list(_not_realizable(planned.values))
+    if populated is None and not reasons:
+        reasons.append(
+            "whether a member of the partition is on the fabric, without which OpenSM drops it, is not known"
+        )
+    return _finding(policy, mgid, planned, "missing", None, "; ".join([message, *reasons]))
+
+
+def _differences(planned: GroupValues, found: GroupValues) -> Iterator[str]:
+    return (name for name in _WORDS if getattr(planned, name) != getattr(found, name))
+
+
+def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
+    words, wanted = _WORDS[name](getattr(found, name)), _WORDS[name](getattr(planned, name))
+    text = f"{words}, the policy says {wanted.split(' ', 1)[1]}"
+    if name == "sl" and not found.sl:
+        text += " (OpenSM heeds sl= only with QoS on)"
+    if name == "p_key" and found.p_key == planned.p_key & PARTITION_MASK:
+        text += " (a group's P_Key has the full bit)"
+    return text
+
+
+def _not_realizable(values: GroupValues) -> Iterator[str]:
+    if values.mtu not in MTU_BYTES:
+        yield f"mtu={values.mtu} is no MTU code, and OpenSM makes no such group"
+    if values.rate not in RATE_GBPS:
+        yield f"rate={values.rate} is no rate code, and OpenSM makes no such group"
+
+
+def _unexpected(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:
+    bits = mgid >> 80 & 0xFFFF
+    base = bits & PARTITION_MASK
+    partition = policy.partition(base)
+    if not bits & FULL_BIT:
+        message = f"the P_Key bits 0x{bits:04x} of its MGID lack the full bit: no IPoIB interface asks for it"
+    elif partition is None or not partition.ipoib:
+        defined = partition is not None or base == DEFAULT_PARTITION
+        message = "the policy does not mark this partition ipoib" if defined else "the policy has no such partition"
+        message += (
+            "; OpenSM makes this group by itself when it has no policy file, or refused the one it has"
+            if base == DEFAULT_PARTITION
+            else "; a host, or an earlier policy, made the group"
+        )
+    else:
+        message = f"a second broadcast group of the partition, {scope_in_words(scope_of(mgid))}: the policy makes none"
+    return GroupFinding(mgid, base, _name(policy, base), "unexpected", None, found, message)
+
+
+def _is_broadcast(mgid: int) -> bool:
+    """Whether *mgid* is that of an IPv4 broadcast group, in whatever scope, with or without the full bit."""
+    return with_scope(mgid, 0) & ~_P_KEY_BITS == with_scope(broadcast_mgid(0), 0) & ~_P_KEY_BITS

@@ -1,0 +1,188 @@
+"""Lints: what OpenSM takes as it stands, and its author may not have meant.
+
+What the reader sees at a single word is among `Policy.warnings`; here is what shows only in the whole file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.partitions.membership import EndPort, resolve
+from ibkeys.partitions.model import (
+    DEFAULT_PARTITION,
+    Definition,
+    GroupFlags,
+    Partition,
+    Policy,
+    Problem,
+    Rule,
+    Severity,
+)
+
+# Two ports that no file names: what a policy makes of the SM's port and of another, by keywords alone.
+_SM: Final = EndPort(1 << 64, "ca")
+_OTHER: Final = EndPort((1 << 64) + 1, "ca")
+
+
+def lint(policy: Policy) -> tuple[Problem, ...]:
+    """Return all that is worth saying about a policy, what the reader found included, in the order of the file."""
+    found = [*policy.errors, *policy.warnings]
+    for partition in policy.partitions:
+        found += _of_partition(partition)
+    if policy.accepted:
+        found += _of_the_sm(policy)
+    found += _same_names(policy)
+    found += _pinned_twice(policy)
+    return tuple(sorted(found))
+
+
+def _problem(at: Rule | Definition, severity: Severity, code: str, message: str) -> Problem:
+    return Problem(at.line, at.column, severity, code, message)
+
+
+def _of_partition(partition: Partition) -> Iterator[Problem]:
+    first, *others = partition.definitions
+    number = f"0x{partition.base:04x}"
+    if partition.automatic:
+        yield _problem(
+            first,
+            "warning",
+            "automatic-pkey",
+            f"OpenSM picks the P_Key of {partition.name!r} by itself, {number}: it depends on the order of the file, "
+            "and on what was there before (--pin writes it out)",
+        )
+    for definition in others:
+        yield _problem(
+            definition, "note", "continued", f"adds to partition {number}, which is defined in line {first.line}"
+        )
+    if not partition.rules:
+        yield _problem(first, "note", "no-member", f"partition {number} has no member; OpenSM drops it")
+    yield from _order(partition)
+    yield from _strength(partition)
+    for definition in partition.definitions:
+        yield from _useless_flags(definition)
+    both = next((rule for rule in partition.rules if rule.membership == "both"), None)
+    if both is not None:
+        yield _problem(
+            both, "note", "both", f"'both' in partition {number} means full, unless OpenSM runs with allow_both_pkeys"
+        )
+
+
+def _order(partition: Partition) -> Iterator[Problem]:
+    """Yield the items that an earlier or later one makes useless: the last one that names a port decides."""
+    by_guid: dict[int, Rule] = {}
+    named: list[Rule] = []
+    for rule in partition.rules:
+        if rule.who == "GUID":
+            before = by_guid.get(rule.guid)
+            if before is not None:
+                effect = (
+                    "again"
+                    if before.membership == rule.membership
+                    else f"as {rule.membership}, and that is what counts"
+                )
+                yield _problem(
+                    rule, "warning", "guid-twice", f"{rule} was named in line {before.line} already; here {effect}"
+                )
+            by_guid[rule.guid] = rule
+        elif rule.who == "ALL":
+            for before in named:
+                if before.membership != rule.membership and not (before.who == "SELF" and _is_default(partition)):
+                    yield _problem(
+                        before,
+                        "warning",
+                        "overridden",
+                        f"ALL={rule.membership} in line {rule.line} overrides this {before.membership}: put it first",
+                    )
+            named = []
+        if rule.who in ("GUID", "SELF"):
+            named.append(rule)
+
+
+def _is_default(partition: Partition) -> bool:
+    return partition.base == DEFAULT_PARTITION
+
+
+def _strength(partition: Partition) -> Iterator[Problem]:
+    rules, first = partition.rules, partition.definitions[0]
+    number = f"0x{partition.base:04x}"
+    if _is_default(partition):
+        open_to_all = next((rule for rule in rules if rule.who == "ALL" and rule.membership != "limited"), None)
+        if open_to_all is not None:
+            yield _problem(
+                open_to_all,
+                "note",
+                "no-isolation",
+                "every port is a full member of the default partition, so every port may talk to every other",
+            )
+    elif rules and all(rule.membership == "limited" for rule in rules):
+        yield _problem(
+            first, "warning", "limited-only", f"partition {number} has only limited members: none may talk to another"
+        )
+    elif len(rules) == 1 and rules[0].who in ("GUID", "SELF"):
+        yield _problem(first, "note", "one-member", f"partition {number} has one member, which talks to nobody in it")
+
+
+def _useless_flags(definition: Definition) -> Iterator[Problem]:
+    flags, plain = definition.flags, GroupFlags()
+    if flags == plain or definition.groups:
+        return
+    if not definition.ipoib:
+        yield _problem(
+            definition,
+            "note",
+            "no-group",
+            "mtu, rate and the like have no effect here: without ipoib there is no group",
+        )
+    elif flags.scopes:
+        yield _problem(
+            definition, "note", "no-group", "scope has no effect on the broadcast group, which is always link-local"
+        )
+
+
+def _of_the_sm(policy: Policy) -> Iterator[Problem]:
+    """Yield the order trap: a limited SM, which no limited member can reach."""
+    default = policy.partition(DEFAULT_PARTITION)
+    resolution = resolve(policy, [_SM, _OTHER], _SM.guid)
+    members = next(each for each in resolution.memberships if each.base == DEFAULT_PARTITION)
+    if default is None or _SM.guid in members.full or _OTHER.guid in members.full:
+        return
+    last = next(rule for rule in reversed(default.rules) if rule.who in ("ALL", "ALL_CAS", "SELF"))
+    yield _problem(
+        last,
+        "warning",
+        "sm-limited",
+        f"{last}={last.membership} MAKES THE SUBNET MANAGER'S OWN PORT A LIMITED MEMBER: LIMITED MEMBERS CANNOT REACH "
+        "THE SA; put SELF=full after it",
+    )
+
+
+def _same_names(policy: Policy) -> Iterator[Problem]:
+    names: dict[str, Partition] = {}
+    for partition in policy.partitions:
+        other = names.setdefault(partition.name, partition)
+        if other is not partition:
+            yield _problem(
+                partition.definitions[0],
+                "warning",
+                "same-name",
+                f"the name {partition.name!r} is also that of partition 0x{other.base:04x} in line "
+                f"{other.definitions[0].line}: these are two partitions",
+            )
+
+
+def _pinned_twice(policy: Policy) -> Iterator[Problem]:
+    """Yield ports that two partitions want at index 0: the one that comes last gets it."""
+    pinned: dict[tuple[str, int], tuple[int, Rule]] = {}
+    for definition in policy.definitions:
+        for rule in definition.rules if definition.indx0 else ():
+            base, before = pinned.setdefault((rule.who, rule.guid), (definition.base, rule))
+            if base != definition.base:
+                yield _problem(
+                    rule,
+                    "warning",
+                    "indx0-twice",
+                    f"{rule} has 0x{base:04x} at index 0 by line {before.line}, and 0x{definition.base:04x} by this "
+                    "one, which counts",
+                )

@@ -1,0 +1,185 @@
+"""Who is a member of what: a policy resolved for the ports of a fabric, as OpenSM's partition manager does it.
+
+Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, osm_prtn_config.c.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
+from ibkeys.partitions.model import (
+    DEFAULT_NAME,
+    DEFAULT_PARTITION,
+    MemberWord,
+    Partition,
+    Policy,
+    Rule,
+    table_order,
+)
+
+PortKind = Literal["ca", "switch", "router"]
+_KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch", "ALL_ROUTERS": "router"}
+
+
+@dataclass(frozen=True, slots=True)
+class EndPort:
+    """What membership depends on: the port GUID (of a switch: that of port 0) and the kind of node."""
+
+    guid: int
+    kind: PortKind
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The members of one partition, as port GUIDs. A port is in both sets only with allow_both_pkeys.
+
+    ``partition`` is None for the default partition where the policy does not define it, or none was read.
+    """
+
+    base: int
+    name: str
+    full: frozenset[int]
+    limited: frozenset[int]
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Memberships in the order of OpenSM's table, by the number with its bytes swapped.
+
+    ``index0``: port GUID → the P_Key that ``indx0`` wants at index 0 there. ``unmatched``: items that name a GUID which
+    is no end port of the fabric, each once. ``fallback``: no file, or one that OpenSM refuses: everybody is full.
+    """
+
+    memberships: tuple[Membership, ...]
+    index0: dict[int, PKey]
+    unmatched: tuple[Rule, ...] = ()
+    fallback: bool = False
+
+    @cached_property
+    def by_port(self) -> dict[int, tuple[PKey, ...]]:
+        """Port GUID → its P_Keys in the order in which OpenSM places them: by partition, limited before full."""
+        keys: dict[int, list[PKey]] = {}
+        for membership in self.memberships:
+            for guids, key in (
+                (membership.limited, PKey(membership.base)),
+                (membership.full, PKey(membership.base | FULL_BIT)),
+            ):
+                for guid in guids:
+                    keys.setdefault(guid, []).append(key)
+        return {guid: tuple(found) for guid, found in keys.items()}
+
+
+def resolve(
+    policy: Policy | None,
+    ports: Iterable[EndPort],
+    sm_port_guid: int | None,
+    allow_both: bool = False,
+    *,
+    emulate_fallback: bool = False,
+) -> Resolution:
+    """Return who is a member of what when OpenSM on *sm_port_guid* (None: unknown, ``SELF`` is nobody) reads *policy*.
+
+    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and what the file says comes on top. Later items win
+    over earlier ones, across definitions. *allow_both* is OpenSM's allow_both_pkeys; without it ``both`` means full.
+    Partitions without a member are left out. *policy* None: there is no file, and every port is a full member.
+
+    Raises FileFormatError for a policy that OpenSM would refuse, unless *emulate_fallback*: then every port is a full
+    member of the default partition, as OpenSM has it.
+    """
+    tables = _Tables({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
+    if policy is not None and not emulate_fallback:
+        policy.require_accepted()
+    if policy is not None:
+        tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
+        tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
+        stop = min(((error.line, error.column) for error in policy.errors), default=(sys.maxsize, 0))
+        for definition in policy.definitions:
+            for rule in definition.rules:
+                if (rule.line, rule.column) < stop:
+                    tables.apply(definition.base, rule, definition.indx0)
+        if policy.accepted:
+            return tables.result(policy)
+    # Of a file that it refuses OpenSM drops the members, but not which P_Key it wanted at index 0 of whom.
+    tables.full, tables.limited = {}, {}
+    tables.add(DEFAULT_PARTITION, tables.everybody, "full", indx0=False)
+    return tables.result(None)
+
+
+class _Tables:
+    """The sets that OpenSM keeps: two for each partition, and the index-0 key of each port."""
+
+    def __init__(self, kinds: dict[int, PortKind], sm_port_guid: int | None, allow_both: bool) -> None:
+        self.allow_both = allow_both
+        self.everybody = frozenset(kinds)
+        self.by_kind = {
+            kind: frozenset(guid for guid, its_kind in kinds.items() if its_kind == kind)
+            for kind in ("ca", "switch", "router")
+        }
+        self.sm = frozenset({sm_port_guid} if sm_port_guid is not None else ()) & self.everybody
+        self.full: dict[int, set[int]] = {}
+        self.limited: dict[int, set[int]] = {}
+        self.index0: dict[int, PKey] = {}
+        self.unmatched: dict[int, Rule] = {}
+
+    def table(self, base: int) -> tuple[set[int], set[int]]:
+        """Return the sets of full and limited members."""
+        return self.full.setdefault(base, set()), self.limited.setdefault(base, set())
+
+    def apply(self, base: int, rule: Rule, indx0: bool) -> None:
+        """Add the ports that an item names."""
+        if rule.who == "ALL":
+            guids = self.everybody
+        elif rule.who == "SELF":
+            guids = self.sm
+        elif rule.who == "GUID":
+            guids = frozenset({rule.guid}) & self.everybody
+            if not guids:
+                self.unmatched.setdefault(rule.guid, rule)
+        else:
+            guids = self.by_kind[_KIND_OF[rule.who]]
+        self.add(base, guids, rule.membership, indx0)
+
+    def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
+        """Make *guids* members; each was so named last, so an earlier membership goes, but for ``both``."""
+        full, limited = self.table(base)
+        if membership == "both" and self.allow_both:
+            full |= guids
+            limited |= guids
+        elif membership == "limited":
+            full -= guids
+            limited |= guids
+        else:
+            limited -= guids
+            full |= guids
+        if indx0:
+            # With both, the limited key is queued last and wins.
+            is_full = membership == "full" or (membership == "both" and not self.allow_both)
+            self.index0.update(dict.fromkeys(guids, PKey(base | (FULL_BIT if is_full else 0))))
+        elif self.index0:
+            for guid in guids & self.index0.keys():
+                if self.index0[guid] & PARTITION_MASK == base:
+                    del self.index0[guid]
+
+    def result(self, policy: Policy | None) -> Resolution:
+        """Return the partitions that have members."""
+        memberships = []
+        known = {partition.base: partition for partition in policy.partitions} if policy is not None else {}
+        for base in sorted(self.full, key=table_order):
+            partition = known.get(base)
+            if self.full[base] or self.limited[base]:
+                memberships.append(
+                    Membership(
+                        base,
+                        partition.name if partition is not None else DEFAULT_NAME,
+                        frozenset(self.full[base]),
+                        frozenset(self.limited[base]),
+                        partition,
+                    )
+                )
+        return Resolution(tuple(memberships), self.index0, tuple(self.unmatched.values()), fallback=policy is None)

@@ -1,0 +1,359 @@
+"""Reader of OpenSM's partitions.conf, with all that OpenSM 3.3 accepts and line and column for all that it does not.
+
+    file       = { definition }
+    definition = header ":" portlist ";"            the ":" stands on the line on which the header starts
+    header     = [ name ] [ "=" pkey ] { "," flag [ "=" value ] }
+    portlist   = { item ( "," | newline ) }
+    item       = member [ "=" membership ] | "mgid=" GID { "," flag "=" value }, which takes the rest of its line
+
+Words are matched as far as they are written, case counts, ``#`` begins a comment anywhere. What OpenSM reads from bytes
+left over in its buffer cannot be told, so it is an error here. After an error reading goes on, to find the next one; no
+part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.partitions.flags import Header, hint, membership_of, read_flag
+from ibkeys.partitions.groups import read_group
+from ibkeys.partitions.lines import Pair, Remarks, Word, pairs, skip_blanks
+from ibkeys.partitions.model import (
+    DEFAULT_NAME,
+    DEFAULT_PARTITION,
+    MAX_NAME,
+    Definition,
+    Group,
+    Keyword,
+    MemberWord,
+    Policy,
+    Rule,
+    broadcast_mgid,
+    partition_name,
+    stored_name,
+    table_order,
+)
+from ibkeys.partitions.words import BLANKS, abbreviates, c_number
+
+MAX_LINE: Final = 4094
+"""Bytes in a line without its newline. OpenSM cuts a longer one in two, wherever that is."""
+_LAST_AUTOMATIC: Final = 0x7FFE
+
+_KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
+
+
+def read_policy(path: str | Path) -> Policy:
+    """Read a policy file; the result says what is wrong with it. Raises FileFormatError when there is no reading it."""
+    try:
+        data = files.read_bytes(path, files.LARGE)
+    except OSError as error:
+        raise FileFormatError(f"the policy cannot be read: {error.strerror or error}", str(path)) from None
+    return parse_policy(data, str(path))
+
+
+def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
+    """Read a policy from memory; *path* stands for the file in messages."""
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    reader = _Reader()
+    reader.read(data)
+    return Policy(
+        path,
+        tuple(reader.definitions),
+        tuple(sorted(reader.remarks.of("error"))),
+        tuple(sorted(reader.remarks.of("warning") + reader.remarks.of("note"))),
+        hashlib.sha256(data).hexdigest(),
+    )
+
+
+@dataclass(slots=True)
+class _Open:
+    """The definition that is being read."""
+
+    definition: Definition
+    groups: list[Group] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.definitions: list[Definition] = []
+        self.remarks = Remarks()
+        self.open: _Open | None = None
+        self.skipping = False  # after a mistake in a header: to the next semicolon
+        self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
+        self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
+        self.last_automatic = 0
+        self.picked: set[int] = set()
+        self.mgids: set[int] = set()
+        self.last_item = (1, 1)
+        self.has_cr = False
+
+    # --- lines -------------------------------------------------------------------------------------------------------
+
+    def read(self, data: bytes) -> None:
+        lines = data.split(b"\n")
+        for self.remarks.line, raw in enumerate(lines, 1):
+            self.read_line(raw)
+        if self.open is not None:
+            self.remarks.line, column = self.last_item
+            self.remarks.warn(column, "not-closed", "the last definition has no ';' after this line")
+            self.close()
+        if not self.definitions and not self.remarks.of("error"):
+            self.remarks.line = 1
+            self.remarks.error(1, "empty", "there is no definition in this file")
+
+    def read_line(self, raw: bytes) -> None:
+        if len(raw) > MAX_LINE:
+            column = len(raw[:MAX_LINE].decode("utf-8", "surrogateescape")) + 1
+            self.remarks.error(
+                column,
+                "long-line",
+                f"the line has {len(raw)} bytes: OpenSM cuts it after {MAX_LINE}, here, and takes the rest for a new "
+                "line; wrap it (policy-check --format conf does)",
+            )
+        if b"\0" in raw:
+            column = len(raw[: raw.index(b"\0")].decode("utf-8", "surrogateescape")) + 1
+            self.remarks.error(column, "nul-byte", "a NUL byte: this is no text, or not one of 8-bit characters")
+            return
+        text = raw.decode("utf-8", "surrogateescape")
+        code, sharp, comment = text.partition("#")
+        if code.endswith("\r") and not sharp and not self.has_cr:
+            self.has_cr = True
+            self.remarks.warn(
+                len(code), "cr", "the line ends in CR LF; OpenSM takes the CR for a letter of the last word (dos2unix)"
+            )
+        at = 0
+        while True:
+            at = skip_blanks(code, at)
+            if at >= len(code):
+                return
+            end = code.find(";", at)
+            stop = end if end >= 0 else len(code)
+            if end == at:
+                self.lone_semicolon(at)
+            else:
+                self.last_item = (self.remarks.line, at + 1)
+                self.read_piece(code, at, stop, closed=end >= 0, comment=comment if sharp and end < 0 else None)
+            if end < 0:
+                return
+            self.close()
+            at = end + 1
+
+    def lone_semicolon(self, at: int) -> None:
+        if not self.skipping:
+            self.remarks.error(
+                at + 1,
+                "lone-semicolon",
+                "a ';' with nothing before it on its line: OpenSM then reads on behind the end of the line and fails; "
+                "put it after the last port",
+            )
+
+    def read_piece(self, code: str, at: int, stop: int, *, closed: bool, comment: str | None) -> None:
+        """Read one line's part of one definition, ``code[at:stop]``, and the comment right behind it, if any."""
+        if self.skipping:
+            return
+        if self.open is None:
+            colon = code.find(":", at, stop)
+            if colon < 0:
+                self.remarks.error(
+                    at + 1,
+                    "no-colon",
+                    "no ':' after the head of the definition; it has to be on the line on which the definition begins",
+                )
+                self.skipping = True
+                return
+            if not self.read_header(code, at, colon):
+                self.skipping = True
+                return
+            at = colon + 1
+        assert self.open is not None
+        items = list(pairs(code, at, stop))
+        for index, pair in enumerate(items):
+            if pair.name.text == "mgid":
+                flags = items[index + 1 :]
+                group = read_group(self.remarks, self.open.definition, self.mgids, pair, flags, closed, comment)
+                self.open.groups += [group] if group is not None else []
+                return
+            self.read_rule(pair)
+
+    def close(self) -> None:
+        """End the definition that is open, if any."""
+        self.skipping = False
+        if self.open is not None:
+            opened, self.open = self.open, None
+            self.definitions.append(replace(opened.definition, groups=tuple(opened.groups), rules=tuple(opened.rules)))
+
+    # --- the head of a definition ------------------------------------------------------------------------------------
+
+    def read_header(self, code: str, at: int, colon: int) -> bool:
+        """Read ``code[at:colon]`` and open the definition. Return whether OpenSM would."""
+        first, *flags = pairs(code, at, colon)
+        header = Header()
+        for pair in flags:
+            read_flag(self.remarks, header, pair)
+        name, key = first.name.text or None, first.value
+        if key is None and name is not None and name[0] in "0123456789":
+            name, key = None, first.name
+        base = 0
+        if key is not None:
+            number = c_number(key.text)
+            if not number.found or number.rest:
+                shown = f"{key.text!r} is no P_Key" if key.text else "there is no P_Key after the '='"
+                self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
+                return False
+            base = number.value & PARTITION_MASK
+            self.check_key(key, number.value, number.octal, number.negative)
+        pkey_given = bool(base)
+        if not base:
+            base = self.by_name(name) or self.next_automatic()
+            if not base:
+                self.remarks.error(
+                    first.name.column, "no-free-pkey", "no P_Key is left that OpenSM could pick by itself"
+                )
+                return False
+            if key is not None:
+                self.remarks.warn(
+                    key.column, "zero-pkey", f"P_Key {key.text} is no partition; OpenSM picks 0x{base:04x}"
+                )
+        self.check_name(first.name, name, base, pkey_given)
+        if base not in self.bases:
+            kept = self.bases[base] = partition_name(base, name)
+            self.names[kept] = min(base, self.names.get(kept, base), key=table_order)
+        if header.ipoib:
+            self.mgids.add(broadcast_mgid(base))
+        self.open = _Open(
+            Definition(
+                name,
+                base,
+                pkey_given,
+                header.membership,
+                header.indx0,
+                header.ipoib,
+                header.flags,
+                (),
+                (),
+                self.remarks.line,
+                at + 1,
+            )
+        )
+        return True
+
+    def by_name(self, name: str | None) -> int | None:
+        """Return the partition that already has this name: of several the first in OpenSM's table."""
+        return self.names.get(name) if name else None
+
+    def next_automatic(self) -> int:
+        """Return the P_Key that OpenSM picks: it counts from 1 and skips those in use; 0 when there is none left."""
+        while self.last_automatic < _LAST_AUTOMATIC:
+            self.last_automatic += 1
+            if self.last_automatic not in self.bases:
+                self.picked.add(self.last_automatic)
+                return self.last_automatic
+        return 0
+
+    def check_key(self, key: Word, value: int, octal: bool, negative: bool) -> None:
+        if octal:
+            self.remarks.warn(key.column, "octal", f"P_Key {key.text} begins with 0 and is octal: 0x{value & 0xFFFF:x}")
+        base = value & PARTITION_MASK
+        if not base:
+            return
+        if negative or value > 0xFFFF:
+            self.remarks.warn(
+                key.column, "wide-pkey", f"P_Key {key.text} does not fit 16 bits; OpenSM takes 0x{base:04x}"
+            )
+        elif value & FULL_BIT:
+            self.remarks.note(
+                key.column,
+                "full-bit",
+                f"bit 15 of P_Key {key.text} is dropped: it does not make the ports full members; the partition is "
+                f"0x{base:04x}",
+            )
+
+    def check_name(self, word: Word, name: str | None, base: int, pkey_given: bool) -> None:
+        if name is not None and stored_name(name) != name:
+            self.remarks.warn(
+                word.column,
+                "long-name",
+                f"OpenSM keeps {MAX_NAME} bytes of this name, and does not find it again by name",
+            )
+        known = self.bases.get(base)
+        if known is not None and pkey_given and base in self.picked:
+            self.remarks.warn(
+                word.column,
+                "collision",
+                f"OpenSM has picked 0x{base:04x} for partition {known!r} above; both definitions make one partition",
+            )
+        elif known is not None and name is not None and stored_name(name) != known and base != DEFAULT_PARTITION:
+            self.remarks.warn(
+                word.column,
+                "two-names",
+                f"partition 0x{base:04x} is named {known!r} already; both definitions make one partition",
+            )
+
+    # --- the port list -----------------------------------------------------------------------------------------------
+
+    def read_rule(self, pair: Pair) -> None:
+        assert self.open is not None
+        word = pair.name
+        if abbreviates(word.text, "NONE"):
+            if word.text:
+                self.remarks.check_spelling(word, "NONE")
+            elif pair.value is not None:
+                self.remarks.warn(word.column, "no-port", "there is no port before this '='; OpenSM ignores the item")
+            return
+        keyword = next((keyword for keyword in _KEYWORDS if abbreviates(word.text, keyword)), None)
+        if keyword is not None:
+            self.remarks.check_spelling(word, keyword)
+            self.open.rules.append(Rule(keyword, 0, self.read_membership(pair.value), self.remarks.line, word.column))
+            return
+        number = c_number(word.text)
+        if not number.value or number.rest:
+            self.bad_guid(pair)
+            return
+        if number.octal:
+            self.remarks.warn(
+                word.column, "octal", f"GUID {word.text} begins with 0 and is octal: 0x{number.value:016x}"
+            )
+        if number.negative or (len(word.text) > 18 and number.value == (1 << 64) - 1):
+            self.remarks.warn(word.column, "wide-guid", f"GUID {word.text} does not fit 64 bits")
+        self.open.rules.append(
+            Rule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column)
+        )
+
+    def read_membership(self, word: Word | None) -> MemberWord:
+        if word is None:
+            assert self.open is not None
+            return self.open.definition.default_membership
+        membership = membership_of(word.text)
+        if membership is None:
+            advice = "; is a comma missing?" if any(blank in word.text for blank in BLANKS) else hint(word.text)
+            self.remarks.warn(word.column, "unknown-membership", f"membership {word.text!r} is read as limited{advice}")
+            return "limited"
+        if not word.text:
+            self.remarks.warn(word.column, "no-membership", "nothing after the '=': OpenSM takes full")
+        else:
+            self.remarks.check_spelling(word, membership)
+        return membership
+
+    def bad_guid(self, pair: Pair) -> None:
+        text = pair.name.text
+        value = pair.value.text if pair.value is not None else ""
+        if ":" in value or (":" in text and not text[:1].isdigit()):
+            advice = "; is a ';' missing before this definition?"
+        elif ":" in text:
+            advice = "; GUIDs are written as 0x0002c903000a1011"
+        elif any(blank in text for blank in BLANKS):
+            advice = "; is a comma missing?"
+        elif text.upper() in (*_KEYWORDS, "NONE"):
+            advice = f"; OpenSM knows it as {text.upper()}"
+        elif text.startswith("ALL_"):
+            advice = "; this version of OpenSM knows ALL_CAS, ALL_SWITCHES and ALL_ROUTERS"
+        else:
+            advice = "" if c_number(text).found else "; a port is named by its port GUID or a keyword"
+        self.remarks.error(pair.name.column, "bad-guid", f"{text!r} is no port GUID and no keyword{advice}")

@@ -1,0 +1,77 @@
+"""The digests of a plan: of the state of the fabric that it was made from, and of the plan as a whole.
+
+The first tells whether two plans were made from the same state, in the parts that they touch. The second is in the plan
+and is checked when it is read: what was reviewed is what is applied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
+
+
+def state_digest(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> str:
+    """Return the SHA-256 of what the plan found at the ports that it changes: tables with capacity, enforcement bits,
+    and which port is at the other end of the link. Tables that stay do not count, and the order does not."""
+    parts: list[list[object]] = [
+        ["table", *table.port.key, table.capacity, table.peer, sorted(table.before.items())]
+        for table in tables
+        if table.differs
+    ]
+    parts += [
+        ["enforcement", *change.port.key, change.before.inbound, change.before.outbound, change.peer]
+        for change in enforcement
+        if change.before != change.after
+    ]
+    return _digest(parts)
+
+
+def plan_digest(plan: PartitionPlan) -> str:
+    """Return the SHA-256 of all of a plan that decides what an apply does: of each table that changes and each
+    enforcement that changes, the port and its kind, the state that was found and the state that it leads to; capacity
+    and peer; the options; the breaks. Tables that stay and notes for people do not count, and the order does not.
+    """
+    options = plan.options
+    parts: list[list[object]] = [
+        [
+            "options",
+            options.enforce,
+            options.allow_both_pkeys,
+            options.disconnect_unconfigured,
+            sorted(options.allow_index_moves),
+        ]
+    ]
+    parts += [
+        [
+            "table",
+            *table.port.key,
+            table.port.node_type,
+            table.capacity,
+            table.peer,
+            sorted(table.before.items()),
+            sorted(table.after.items()),
+        ]
+        for table in plan.tables
+        if table.differs
+    ]
+    parts += [
+        [
+            "enforcement",
+            *change.port.key,
+            change.peer,
+            [change.before.inbound, change.before.outbound],
+            [change.after.inbound, change.after.outbound],
+        ]
+        for change in plan.enforcement
+        if change.before != change.after
+    ]
+    parts += [["break", each.partition, [port.key for port in each.ports], each.pairs] for each in plan.breaks]
+    return _digest(parts)
+
+
+def _digest(parts: Iterable[list[object]]) -> str:
+    lines = sorted(json.dumps(part, separators=(",", ":")) for part in parts)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

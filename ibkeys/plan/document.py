@@ -1,0 +1,143 @@
+"""The plan document ``ibkeys.plan/1``: a plan as a file that people review.
+
+`ibkeys.plan.model` has what it says; `ibkeys.plan.document_reader` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys import files, jsonfile
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.topology.port_id import IDENTITY, PortKey
+
+SCHEMA: Final = "ibkeys.plan/1"
+_HEAD: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"ibkeys\.plan/')
+_HEAD_SIZE: Final = 256
+
+
+def to_json(plan: PartitionPlan) -> dict[str, Any]:
+    """Return the document as JSON values, ``schema`` first."""
+    return {
+        "schema": SCHEMA,
+        "fabric": {
+            "digest": plan.fabric.digest,
+            "sm_guid": None if plan.fabric.sm_guid is None else _guid_text(plan.fabric.sm_guid),
+            "sm_evidence": plan.fabric.sm_evidence,
+        },
+        "policy": {"file": plan.policy.file, "digest": plan.policy.digest},
+        "digest": plan_digest(plan),
+        "options": {
+            "enforce": plan.options.enforce,
+            "allow_both_pkeys": plan.options.allow_both_pkeys,
+            "disconnect_unconfigured": plan.options.disconnect_unconfigured,
+            "allow_index_moves": [_key_text(number) for number in plan.options.allow_index_moves],
+        },
+        "tables": [
+            {
+                **table.port.to_json(),
+                "capacity": table.capacity,
+                "peer": _peer_json(table.peer),
+                "before": _entries_json(table.before),
+                "after": _entries_json(table.after),
+            }
+            for table in plan.tables
+        ],
+        "enforcement": [
+            {
+                **change.port.to_json(),
+                "peer": _peer_json(change.peer),
+                "before": {"inbound": change.before.inbound, "outbound": change.before.outbound},
+                "after": {"inbound": change.after.inbound, "outbound": change.after.outbound},
+            }
+            for change in plan.enforcement
+        ],
+        "index_moves": [
+            {**move.port.to_json(), "pkey": _key_text(move.pkey), "from": move.source, "to": move.target}
+            for move in plan.index_moves
+        ],
+        "breaks": [
+            {
+                "partition": _key_text(each.partition),
+                "ports": [port.to_json() for port in each.ports],
+                "pairs": [[_guid_text(a), _guid_text(b)] for a, b in each.pairs],
+                "message": each.message,
+            }
+            for each in plan.breaks
+        ],
+        "problems": [
+            {
+                **(problem.port.to_json() if problem.port is not None else dict.fromkeys(IDENTITY)),
+                "kind": problem.kind,
+                "message": problem.message,
+            }
+            for problem in plan.problems
+        ],
+        "partitions": {
+            "born": [_key_text(number) for number in plan.partitions.born],
+            "dying": [_key_text(number) for number in plan.partitions.dying],
+        },
+        "reach": {"gained": plan.reach.gained, "lost": plan.reach.lost},
+    }
+
+
+def dumps(plan: PartitionPlan) -> str:
+    """Return the document as text that ends in a newline, each port on a line of its own: good for grep and diff."""
+    return jsonfile.dumps(to_json(plan)) + "\n"
+
+
+def write_plan(plan: PartitionPlan, path: Path) -> None:
+    """Write the document to *path*, whole or not at all. A symbolic link of the user's own stays, and the file that it
+    leads to is replaced.
+
+    Raises OSError; UsageError as `check_place` does.
+    """
+    place = check_place(path)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    try:
+        files.replace_file(place, dumps(plan).encode(), 0o666 & ~mask)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def check_place(path: Path) -> Path:
+    """Return where a plan called *path* is put: where a link leads to, else *path* itself.
+
+    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read:
+    whoever mistypes a name must not lose a policy or a device.
+    """
+    try:
+        place = files.check_output(path, follow=True)
+    except files.NoRegularFile:
+        raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    if place.exists():
+        head = files.read_head(place, _HEAD_SIZE)
+        if head.strip() and not _HEAD.match(head):
+            raise UsageError(f"{path}: is there and is no plan, so it is not replaced; name another file")
+    return place
+
+
+def _guid_text(guid: int) -> str:
+    return f"0x{guid:016x}"
+
+
+def _key_text(key: int) -> str:
+    return f"0x{key:04x}"
+
+
+def _peer_json(peer: PortKey | None) -> dict[str, Any] | None:
+    return None if peer is None else {"node_guid": _guid_text(peer[0]), "port": peer[1]}
+
+
+def _entries_json(entries: Mapping[int, PKey]) -> dict[str, str]:
+    return {str(index): _key_text(entries[index]) for index in sorted(entries)}

@@ -1,0 +1,261 @@
+"""Reading the plan document ``ibkeys.plan/1``.
+
+Strict, because what it returns will be written to a live fabric: a document whose digest is missing or is not that of
+its content, a field that is missing or of another type, a port
+named twice, a P_Key or index that no table can have are errors of one line that name the place. Fields that it does not
+know are passed over, so that later versions may add some.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+from ibkeys import files, jsonfile
+from ibkeys.errors import EncodeError, FileFormatError
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.mad.const import NODE_TYPE_NAMES
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.document import SCHEMA
+from ibkeys.plan.model import (
+    MAX_CAPACITY,
+    Break,
+    Enforce,
+    Enforcement,
+    EnforcementChange,
+    FabricState,
+    IndexMove,
+    Options,
+    PartitionPlan,
+    Partitions,
+    PolicySource,
+    Problem,
+    TableChange,
+)
+from ibkeys.reach.count import ReachCounts
+from ibkeys.topology.port_id import PortId, PortKey
+
+_MOST_PORTS: Final = 255
+T = TypeVar("T")
+
+
+def read_plan(path: Path) -> PartitionPlan:
+    """Read a plan file. Raises FileFormatError, also for one that was edited or has no digest; OSError."""
+    return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)
+
+
+def loads(text: str, name: str = "", bound: bool = True) -> PartitionPlan:
+    """Read a plan document from *text*; *name* is the file's, for messages. Raises FileFormatError.
+
+    *bound* False: the document comes from our own journal, so its digest does not matter; earlier versions wrote none.
+    """
+    return _read(text.encode("utf-8", "surrogatepass"), name, bound)
+
+
+def _read(data: bytes, name: str, bound: bool) -> PartitionPlan:
+    document = jsonfile.loads(data, name)
+    try:
+        plan = _plan(_Value(document, ""))
+        if bound:
+            _check_digest(plan, _Value(document, ""))
+    except FileFormatError as error:
+        raise FileFormatError(str(error), name) from None
+    return plan
+
+
+def _check_digest(plan: PartitionPlan, document: _Value) -> None:
+    if "digest" not in document.value:
+        raise FileFormatError(
+            "has no digest of what it leads to: an earlier version of ibkeys made it, or it was edited; plan again"
+        )
+    said, found = document.get("digest").text(), plan_digest(plan)
+    if said != found:
+        raise FileFormatError(
+            f"was edited after it was made: its digest says {said[:64]}, and its content has {found}; plan again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A JSON value and its place in the document, for messages."""
+
+    value: Any
+    where: str
+
+    def fail(self, wanted: str) -> FileFormatError:
+        shown = json.dumps(self.value)
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        return FileFormatError(f"{self.where or 'the document'}: {shown} is not {wanted}")
+
+    def get(self, name: str) -> _Value:
+        """The member *name* of an object."""
+        if not isinstance(self.value, dict):
+            raise self.fail("an object")
+        if name not in self.value:
+            raise FileFormatError(f"{self.where or 'the document'}: {name!r} is missing")
+        return _Value(self.value[name], f"{self.where}.{name}" if self.where else name)
+
+    def items(self) -> list[_Value]:
+        if not isinstance(self.value, list):
+            raise self.fail("a list")
+        return [_Value(item, f"{self.where}[{number}]") for number, item in enumerate(self.value)]
+
+    def each(self, read: Callable[[_Value], T]) -> tuple[T, ...]:
+        return tuple(read(item) for item in self.items())
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail("a text")
+        return self.value
+
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.fail("true or false")
+        return self.value
+
+    def number(self, most: int) -> int:
+        if type(self.value) is not int or not 0 <= self.value <= most:
+            raise self.fail(f"a number from 0 to {most}")
+        return self.value
+
+    def hex(self, digits: int, what: str) -> int:
+        if not isinstance(self.value, str) or not re.fullmatch(f"0x[0-9a-fA-F]{{{digits}}}", self.value):
+            raise self.fail(f"{what} (0x and {digits} digits)")
+        return int(self.value, 16)
+
+    def guid(self) -> int:
+        return self.hex(16, "a GUID")
+
+    def partition(self) -> int:
+        number = self.hex(4, "a partition")
+        if not 0 < number <= PARTITION_MASK:
+            raise self.fail("a partition from 0x0001 to 0x7fff")
+        return number
+
+    def or_none(self, read: Callable[[], T]) -> T | None:
+        return None if self.value is None else read()
+
+
+def _plan(document: _Value) -> PartitionPlan:
+    schema = document.get("schema").text()
+    if schema != SCHEMA:
+        raise FileFormatError(f"schema: {schema[:60]!r} is not {SCHEMA}; is this the output of `ibkeys plan`?")
+    fabric, policy, options = document.get("fabric"), document.get("policy"), document.get("options")
+    partitions, reach = document.get("partitions"), document.get("reach")
+    return PartitionPlan(
+        FabricState(
+            fabric.get("digest").text(),
+            (guid := fabric.get("sm_guid")).or_none(guid.guid),
+            (evidence := fabric.get("sm_evidence")).or_none(evidence.text),
+        ),
+        PolicySource(policy.get("file").text(), policy.get("digest").text()),
+        document.get("tables").each(_table),
+        document.get("enforcement").each(_enforcement),
+        document.get("problems").each(_problem),
+        Partitions(partitions.get("born").each(_Value.partition), partitions.get("dying").each(_Value.partition)),
+        ReachCounts(reach.get("gained").number(2**63), reach.get("lost").number(2**63)),
+        Options(
+            _enforce(options.get("enforce")),
+            options.get("allow_both_pkeys").flag(),
+            options.get("disconnect_unconfigured").flag(),
+            options.get("allow_index_moves").each(_Value.partition),
+        ),
+        document.get("index_moves").each(_move),
+        document.get("breaks").each(_break),
+    )
+
+
+def _enforce(value: _Value) -> Enforce:
+    for word in get_args(Enforce):
+        if value.value == word:
+            return word  # type: ignore[no-any-return]
+    raise value.fail(f"one of {', '.join(get_args(Enforce))}")
+
+
+def _port(value: _Value) -> PortId:
+    node_type = value.get("node_type")
+    if node_type.value not in NODE_TYPE_NAMES.values():
+        raise node_type.fail(f"one of {', '.join(NODE_TYPE_NAMES.values())}")
+    port_guid, node_desc, lid = value.get("port_guid"), value.get("node_desc"), value.get("lid")
+    return PortId(
+        value.get("node_guid").guid(),
+        port_guid.or_none(port_guid.guid),
+        node_desc.or_none(node_desc.text),
+        node_type.text(),
+        value.get("port").number(_MOST_PORTS),
+        lid.or_none(lambda: lid.number(0xFFFF)),
+    )
+
+
+def _peer(value: _Value) -> PortKey:
+    return value.get("node_guid").guid(), value.get("port").number(_MOST_PORTS)
+
+
+def _table(value: _Value) -> TableChange:
+    peer = value.get("peer")
+    return TableChange(
+        _port(value),
+        _entries(value.get("before")),
+        _entries(value.get("after")),
+        value.get("capacity").number(MAX_CAPACITY),
+        peer.or_none(lambda: _peer(peer)),
+    )
+
+
+def _entries(value: _Value) -> dict[int, PKey]:
+    if not isinstance(value.value, dict):
+        raise value.fail("an object of index and P_Key")
+    entries = {}
+    for name, key in value.value.items():
+        where = _Value(key, f"{value.where}[{json.dumps(name)[:40]}]")
+        if not re.fullmatch("0|[1-9][0-9]{0,4}", name):
+            raise FileFormatError(f"{where.where}: the name is no index")
+        try:
+            entries[int(name)] = PKey(where.hex(4, "a P_Key"))
+        except EncodeError:
+            raise where.fail("a P_Key (0x and 4 digits)") from None
+    return entries
+
+
+def _enforcement(value: _Value) -> EnforcementChange:
+    peer = value.get("peer")
+    before, after = value.get("before"), value.get("after")
+    return EnforcementChange(_port(value), _bits(before), _bits(after), peer.or_none(lambda: _peer(peer)))
+
+
+def _bits(value: _Value) -> Enforcement:
+    return Enforcement(value.get("inbound").flag(), value.get("outbound").flag())
+
+
+def _problem(value: _Value) -> Problem:
+    concerns_none = value.get("node_guid").value is None
+    return Problem(None if concerns_none else _port(value), value.get("kind").text(), value.get("message").text())
+
+
+def _move(value: _Value) -> IndexMove:
+    return IndexMove(
+        _port(value),
+        PKey(value.get("pkey").hex(4, "a P_Key")),
+        value.get("from").number(MAX_CAPACITY),
+        value.get("to").number(MAX_CAPACITY),
+    )
+
+
+def _break(value: _Value) -> Break:
+    return Break(
+        value.get("partition").partition(),
+        value.get("ports").each(_port),
+        value.get("pairs").each(_pair),
+        value.get("message").text(),
+    )
+
+
+def _pair(value: _Value) -> tuple[int, int]:
+    items = value.items()
+    if len(items) != 2:
+        raise value.fail("a pair of port GUIDs")
+    return items[0].guid(), items[1].guid()

@@ -1,0 +1,271 @@
+"""In which order a plan's tables are written, so that nobody who may talk before and after is cut off in between.
+
+Three states of each table: as it is, *grown*, as planned. Grown, a table holds every P_Key of both others, each with
+the stronger of its two memberships: while tables grow each has at least what it had, while they shrink each has at
+least what it will have, and no table shrinks before all have grown. So no order within a phase can cut a pair.
+
+A P_Key whose planned index is still taken by another waits at a free index: it is there twice for a moment, never not
+at all. Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and
+before any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
+`find_breaks` names the ports and pairs.
+
+Pure: tables in, phases out. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set writes 32 entries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.plan.model import Enforcement, EnforcementChange, PartitionPlan, TableChange
+from ibkeys.topology.port_id import PortId
+
+Entries = Mapping[int, PKey]
+"""Index → P_Key of a table; what is not there is empty."""
+
+PhaseName = Literal[
+    "enforcement-off",
+    "leaf-add",
+    "end-add",
+    "swap",
+    "end-remove",
+    "end-clear",
+    "leaf-remove",
+    "leaf-clear",
+    "enforcement-on",
+]
+ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
+"""Phases after which every port has all that it had, and all that it shall have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStep:
+    """Entries to be written into one table, `EMPTY` where one is cleared. Blocks may be written in any order."""
+
+    port: PortId
+    writes: Entries
+
+    @property
+    def blocks(self) -> list[int]:
+        """The blocks that are written, in order."""
+        return sorted({index // P_KEYS_PER_BLOCK for index in self.writes})
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementStep:
+    """Enforcement bits to be written at one port; None leaves a direction as it is."""
+
+    port: PortId
+    inbound: bool | None
+    outbound: bool | None
+
+
+Step = TableStep | EnforcementStep
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Steps that may be made in any order and at once; those of ``swap`` only one after the other, as they stand.
+
+    The next phase begins when all of them are verified.
+    """
+
+    name: PhaseName
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A table that holds what it had and what it shall have. ``late``: the planned entries for which it had no room."""
+
+    entries: Entries
+    late: Entries
+
+
+def order(plan: PartitionPlan) -> list[Phase]:
+    """Return the phases of a plan; phases without a step are left out."""
+    return order_of(plan.tables, plan.enforcement)
+
+
+def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
+    """As `order`, for tables and enforcement alone."""
+    steps: dict[PhaseName, list[Step]] = {name: [] for name in _IN_ORDER}
+    for table in sorted(tables, key=lambda table: table.port.is_external):
+        if not table.differs:
+            continue
+        grown = grow(table)
+        if table.port.is_external:
+            names: tuple[PhaseName, PhaseName, PhaseName] = ("leaf-add", "leaf-remove", "leaf-clear")
+        else:
+            names = ("end-add", "end-remove", "end-clear")
+        parts = {names[0]: _difference(table.before, grown.entries)}
+        if grown.late:
+            for block in _swaps(grown.entries, table.after):
+                steps["swap"].append(TableStep(table.port, block))
+        else:
+            parts[names[1]], parts[names[2]] = _shrink(grown.entries, table.after)
+        for name, writes in parts.items():
+            if writes:
+                steps[name].append(TableStep(table.port, writes))
+    for change in enforcement:
+        for name, wanted in (("enforcement-off", False), ("enforcement-on", True)):
+            bits = _bits_becoming(wanted, change.before, change.after)
+            if bits != (None, None):
+                steps[name].append(EnforcementStep(change.port, *bits))
+    return [Phase(name, tuple(steps[name])) for name in _IN_ORDER if steps[name]]
+
+
+_IN_ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
+
+
+def grow(table: TableChange) -> Grown:
+    """Return the table with all that it has before and after, as far as it has room."""
+    before, after = table.before, table.after
+    grown = dict(before)
+    waiting: list[tuple[int, PKey]] = []
+    for index in sorted(after):
+        old, new = before.get(index), after[index]
+        if old is None:
+            grown[index] = new
+        elif old.partition == new.partition:
+            grown[index] = PKey(old | new)
+        else:
+            waiting.append((index, new))
+    late: dict[int, PKey] = {}
+    for index, key in waiting:
+        if not (_keep_twin(grown, after, key) or _put_aside(grown, table, index, key)):
+            late[index] = key
+    return Grown(grown, late)
+
+
+def _keep_twin(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
+    """Whether the table has the partition of *key* where it may stay for now; it is made full there where *key* is."""
+    for index, twin in grown.items():
+        if twin.partition != key.partition:
+            continue
+        if index not in after:
+            grown[index] = PKey(twin | key)
+            return True
+        if after[index] in (key, PKey(key | FULL_BIT)):
+            return True
+    return False
+
+
+def _put_aside(grown: dict[int, PKey], table: TableChange, index: int, key: PKey) -> bool:
+    """Put *key* at a free index, of its own block if there is one. Not at index 0 of an end port: IPoIB looks there."""
+    block = index // P_KEYS_PER_BLOCK * P_KEYS_PER_BLOCK
+    own = range(block, min(block + P_KEYS_PER_BLOCK, table.capacity))
+    for free in (*own, *range(table.capacity)):
+        if free not in grown and free not in table.after and (free or table.port.is_external):
+            grown[free] = key
+            return True
+    return False
+
+
+def _difference(before: Entries, after: Entries) -> dict[int, PKey]:
+    return {
+        index: after.get(index, EMPTY) for index in sorted({*before, *after}) if before.get(index) != after.get(index)
+    }
+
+
+def _shrink(grown: Entries, after: Entries) -> tuple[dict[int, PKey], dict[int, PKey]]:
+    """Return what is written first and what afterwards, from *grown* to *after*.
+
+    A block that holds a P_Key only until it stands in another block is cleared afterwards.
+    """
+    first: dict[int, PKey] = {}
+    later: dict[int, PKey] = {}
+    carrying = {index // P_KEYS_PER_BLOCK for index in grown if index not in after and _is_carried(index, grown, after)}
+    for index, key in _difference(grown, after).items():
+        is_later = key == EMPTY and index // P_KEYS_PER_BLOCK in carrying
+        (later if is_later else first)[index] = key
+    return first, later
+
+
+def _is_carried(index: int, grown: Entries, after: Entries) -> bool:
+    """Whether the P_Key at *index*, which will be cleared, stays in the table but is not there without it yet."""
+    partition = grown[index].partition
+    homes = [home for home, key in after.items() if key.partition == partition]
+    homes = [home for home in homes if after[home].is_full] or homes
+    there = any(home in grown and grown[home].partition == partition for home in homes)
+    return bool(homes) and not there and all(home // P_KEYS_PER_BLOCK != index // P_KEYS_PER_BLOCK for home in homes)
+
+
+def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
+    """Yield the blocks from *grown* to *after*, each as its changes, first those that take nothing away for long."""
+    open_blocks: dict[int, dict[int, PKey]] = {}
+    for index, key in _difference(grown, after).items():
+        open_blocks.setdefault(index // P_KEYS_PER_BLOCK, {})[index] = key
+    now = dict(grown)
+    lasting = levels(after)
+    while open_blocks:
+        number = next(
+            (each for each in open_blocks if _keeps(now, open_blocks[each], lasting)), next(iter(open_blocks))
+        )
+        block = open_blocks.pop(number)
+        write(now, block)
+        yield block
+
+
+def _keeps(now: Entries, block: Entries, lasting: Mapping[int, int]) -> bool:
+    written = dict(now)
+    write(written, block)
+    have, had = levels(written), levels(now)
+    return all(have.get(base, 0) >= min(level, had.get(base, 0)) for base, level in lasting.items())
+
+
+def write(table: dict[int, PKey], writes: Entries) -> None:
+    """Write entries into a table, clearing those that are `EMPTY`."""
+    for index, key in writes.items():
+        if key:
+            table[index] = key
+        else:
+            table.pop(index, None)
+
+
+def levels(table: Entries) -> dict[int, int]:
+    """Return each partition of a table with the membership its P_Keys give: 1 limited, 2 full."""
+    found: dict[int, int] = {}
+    for key in table.values():
+        found[key.partition] = max(found.get(key.partition, 0), 2 if key.is_full else 1)
+    return found
+
+
+def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tuple[bool | None, bool | None]:
+    return (
+        wanted if before.inbound != wanted == after.inbound else None,
+        wanted if before.outbound != wanted == after.outbound else None,
+    )
+
+
+def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
+    """Yield each port with each P_Key that it loses. Full to limited is one; limited to full is none."""
+    for table in tables:
+        kept = set(table.after.values())
+        for key in dict.fromkeys(table.before.values()):
+            if key not in kept and PKey(key | FULL_BIT) not in kept:
+                yield table.port, key
+
+
+def moves(table: TableChange) -> list[tuple[int, int, PKey]]:
+    """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
+    gone = [index for index, key in table.before.items() if not _same_base(table.after.get(index), key)]
+    come = [index for index, key in table.after.items() if not _same_base(table.before.get(index), key)]
+    return [
+        (source, target, table.before[source])
+        for source in gone
+        for target in come
+        if table.after[target].partition == table.before[source].partition
+    ]
+
+
+def _same_base(one: PKey | None, other: PKey) -> bool:
+    return one is not None and one.partition == other.partition
+
+
+def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:
+    """Return the tables, by port, that have no room to grow."""
+    return {table.port.key: table for table in tables if table.differs and grow(table).late}

@@ -1,0 +1,1 @@
+"""Who can talk to whom: from the P_Key tables and from what the switches enforce."""

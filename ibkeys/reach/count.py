@@ -1,0 +1,67 @@
+"""Which pairs of end ports may talk, counted by set arithmetic: 40,000 ports make 800 million pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+
+Keys = frozenset[PKey]
+
+
+@dataclass(frozen=True, slots=True)
+class ReachCounts:
+    """How many pairs of end ports gain or lose each other."""
+
+    gained: int = 0
+    lost: int = 0
+
+
+def count_reach(changes: Sequence[tuple[Keys, Keys]]) -> ReachCounts:
+    """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
+
+    Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3): both ways, for
+    what switches stop is left out, as a plan makes each leaf port's table a copy. What they stop now, and one way only,
+    `ibkeys.reach.reach` reckons. Each port is one bit; ports with the same P_Keys are counted together.
+    """
+    groups: dict[tuple[Keys, Keys], int] = {}
+    for at, change in enumerate(changes):
+        groups[change] = groups.get(change, 0) | 1 << at
+    before, after = (
+        _Members((keys, ports) for (keys, _), ports in groups.items()),
+        _Members((keys, ports) for (_, keys), ports in groups.items()),
+    )
+    gained = lost = 0
+    for (old, new), ports in groups.items():
+        was, will = before.reached_by(old), after.reached_by(new)
+        gained += _ordered_pairs(ports, will & ~was)
+        lost += _ordered_pairs(ports, was & ~will)
+    return ReachCounts(gained // 2, lost // 2)
+
+
+def _ordered_pairs(ports: int, others: int) -> int:
+    """Return how many pairs (a, b) there are with a among *ports* and b among *others*, no port with itself."""
+    return ports.bit_count() * others.bit_count() - (ports & others).bit_count()
+
+
+class _Members:
+    """The members of each partition as bits: all of them, and the full ones."""
+
+    def __init__(self, groups: Iterable[tuple[Keys, int]]) -> None:
+        self.everybody: dict[int, int] = {}
+        self.full: dict[int, int] = {}
+        for keys, ports in groups:
+            for key in keys:
+                base = key & PARTITION_MASK
+                self.everybody[base] = self.everybody.get(base, 0) | ports
+                if key.is_full:
+                    self.full[base] = self.full.get(base, 0) | ports
+
+    def reached_by(self, keys: Keys) -> int:
+        """Return the ports that a port with *keys* may talk to."""
+        reached = 0
+        for key in keys:
+            members: Mapping[int, int] = self.everybody if key.is_full else self.full
+            reached |= members.get(key & PARTITION_MASK, 0)
+        return reached

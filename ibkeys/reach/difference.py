@@ -1,0 +1,106 @@
+"""Which pairs of ports gained or lost reach between two fabrics, without looking at pairs one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
+from ibkeys.reach.reach import Profile, Reach, places
+from ibkeys.topology.matching import PortKey, port_key, unseen_end_ports
+from ibkeys.topology.model import Port, Topology
+
+Change = Literal["gained", "lost", "one-way-gained", "one-way-lost"]
+"""A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost
+the one and gained the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """All ports of ``a`` with all of ``b`` (each with each other where the two are the same list) changed their reach.
+
+    ``pairs``: how many pairs that is. One way is from ``a`` to ``b``. The ports are those of the later fabric.
+    """
+
+    change: Change
+    a: list[Port]
+    b: list[Port]
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReachComparison:
+    """``changes``: by groups of ports that went the same way. ``unread``: ports of which one of the two cannot say,
+    those among them that only one of the two has seen and the other may have missed.
+
+    Only ports that both fabrics have are compared: who came or went has no reach to gain or lose.
+    """
+
+    changes: list[Gain]
+    unread: list[Port]
+
+    def count(self, change: Change) -> int:
+        """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
+        return sum(each.pairs for each in self.changes if each.change == change)
+
+
+def compare_reach(
+    before: Topology, after: Topology, *, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
+) -> ReachComparison:
+    """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round; and which
+    are one way in one of the two only."""
+    ports = list(after.end_ports())
+    number = {port_key(port): at for at, port in enumerate(ports)}
+
+    def place(port: Port) -> int | None:
+        return number.get(port_key(port))
+
+    old, new = (Reach(each, place, inbound_check=inbound_check) for each in (before, after))
+    old_ports = {port_key(port): port for port in before.end_ports()}
+    groups: dict[tuple[Profile, Profile], list[Port]] = {}
+    unread, comparable = [], 0
+    for at, port in enumerate(ports):
+        profiles = _profiles(old, new, old_ports, port)
+        if profiles is None:
+            unread.append(port)
+        elif profiles:
+            groups.setdefault(profiles, []).append(port)
+            comparable |= 1 << at
+    unread += [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
+    changes: list[Gain] = []
+    left = comparable
+    for (was, now), members in groups.items():
+        could, can = old.reached(was), new.reached(now)
+        own = sum(1 << number[port_key(port)] for port in members)
+        left &= ~own  # each pair is found once, by the group that comes first
+        found: tuple[tuple[Change, int], ...] = (
+            ("gained", can.both & ~could.both & (left | own)),
+            ("lost", could.both & ~can.both & (left | own)),
+            # each order of a pair is found once, by the group of the sender; in one group both orders are alike
+            ("one-way-gained", can.to & ~could.to & comparable),
+            ("one-way-lost", could.to & ~can.to & comparable),
+        )
+        for change, others in found:
+            changes += _gains(change, members, own, others, ports)
+    return ReachComparison(changes, unread)
+
+
+def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
+    """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with others."""
+    if found & own and len(members) > 1:
+        yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
+    others = [ports[at] for at in places(found & ~own)]
+    if others:
+        yield Gain(change, members, others, len(members) * len(others))
+
+
+def _profiles(
+    old: Reach, new: Reach, old_ports: dict[PortKey, Port], port: Port
+) -> tuple[Profile, Profile] | tuple[()] | None:
+    """Return a port's profiles before and after; () for one that was not there, None where one could not be read."""
+    former = old_ports.get(port_key(port))
+    if former is None:
+        return ()
+    before, after = old.profile(former), new.profile(port)
+    return (before, after) if before is not None and after is not None else None

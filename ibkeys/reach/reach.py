@@ -1,0 +1,321 @@
+"""Who can talk to whom: from the P_Key tables that were read, and from what the switches enforce (IBA 10.9).
+
+A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
+them, a switch port with PartitionEnforcementInbound checks what its cable brings (`match_inbound`), one with
+PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
+two end ports count; a port between switches that enforces is on some routes and not on others, so it is named, not
+reckoned with.
+
+Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
+either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.fabric.
+proof` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
+form one `Group`, and what a group can reach is put together from the sets of ports that its partitions are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from ibkeys.keys.pkey import (
+    DEFAULT_INBOUND_CHECK,
+    INBOUND_CHECKS,
+    PARTITION_MASK,
+    InboundCheck,
+    PKey,
+    match_in_table,
+    match_inbound,
+)
+from ibkeys.reach.forms import Standing, Traffic, form, keys_of, traffic
+from ibkeys.reach.why import Check, Match, Verdict, find_matches, prove
+from ibkeys.topology.enforcement import INBOUND, OUTBOUND, enforced, enforces_towards_switch, leaf_of, unread_for
+from ibkeys.topology.model import Port, Topology
+
+Way = Literal["both", "to", "by"]
+"""The fields of `Reached`."""
+
+Profile = frozenset[tuple[int, Standing]]
+"""A port's standing in each of its partitions."""
+_NOTHING: Final[Profile] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One partition: its end ports by membership, in the order of the fabric. A port with both P_Keys is in both."""
+
+    partition: int
+    full: tuple[Port, ...]
+    limited: tuple[Port, ...]
+
+    @property
+    def members(self) -> tuple[Port, ...]:
+        """Every member once."""
+        return tuple(dict.fromkeys((*self.full, *self.limited)))
+
+
+class Reached(NamedTuple):
+    """Sets of ports: ``both``, those that a port can talk to; ``to``, those that it can only send to, one way; ``by``,
+    those that can only send to it. One that is in the last two gets packets in one partition and sends in another."""
+
+    both: int
+    to: int
+    by: int
+
+
+@dataclass(slots=True)
+class Group:
+    """End ports that no partition tells apart."""
+
+    profile: Profile
+    ports: list[Port] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """The ports of one partition as sets, by what gets out of them and in. What each kind reaches is kept."""
+
+    members: dict[Traffic, int] = field(default_factory=dict)
+    reached: dict[Traffic, Reached] = field(default_factory=dict)
+
+    def reached_by(self, mine: Traffic) -> Reached:
+        found = self.reached.get(mine)
+        if found is None:
+            both = to = by = 0
+            for other, ports in self.members.items():
+                match mine.sends_to(other), other.sends_to(mine):
+                    case True, True:
+                        both |= ports
+                    case True, False:
+                        to |= ports
+                    case False, True:
+                        by |= ports
+            found = self.reached[mine] = Reached(both, to, by)
+        return found
+
+
+class Reach:
+    """Who can talk to whom in *fabric*, whose P_Key tables were read.
+
+    ``ports``: the end ports of which that can be said, in the order of the fabric; a set of ports is a number with the
+    bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
+    ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
+    read, or whether it enforces. ``inbound_check``: what is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
+    """
+
+    def __init__(
+        self,
+        fabric: Topology,
+        place: Callable[[Port], int | None] | None = None,
+        *,
+        inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK,
+    ) -> None:
+        self._fabric = fabric
+        self.inbound_check: InboundCheck = inbound_check
+        self.ports: list[Port] = []
+        self.unread: list[Port] = []
+        self._profiles: dict[Port, Profile] = {}
+        groups: dict[Profile, Group] = {}
+        for port in fabric.end_ports():
+            if unread_for(port):
+                self.unread.append(port)
+                continue
+            profile = _profile(port)
+            group = groups.get(profile)
+            if group is None:
+                group = groups[profile] = Group(profile)
+            group.ports.append(port)
+            self._profiles[port] = group.profile
+            self.ports.append(port)
+        self.groups = list(groups.values())
+        """In the order in which the fabric shows their first ports."""
+        if place is None:
+            place = {port: number for number, port in enumerate(self.ports)}.get
+        self._partitions = self._by_partition(place)
+
+    def profile(self, port: Port) -> Profile | None:
+        """Return what decides for an end port; None when it could not be read."""
+        return self._profiles.get(port)
+
+    def traffic(self, port: Port, partition: int) -> Traffic | None:
+        """Return what leaves an end port and arrives there in a partition; None when that could not be read, or it is
+        not in the partition."""
+        standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
+        return None if standing is None else traffic(standing, self.inbound_check)
+
+    def memberships(self) -> list[Membership]:
+        """Return every partition that some end port is in, by number."""
+        full: dict[int, list[Port]] = {}
+        limited: dict[int, list[Port]] = {}
+        for port in self._fabric.end_ports():
+            for key in dict.fromkeys(key for _, key in port.occupied or ()):
+                (full if key.is_full else limited).setdefault(key.partition, []).append(port)
+        return [
+            Membership(partition, tuple(full.get(partition, ())), tuple(limited.get(partition, ())))
+            for partition in sorted(full.keys() | limited.keys())
+        ]
+
+    def reached(self, profile: Profile, within: Collection[int] = ()) -> Reached:
+        """Return what ports a port of *profile* can reach and is reached by, itself among them where two of its kind
+        can talk; *within*: by these partitions only.
+
+        One look at each partition of the profile: what decides in a partition takes few forms.
+        """
+        both = to = by = 0
+        for partition, standing in profile:
+            if within and partition not in within:
+                continue
+            found = self._partitions[partition].reached_by(traffic(standing, self.inbound_check))
+            both |= found.both
+            if found.to or found.by:  # rare, and large
+                to |= found.to
+                by |= found.by
+        return Reached(both, to & ~both, by & ~both)
+
+    def meeting(self, profile: Profile, ports: int, way: Way = "both") -> list[int]:
+        """Return the partitions in which a port of *profile* has some of the set *ports* in that field of `Reached`, by
+        number."""
+        return sorted(
+            partition
+            for partition, standing in profile
+            if getattr(self._partitions[partition].reached_by(traffic(standing, self.inbound_check)), way) & ports
+        )
+
+    def count(self) -> tuple[int, int]:
+        """Return how many pairs of different end ports can talk, and how many ordered pairs are one way."""
+        pairs = one_way = 0
+        for group in self.groups:
+            both, to, _ = self.reached(group.profile)
+            # in its own kind, a port finds itself too
+            own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for _, standing in group.profile))
+            pairs += len(group.ports) * (both.bit_count() - own)
+            one_way += len(group.ports) * to.bit_count()  # none of its own kind: those reach each other both ways
+        return pairs // 2, one_way
+
+    def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of different end ports that can talk (*within*: in these partitions), each once. There may
+        be very many."""
+        for number, port in enumerate(self.ports):
+            later = self.reached(self._profiles[port], within).both >> (number + 1)
+            for other in places(later):
+                yield port, self.ports[number + 1 + other]
+
+    def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
+        """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
+        these partitions)."""
+        for port in self.ports:
+            for other in places(self.reached(self._profiles[port], within).to):
+                yield port, self.ports[other]
+
+    def depending_on_inbound_check(self) -> list[Port]:
+        """Return the ports of which some packets pass their switch port by one reading of the inbound check only."""
+        return [
+            port
+            for group in self.groups
+            if any(len({traffic(standing, check) for check in INBOUND_CHECKS}) > 1 for _, standing in group.profile)
+            for port in group.ports
+        ]
+
+    def stops_in(self, membership: Membership) -> Iterator[Check]:
+        """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
+        member itself sends, outbound those that other members send and its own table would take. Members of which
+        nothing can be said are left out."""
+        partition = membership.partition
+        standings = []
+        sent = 0
+        for port in membership.members:
+            standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
+            if standing is not None:
+                standings.append((port, standing))
+                sent |= standing.holds
+        for port, (holds, inbound, outbound) in standings:
+            leaf = leaf_of(port)
+            if leaf is None:
+                continue
+            for key in keys_of(partition, holds) if inbound is not None else ():
+                if match_inbound(key, keys_of(partition, inbound or 0), self.inbound_check) is None:
+                    yield Check(leaf, "inbound", PKey(key), None)
+            for key in keys_of(partition, sent) if outbound is not None else ():
+                taken = match_in_table(key, keys_of(partition, holds)) is not None
+                if taken and match_in_table(key, keys_of(partition, outbound or 0)) is None:
+                    yield Check(leaf, "outbound", PKey(key), None)
+
+    def enforcing_between_switches(self) -> list[Port]:
+        """Return the switch ports that enforce towards another switch: what they stop depends on the route."""
+        return [port for port in self._fabric.ports() if enforces_towards_switch(port)]
+
+    def why(self, a: Port, b: Port) -> Verdict:
+        """Return what two different end ports can do, by which P_Keys, and who stops them."""
+        return prove(a, b, self.inbound_check)
+
+    def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
+        """Return the P_Keys of two different end ports that match, with what checks packets with them."""
+        return find_matches(a, b, self.inbound_check)
+
+    def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, _Partition]:
+        found: dict[int, _Partition] = {}
+        for group in self.groups:
+            ports = 0
+            for port in group.ports:
+                at = place(port)
+                if at is not None:
+                    ports |= 1 << at
+            for partition, standing in group.profile:
+                members = found.setdefault(partition, _Partition()).members
+                mine = traffic(standing, self.inbound_check)
+                members[mine] = members.get(mine, 0) | ports
+        return found
+
+
+def profiles_can_talk(a: Profile, b: Profile, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK) -> bool:
+    """Return whether ports of these profiles can talk: in one partition, in both directions."""
+    others = dict(b)
+    for partition, standing in a:
+        if partition in others:
+            mine, theirs = traffic(standing, inbound_check), traffic(others[partition], inbound_check)
+            if mine.sends_to(theirs) and theirs.sends_to(mine):
+                return True
+    return False
+
+
+def places(ports: int) -> Iterator[int]:
+    """Yield the places of the ports in a set."""
+    while ports:
+        lowest = ports & -ports
+        yield lowest.bit_length() - 1
+        ports ^= lowest
+
+
+def _profile(port: Port) -> Profile:
+    inbound, outbound = _leaf_tables(port)
+    return frozenset(
+        (
+            partition,
+            Standing(
+                holds,
+                None if inbound is None else inbound.get(partition, 0),
+                None if outbound is None else outbound.get(partition, 0),
+            ),
+        )
+        for partition, holds in _forms(port).items()
+    )
+
+
+def _leaf_tables(port: Port) -> tuple[dict[int, int] | None, dict[int, int] | None]:
+    """Return what the table of the switch port facing *port* holds, for what comes from *port* and for what goes to it;
+    None where it does not check."""
+    leaf = leaf_of(port)
+    bits = enforced(leaf) if leaf is not None else 0
+    if leaf is None or not bits:
+        return None, None
+    table = _forms(leaf)
+    return table if bits & INBOUND else None, table if bits & OUTBOUND else None
+
+
+def _forms(port: Port) -> dict[int, int]:
+    """Return the partitions that a table holds P_Keys of, with the forms of these."""
+    forms: dict[int, int] = {}
+    for _, key in port.occupied or ():
+        partition = key & PARTITION_MASK
+        forms[partition] = forms.get(partition, 0) | form(key)
+    return forms

@@ -1,0 +1,430 @@
+"""The key store: every M_Key that a port has, may have or had. A key is never removed.
+
+For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` (on disk before the Set
+that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only. With a
+passphrase every key in the file is sealed (`ibkeys.store.keys.sealing`); what holds no key can be read without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from ibkeys.errors import StoreError, StoreSealed
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.keys.links import TopologyStore
+from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
+from ibkeys.store.keys.sealing import SALT_BYTES, Cost, Passphrase, Seal
+from ibkeys.store.sqlite import Clock, guid_number, guid_text, timestamp, utc_now
+
+if TYPE_CHECKING:
+    import sqlite3
+
+KeyState = Literal["current", "pending", "former", "imported"]
+TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
+"""The order in which keys are tried on a port."""
+ImportResult = Literal["new", "known", "changed", "older"]
+"""What an imported key was: ``new``: the first of its port; ``known``: it is the one that is tried first, or pending;
+``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
+_SUBNET: Final = "the subnet"
+_PROOF: Final = MKey(0)
+_KEY_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One row of the key store without its key.
+
+    ``ref`` is its number, for `KeyStore.promote` and the journal. ``node_guid`` and ``port`` are None when only the
+    port GUID is known (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: when the
+    row came into its state. ``replaces``: the row of the key that this one was to replace.
+    """
+
+    ref: int
+    node_guid: int | None
+    port_guid: int
+    port: int | None
+    m_key_protect_bits: int | None
+    m_key_lease_period: int | None
+    state: KeyState
+    since: str
+    note: str
+    replaces: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey(KeyRow):
+    """One row of the key store with its key, which masks itself."""
+
+    m_key: MKey
+
+
+class KeyStore(TopologyStore):
+    """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
+
+    All methods raise StoreError, and everything they did is on disk when they return; those that take or return a key
+    raise StoreSealed where the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
+    whose M_Key it is: port 0 on a switch. Synchronization: use in the thread that made it.
+    """
+
+    schema = KEYSTORE_SCHEMA
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = True,
+        upgrade: bool = True,
+        clock: Clock = utc_now,
+        passphrase: Passphrase | None = None,
+    ) -> None:
+        super().__init__(path, create=create, upgrade=upgrade, clock=clock)
+        self._passphrase = passphrase
+
+    # --- one port ------------------------------------------------------------------------------------------------
+
+    def put_pending(
+        self,
+        node_guid: int,
+        port_guid: int,
+        port: int,
+        new_key: MKey,
+        protect_bits: int,
+        lease_period: int,
+        old_key: MKey | None,
+        *,
+        old_protect_bits: int | None = None,
+        old_lease_period: int | None = None,
+    ) -> int:
+        """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
+
+        *old_key* is what the port has now, None when that is not known; it becomes the current key unless it is that
+        already. A pending key of an earlier, unfinished Set becomes a former one: the port may have it.
+        """
+        where = (node_guid, port_guid, port)
+        with self._database.transaction() as connection:
+            self._restate(connection, port_guid, "pending", "former", "its Set was never confirmed")
+            current = self._current_row(port_guid)
+            old = current[0] if current else None
+            if old_key is not None and (current is None or current[1] != old_key):
+                self._restate(connection, port_guid, "current", "former", "the port had another key")
+                old = self._insert(connection, *where, old_key, old_protect_bits, old_lease_period, "current", None)
+            return self._insert(connection, *where, new_key, protect_bits, lease_period, "pending", old)
+
+    def promote(self, ref: int) -> None:
+        """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
+
+        Works from any state, so that a run which finds that a port went back, or forward after all, can say so.
+        """
+        with self._database.transaction() as connection:
+            stored = _without_key(self._row(ref))
+            if stored.state != "current":
+                self._restate(connection, stored.port_guid, "current", "former", "")
+                self._set_state(connection, ref, "current", "")
+
+    def abandon(self, ref: int, note: str = "abandoned") -> None:
+        """Give up a pending key: its Set did not take effect, as far as is known. It stays as a former key.
+
+        Raises StoreError when *ref* is the current key.
+        """
+        with self._database.transaction() as connection:
+            stored = _without_key(self._row(ref))
+            if stored.state == "current":
+                raise StoreError(
+                    f"key {ref} is the current one of port {guid_text(stored.port_guid)}; it is not abandoned"
+                )
+            self._set_state(connection, ref, "former", note)
+
+    def put_imported(
+        self, port_guid: int, key: MKey, *, node_guid: int | None = None, port: int | None = None, note: str = ""
+    ) -> int:
+        """Store a key that comes from elsewhere and return its ``ref``.
+
+        A key that the port has in any state is not stored twice.
+        """
+        with self._database.transaction() as connection:
+            for known in self._known(port_guid):
+                if known.m_key == key:
+                    return known.ref
+            return self._insert(connection, node_guid, port_guid, port, key, None, None, "imported", None, note)
+
+    def get(self, ref: int) -> StoredKey:
+        """Return one row. Raises StoreError when there is none."""
+        return self._stored(self._row(ref))
+
+    def keys_for(self, port_guid: int) -> list[MKey]:
+        """Return the keys to try on a port, none twice, in `TRY_ORDER`, the newest of each state first."""
+        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ?"
+        return _in_try_order(map(self._stored, self._database.query(query, (guid_text(port_guid),), of="keys")))
+
+    # --- all ports -----------------------------------------------------------------------------------------------
+
+    def all_keys(self) -> dict[int, list[MKey]]:
+        """Return what `keys_for` returns, for every port by its GUID, with one query."""
+        by_port: dict[int, list[StoredKey]] = {}
+        for row in self.rows():
+            by_port.setdefault(row.port_guid, []).append(row)
+        return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
+
+    def levels(self) -> dict[int, int]:
+        """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
+
+        A port with a key of which no level is known is left out.
+        """
+        found: dict[int, int | None] = {}
+        rows = self._database.query(
+            "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')",
+            of="keys",
+        )
+        for owner, level in rows:
+            guid = guid_number(owner)
+            before = found.get(guid, level)
+            found[guid] = None if before is None or level is None else max(before, level)
+        return {guid: level for guid, level in found.items() if level is not None}
+
+    def current_of(self, port_guid: int) -> StoredKey | None:
+        """Return the current key of one port, or None when it has none."""
+        rows = self._database.query(
+            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'",
+            (guid_text(port_guid),),
+            of="keys",
+        )
+        return self._stored(rows[0]) if rows else None
+
+    def current(self) -> dict[int, MKey]:
+        """Return the current key of every port that has one, by port GUID."""
+        rows = self._database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'", of="keys")
+        return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
+
+    def rows(self) -> list[StoredKey]:
+        """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
+        return [self._stored(row) for row in self._database.query(_ALL_ROWS, of="keys")]
+
+    def outline(self) -> list[KeyRow]:
+        """Return all rows as `rows` does, but without keys: no passphrase is needed."""
+        return [_without_key(row) for row in self._database.query(_ALL_ROWS, of="keys")]
+
+    def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
+        """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
+
+        *written* is when they were written down. A current key that was proven before that becomes a former one, and
+        the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
+        """
+        when = timestamp(lambda: written)
+        with self._database.transaction() as connection:
+            return {guid: self._import(connection, guid, key, when, note) for guid, key in keys.items()}
+
+    # --- the key of the whole subnet -----------------------------------------------------------------------------
+
+    def put_subnet_key(self, key: MKey, note: str = "") -> None:
+        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``)."""
+        with self._database.transaction() as connection:
+            query = "SELECT id, m_key FROM subnet_keys ORDER BY id DESC LIMIT 1"
+            rows = self._database.query(query, of="subnet_keys")
+            if not any(self._key(blob, _SUBNET) == key for _, blob in rows):
+                blob = self._blob(key, _SUBNET)
+                row = (blob, timestamp(self._clock), note)
+                connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
+
+    def subnet_keys(self) -> list[MKey]:
+        """Return the keys of the whole subnet, the newest first, none twice."""
+        rows = self._database.query("SELECT m_key FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
+        return list(dict.fromkeys(self._key(blob, _SUBNET) for (blob,) in rows))
+
+    def subnet_key_outline(self) -> list[tuple[str, str]]:
+        """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
+        rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
+        return [(since, note) for since, note in rows]
+
+    # --- encryption ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the keys in this store are sealed."""
+        return bool(self._database.query("SELECT 1 FROM encryption"))
+
+    def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
+        """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
+
+        Afterwards the file is written anew, so that no key is left in its free space.
+        """
+        cost = cost or Cost()
+        salt = os.urandom(SALT_BYTES)
+        seal = Seal(passphrase.secret(salt, cost))
+        row = (salt, cost.n, cost.r, cost.p, seal.seal(_PROOF, "proof"))
+        self._reseal(seal, row)
+        self._passphrase = passphrase
+
+    def decrypt(self) -> None:
+        """Store all keys in clear again."""
+        self._reseal(None, None)
+
+    def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
+        with self._database.transaction() as connection:
+            keys = self._database.query("SELECT id, m_key, port_guid FROM keys", of="keys")
+            subnet_keys = self._database.query("SELECT id, m_key FROM subnet_keys", of="subnet_keys")
+            opened = [(self._key(blob, owner), owner, ref) for ref, blob, owner in keys]
+            opened_subnet = [(self._key(blob, _SUBNET), _SUBNET, ref) for ref, blob in subnet_keys]
+            connection.execute("DELETE FROM encryption")
+            if row is not None:
+                connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)
+            for table, entries in (("keys", opened), ("subnet_keys", opened_subnet)):
+                connection.executemany(
+                    f"UPDATE {table} SET m_key = ? WHERE id = ?",
+                    [(_sealed(seal, key, owner), ref) for key, owner, ref in entries],
+                )
+        self.__dict__["_seal"] = seal
+        self._database.rewrite()
+
+    @cached_property
+    def _seal(self) -> Seal | None:
+        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
+        if not rows:
+            return None
+        [(salt, n, r, p, proof)] = rows
+        if n & (n - 1) or not n * r * p:
+            raise self._database.damage("a cost of scrypt that none has")
+        if self._passphrase is None:
+            raise StoreSealed(
+                f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
+                "--keystore-passphrase @FILE"
+            )
+        seal = Seal(self._passphrase.secret(salt, Cost(n, r, p)))
+        try:
+            seal.open(proof, "proof")
+        except StoreSealed:
+            raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
+        return seal
+
+    def _key(self, blob: bytes, owner: str) -> MKey:
+        seal = self._seal
+        if seal is not None:
+            return seal.open(blob, owner)
+        if len(blob) != _KEY_BYTES:
+            raise self._database.damage("a sealed key in a store that is not encrypted")
+        return MKey(int.from_bytes(blob))
+
+    def _blob(self, key: MKey, owner: str) -> bytes:
+        return _sealed(self._seal, key, owner)
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _import(
+        self, connection: sqlite3.Connection, port_guid: int, key: MKey, written: str, note: str
+    ) -> ImportResult:
+        known = self._known(port_guid)
+        if _pending(known) == key or _in_try_order(known)[:1] == [key]:
+            return "known"
+        same = next((row for row in known if row.m_key == key), None)
+        current = next((row for row in known if row.state == "current"), None)
+        if current is not None and current.since > written:
+            if same is None:
+                self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+            return "older"
+        replaced: tuple[KeyState, ...] = ("current", "imported")
+        for state in replaced:
+            self._restate(connection, port_guid, state, "former", "another key was imported")
+        if same is None:
+            self._insert(connection, None, port_guid, None, key, None, None, "imported", None, note)
+        else:
+            self._set_state(connection, same.ref, "imported", note)
+        return "changed" if known else "new"
+
+    def _known(self, port_guid: int) -> list[StoredKey]:
+        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? ORDER BY id"
+        return [self._stored(row) for row in self._database.query(query, (guid_text(port_guid),), of="keys")]
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        node_guid: int | None,
+        port_guid: int,
+        port: int | None,
+        key: MKey,
+        protect_bits: int | None,
+        lease_period: int | None,
+        state: KeyState,
+        replaces: int | None,
+        note: str = "",
+    ) -> int:
+        node = None if node_guid is None else guid_text(node_guid)
+        owner = guid_text(port_guid)
+        cursor = connection.execute(
+            f"INSERT INTO keys ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                node,
+                owner,
+                port,
+                self._blob(key, owner),
+                protect_bits,
+                lease_period,
+                state,
+                timestamp(self._clock),
+                note,
+                replaces,
+            ),
+        )
+        return cast(int, cursor.lastrowid)
+
+    def _restate(self, connection: sqlite3.Connection, port_guid: int, old: KeyState, new: KeyState, note: str) -> None:
+        connection.execute(
+            "UPDATE keys SET state = ?, since = ?, note = ? WHERE port_guid = ? AND state = ?",
+            (new, timestamp(self._clock), note, guid_text(port_guid), old),
+        )
+
+    def _set_state(self, connection: sqlite3.Connection, ref: int, state: KeyState, note: str) -> None:
+        connection.execute(
+            "UPDATE keys SET state = ?, since = ?, note = ? WHERE id = ?", (state, timestamp(self._clock), note, ref)
+        )
+
+    def _row(self, ref: int) -> tuple[Any, ...]:
+        rows = self._database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,), of="keys")
+        if not rows:
+            raise StoreError(f"the key store has no key {ref}")
+        return rows[0]
+
+    def _current_row(self, port_guid: int) -> tuple[int, MKey] | None:
+        owner = guid_text(port_guid)
+        query = "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'"
+        rows = self._database.query(query, (owner,), of="keys")
+        return (rows[0][0], self._key(rows[0][1], owner)) if rows else None
+
+    def _stored(self, row: Sequence[Any]) -> StoredKey:
+        ref, node_guid, port_guid, port, blob, bits, lease, state, since, note, replaces = row
+        key = self._key(blob, port_guid)
+        where = (ref, _guid(node_guid), guid_number(port_guid), port)
+        return StoredKey(*where, bits, lease, state, since, note, replaces, key)
+
+
+_COLUMNS: Final = (
+    "id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period, state, since, note, replaces"
+)
+_ALL_ROWS: Final = f"SELECT {_COLUMNS} FROM keys ORDER BY port_guid, id"
+
+
+def _without_key(row: Sequence[Any]) -> KeyRow:
+    ref, node_guid, port_guid, port, _, *rest = row
+    return KeyRow(ref, _guid(node_guid), guid_number(port_guid), port, *rest)
+
+
+def _guid(text: str | None) -> int | None:
+    return None if text is None else guid_number(text)
+
+
+def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
+    newest_first = sorted(rows, key=lambda stored: (stored.since, stored.ref), reverse=True)
+    ordered = sorted(newest_first, key=lambda stored: TRY_ORDER.index(stored.state))
+    return list(dict.fromkeys(stored.m_key for stored in ordered))
+
+
+def _pending(rows: Iterable[StoredKey]) -> MKey | None:
+    return next((row.m_key for row in rows if row.state == "pending"), None)
+
+
+def _sealed(seal: Seal | None, key: MKey, owner: str) -> bytes:
+    return key.reveal().to_bytes(8) if seal is None else seal.seal(key, owner)

@@ -1,0 +1,199 @@
+"""Runs of mkey-deploy and mkey-rotate, kept in the key store, so that one that was cut off can be finished or undone.
+
+A run is its options and its ports in the order of change. Of each port it keeps what became of it so far, and which
+rows of the key store are its new and its former key; keys themselves are in no table of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.sqlite import guid_number, guid_text, timestamp
+
+RunState = Literal["open", "ended", "undone"]
+PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user asked for.
+
+    ``same``: one key for all ports. ``protect`` (0 to 3) and ``lease`` (seconds): None leaves each port its own.
+    ``at_once``: most ports in change. ``first``: only so many ports until the run is continued, None for all.
+    ``max_failures``: the run stops when so many ports have failed.
+    """
+
+    same: bool = False
+    protect: int | None = None
+    lease: int | None = None
+    at_once: int = 64
+    first: int | None = None
+    max_failures: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. ``open``: ports of it wait, or it was cut off. ``ended``: no port waits. ``undone``: it went back."""
+
+    id: int
+    command: str
+    state: RunState
+    options: RunOptions
+    started: str
+    finished: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPort:
+    """One port of a run. ``sequence``: its place in the order of change, from 0.
+
+    ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and a Set may have been sent. ``done``: a Get
+    proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
+    leaves it alone. ``undone``: a Get proved that it went back.
+
+    ``key_ref`` and ``old_ref``: the rows of its new and its former key, None where there is none (yet); ``old_ref``
+    None of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and ``old_lease_period`` as before.
+    """
+
+    sequence: int
+    node_guid: int
+    port_guid: int
+    port: int
+    state: PortState
+    key_ref: int | None
+    old_ref: int | None
+    old_protect_bits: int | None
+    old_lease_period: int | None
+    reason: str
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a Set may have been sent to it."""
+        return self.key_ref is not None and self.state in ("sent", "done", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class NewRunPort:
+    """A port as a run begins: the run leaves it alone when ``skipped`` says why."""
+
+    node_guid: int
+    port_guid: int
+    port: int
+    skipped: str = ""
+
+
+class Runs:
+    """The runs in an open key store. All methods raise StoreError; what they did is on disk when they return, or when
+    the store's `KeyStore.together` ends."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self._store = store
+        self._database = store._database
+
+    def begin(self, command: str, options: RunOptions, ports: Sequence[NewRunPort]) -> int:
+        """Store a new run with its ports in the order of change, and return its id."""
+        with self._database.transaction() as connection:
+            cursor = connection.execute(
+                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (NULL, ?, 'open', ?, ?, ?, ?, ?, ?, ?, NULL)",
+                (
+                    command,
+                    int(options.same),
+                    options.protect,
+                    options.lease,
+                    options.at_once,
+                    options.first,
+                    options.max_failures,
+                    timestamp(self._store._clock),
+                ),
+            )
+            run = cast(int, cursor.lastrowid)
+            connection.executemany(
+                "INSERT INTO run_ports (run, sequence, node_guid, port_guid, port, state, reason) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        run,
+                        sequence,
+                        guid_text(port.node_guid),
+                        guid_text(port.port_guid),
+                        port.port,
+                        "skipped" if port.skipped else "waiting",
+                        port.skipped,
+                    )
+                    for sequence, port in enumerate(ports)
+                ],
+            )
+        return run
+
+    def last(self) -> Run | None:
+        """Return the newest run, or None when there was never one."""
+        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id DESC LIMIT 1", of="runs")
+        if not rows:
+            return None
+        ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished = rows[0]
+        options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
+        return Run(ident, command, state, options, started, finished)
+
+    def ports(self, run: int) -> list[RunPort]:
+        """Return the ports of a run in the order of change."""
+        rows = self._database.query(
+            f"SELECT {_PORT_COLUMNS} FROM run_ports WHERE run = ? ORDER BY sequence", (run,), of="run_ports"
+        )
+        return [RunPort(sequence, guid_number(node), guid_number(guid), *rest) for sequence, node, guid, *rest in rows]
+
+    def note_key(
+        self,
+        run: int,
+        sequence: int,
+        key_ref: int,
+        old_ref: int | None,
+        old_protect_bits: int,
+        old_lease_period: int,
+    ) -> None:
+        """Note which rows are the new and the former key of a port, and what level and lease it had before."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE run_ports SET key_ref = ?, old_ref = ?, old_protect_bits = ?, old_lease_period = ? "
+                "WHERE run = ? AND sequence = ?",
+                (key_ref, old_ref, old_protect_bits, old_lease_period, run, sequence),
+            )
+
+    def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
+        """Note what became of a port."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE run_ports SET state = ?, reason = ? WHERE run = ? AND sequence = ?",
+                (state, reason, run, sequence),
+            )
+
+    def reopen(self, run: int, options: RunOptions) -> None:
+        """Note that a run goes on, with other bounds than before."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET state = 'open', finished = NULL, at_once = ?, first = ?, max_failures = ? "
+                "WHERE id = ?",
+                (options.at_once, options.first, options.max_failures, run),
+            )
+
+    def finish(self, run: int, state: RunState) -> None:
+        """Note that a run ended or went back."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET state = ?, finished = ? WHERE id = ?", (state, timestamp(self._store._clock), run)
+            )
+
+
+def shared_key_ref(ports: Iterable[RunPort]) -> int | None:
+    """Return the row that holds the one key of a run with ``same``; None when no port of it was begun."""
+    return next((port.key_ref for port in ports if port.key_ref is not None), None)
+
+
+_RUN_COLUMNS: Final = (
+    "id, command, state, same, m_key_protect_bits, m_key_lease_period, at_once, first, max_failures, started, finished"
+)
+_PORT_COLUMNS: Final = (
+    "sequence, node_guid, port_guid, port, state, key_ref, old_ref, old_protect_bits, old_lease_period, reason"
+)

@@ -1,0 +1,56 @@
+"""Which switch port faces an end port, and what it checks of the packets that pass it (PortInfo, SwitchInfo)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from ibkeys.topology.model import Port
+
+Direction = Literal["inbound", "outbound"]
+"""Inbound: from the link into the switch. Outbound: from the switch to the link."""
+INBOUND: Final = 0x08
+OUTBOUND: Final = 0x04
+_ENFORCEMENT_BYTE: Final = 43  # of PortInfo: PartitionEnforcementInbound, PartitionEnforcementOutbound
+
+
+def leaf_of(port: Port) -> Port | None:
+    """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""
+    peer = port.peer
+    return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
+
+
+def enforced(port: Port) -> int:
+    """Return the enforcement bits of a switch port that its switch can live up to, 0 where PortInfo was not read.
+
+    OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
+    or has no tables, they stop nothing, and nobody must think so.
+    """
+    if port.info is None:
+        return 0
+    bits = port.info[_ENFORCEMENT_BYTE] & (INBOUND | OUTBOUND)
+    switch = port.node.switch_info if bits else None
+    if switch is None:
+        return bits
+    if not switch.partition_enforcement_cap:
+        return 0
+    return bits & (INBOUND * switch.inbound_enforcement_cap | OUTBOUND * switch.outbound_enforcement_cap)
+
+
+def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
+    """Return whether it is not known what a switch port stops in the directions of *bit*: PortInfo was not read, or it
+    enforces there with a table that was not read."""
+    return port.info is None or (bool(enforced(port) & bit) and port.p_keys is None)
+
+
+def unread_for(port: Port) -> tuple[Port, ...]:
+    """Return the ports whose values decide for an end port and were not read: itself, the switch port that faces it."""
+    found = [port] if port.p_key_raw is None else []
+    leaf = leaf_of(port)
+    if leaf is not None and is_unread(leaf):
+        found.append(leaf)
+    return tuple(found)
+
+
+def enforces_towards_switch(port: Port) -> bool:
+    """Return whether a port enforces on a link between switches: what it stops depends on the route."""
+    return port.is_external and port.peer is not None and port.peer.node.is_switch and bool(enforced(port))

@@ -1,0 +1,56 @@
+"""Finding nodes and ports of one sweep again in another, and telling those that went from those it could not see."""
+
+from __future__ import annotations
+
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.model import Node, Port, Topology
+
+PortKey = tuple[int, int, int]
+"""Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""
+
+
+def nodes_of(fabric: Topology) -> dict[tuple[int, int], Node]:
+    """Return the nodes by GUID and twin number."""
+    return {(node.guid, node.twin): node for node in fabric.nodes}
+
+
+def ports_of(fabric: Topology) -> dict[PortKey, Port]:
+    """Return the ports that were read, by `PortKey`."""
+    return {port_key(port): port for port in fabric.ports()}
+
+
+def port_key(port: Port) -> PortKey:
+    """Return how *port* is found again in another snapshot."""
+    return (port.node.guid, port.node.twin, port.num)
+
+
+def unseen_in(other: Topology, fabric: Topology) -> set[Node]:
+    """Return the nodes of *fabric* that are not in *other* and may be there: in *fabric* they hang, directly or through
+    others that are missing, at a port of which *other* could not tell what is behind it."""
+    theirs, own = nodes_of(other), nodes_of(fabric)
+    blind = ((own.get(key[:2]), key[2]) for key in blind_ports(other))
+    waiting = [node.ports[num] for node, num in blind if node is not None and num in node.ports]
+    found: set[Node] = set()
+    while waiting:
+        peer = waiting.pop().peer
+        if peer is not None and peer.node not in found and (peer.node.guid, peer.node.twin) not in theirs:
+            found.add(peer.node)
+            waiting.extend(peer.node.ports.values())
+    return found
+
+
+def unseen_end_ports(other: Topology, fabric: Topology) -> list[Port]:
+    """Return the end ports of *fabric* that *other* does not have, and would have if it had been told all."""
+    theirs, nodes, blind = {port_key(port) for port in other.end_ports()}, unseen_in(other, fabric), blind_ports(other)
+    return [
+        port
+        for port in fabric.end_ports()
+        if port_key(port) not in theirs
+        and (port.node in nodes or (port.peer is not None and port_key(port.peer) in blind))
+    ]
+
+
+def blind_ports(fabric: Topology) -> set[PortKey]:
+    """Return the ports of which it is not known what is behind them: their PortInfo was not read, or the far end did
+    not answer."""
+    return {port_key(each.port) for each in fabric.troubles if each.is_behind or each.attribute == PortInfo.name}

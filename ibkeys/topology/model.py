@@ -1,0 +1,391 @@
+"""The model of a fabric: nodes, ports and links as they were read, each attribute kept as its raw bytes.
+
+Views (`Port.port_info`, `Node.node_info`) are made on demand, so that 40,000 ports stay small. A value that could not
+be read is None, never zero.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, Literal, Self
+
+from ibkeys.errors import IbkeysError, NoReply
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import NODE_TYPE_NAMES, PORT_STATE_NAMES, CapabilityMask, NodeType, PortPhysicalState, PortState
+from ibkeys.topology.port_id import PortId
+
+MKeyState = Literal["zero", "set", "hidden", "unreadable"]
+Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked"]
+"""How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
+M_Key is silence too: from outside the two cannot be told apart."""
+
+LinkEnd = tuple[int, int]
+"""One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
+
+
+class _PKeys(dict[int, PKey]):
+    """Each P_Key once: a fabric has few, in very many entries."""
+
+    def __missing__(self, value: int) -> PKey:
+        key = self[value] = PKey(value)
+        return key
+
+
+_p_keys: Final = _PKeys()
+_LINK_UP: Final = int(PortPhysicalState.LINK_UP)
+
+
+class Node:
+    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the own node).
+
+    Two nodes with one GUID are two objects; ``twin`` counts them from 0.
+    """
+
+    __slots__ = ("description", "description_raw", "info", "is_switch", "path", "ports", "switch_info_raw", "twin")
+
+    def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
+        self.info = info
+        self.is_switch = info[2] == NodeType.SWITCH
+        self.path = path
+        self.twin = twin
+        self.description: str | None = None
+        self.description_raw: bytes | None = None
+        self.switch_info_raw: bytes | None = None
+        self.ports: dict[int, Port] = {}
+
+    @property
+    def node_info(self) -> NodeInfo:
+        """NodeInfo as it was read through the first port reached."""
+        return NodeInfo(self.info)
+
+    @property
+    def guid(self) -> int:
+        """NodeGUID."""
+        return int.from_bytes(self.info[12:20])
+
+    @property
+    def type(self) -> int:
+        """NodeType: 1 CA, 2 switch, 3 router."""
+        return self.info[2]
+
+    @property
+    def type_name(self) -> str:
+        """``ca``, ``switch`` or ``router``; a number for anything else."""
+        try:
+            return NODE_TYPE_NAMES[NodeType(self.info[2])]
+        except ValueError:
+            return f"type {self.info[2]}"
+
+    @property
+    def num_ports(self) -> int:
+        """NumPorts: the physical ports; port 0 of a switch is not counted."""
+        return self.info[3]
+
+    @property
+    def switch_info(self) -> SwitchInfo | None:
+        """SwitchInfo, None on other nodes and where it could not be read."""
+        return SwitchInfo(self.switch_info_raw) if self.switch_info_raw is not None else None
+
+    def port(self, num: int) -> Port:
+        """Return port *num*, made when it is not known yet."""
+        port = self.ports.get(num)
+        if port is None:
+            port = self.ports[num] = Port(self, num)
+        return port
+
+    def __repr__(self) -> str:
+        return f"<Node 0x{self.guid:016x} {self.type_name} {self.description!r}>"
+
+
+class Port:
+    """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
+
+    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
+    other, and ``sm_info`` SMInfo, where they were wanted. ``guid`` is 0 when not known. ``m_key`` is the key with which
+    its node was asked. ``link_downed``: LinkDownedCounter right before the far end of the link was asked, None where it
+    was not wanted or could not be read.
+    """
+
+    __slots__ = (
+        "guid",
+        "guid_info",
+        "info",
+        "link_downed",
+        "m_key",
+        "node",
+        "num",
+        "p_key_raw",
+        "path",
+        "peer",
+        "sm_info",
+    )
+
+    def __init__(self, node: Node, num: int) -> None:
+        self.node = node
+        self.num = num
+        self.guid = 0
+        self.path: tuple[int, ...] | None = None
+        self.info: bytes | None = None
+        self.p_key_raw: bytes | None = None
+        self.guid_info: bytes | None = None
+        self.sm_info: bytes | None = None
+        self.link_downed: int | None = None
+        self.peer: Port | None = None
+        self.m_key: MKey = NO_MKEY
+
+    @property
+    def is_external(self) -> bool:
+        """Whether this is an external port of a switch."""
+        return self.num != 0 and self.node.is_switch
+
+    @property
+    def is_end_port(self) -> bool:
+        """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
+        return self.num == 0 or not self.node.is_switch
+
+    @property
+    def end_port(self) -> Port:
+        """The port whose LID, GUID and M_Key hold for this one: port 0 for an external port of a switch."""
+        return self.node.port(0) if self.is_external else self
+
+    @property
+    def port_info(self) -> PortInfo | None:
+        """PortInfo, None when it could not be read."""
+        return PortInfo(self.info) if self.info is not None else None
+
+    @property
+    def port_guid(self) -> int:
+        """The port GUID; of an external port that of port 0. 0 when not known."""
+        return self.end_port.guid
+
+    @property
+    def lid(self) -> int | None:
+        """The base LID; of an external port that of port 0. None when it could not be read."""
+        info = self.end_port.info
+        return int.from_bytes(info[16:18]) if info is not None else None
+
+    @property
+    def is_sm(self) -> bool:
+        """Whether CapabilityMask says that a subnet manager runs behind this port (IsSM)."""
+        return self.info is not None and bool(self.info[23] & CapabilityMask.IS_SM)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the physical link is up."""
+        return self.info is not None and self.info[33] >> 4 == _LINK_UP
+
+    @property
+    def is_active(self) -> bool:
+        """Whether PortState, as it was read, is Active."""
+        return self.info is not None and self.info[32] & 0x0F == PortState.ACTIVE
+
+    @property
+    def state_name(self) -> str:
+        """The name of PortState as it was read."""
+        state = self.info[32] & 0x0F if self.info is not None else 0
+        return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
+
+    @property
+    def link_end(self) -> LinkEnd:
+        """This port as one end of its link."""
+        return (self.node.guid if self.node.is_switch else self.guid, self.num)
+
+    @property
+    def capacity(self) -> int | None:
+        """Entries of the P_Key table; None when it could not be read.
+
+        SwitchInfo.PartitionEnforcementCap for an external port of a switch, NodeInfo.PartitionCap for all others.
+        """
+        if not self.is_external:
+            return int.from_bytes(self.node.info[28:30])
+        raw = self.node.switch_info_raw
+        return int.from_bytes(raw[14:16]) if raw is not None else None
+
+    @property
+    def p_keys(self) -> tuple[PKey, ...] | None:
+        """All entries of the P_Key table in order, empty ones included; None when it could not be read."""
+        raw = self.p_key_raw
+        if raw is None:
+            return None
+        return tuple(map(_p_keys.__getitem__, struct.unpack(f">{len(raw) // 2}H", raw)))
+
+    @property
+    def occupied(self) -> list[tuple[int, PKey]] | None:
+        """The valid entries of the P_Key table with their indexes; None when it could not be read."""
+        raw = self.p_key_raw
+        if raw is None:
+            return None
+        values = enumerate(struct.unpack(f">{len(raw) // 2}H", raw))
+        return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
+
+    @property
+    def m_key_state(self) -> MKeyState:
+        """What PortInfo of the end port proves about its M_Key.
+
+        A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
+        was answered, so a zero is the key. Source: IBA 14.2.4.
+        """
+        info = self.end_port.info
+        if info is None:
+            return "unreadable"
+        if any(info[:8]):
+            return "set"
+        return "hidden" if info[34] >> 6 == 1 else "zero"
+
+    @property
+    def id(self) -> PortId:
+        """Who this port is, apart from what was read of it."""
+        node = self.node
+        return PortId(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document."""
+        return self.id.to_json()
+
+    def __str__(self) -> str:
+        name = f"{self.node.description!r} " if self.node.description else ""
+        return f"{name}0x{self.node.guid:016x} port {self.num}"
+
+    def __repr__(self) -> str:
+        return f"<Port {self}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that should have been read and was not: at which port, and why.
+
+    ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
+    ``refused``, ``silent`` or ``not-asked``. NodeInfo is asked of the far end of a link, so its trouble is that of the
+    port before it: whoever is behind that port did not answer.
+    """
+
+    port: Port
+    error: str
+    attribute: str = ""
+    reading: Reading = "refused"
+
+    @classmethod
+    def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
+        """Return the trouble that *error* is, in the words of *text* where that says more."""
+        reading: Reading = "refused"
+        if isinstance(error, NoReply):
+            reading = "silent" if error.attempts else "not-asked"
+        return cls(port, text or str(error), attribute, reading)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is the far end of the port's link that could not be read."""
+        return self.attribute == "NodeInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A place behind which a sweep asked nobody, because a protected port may be there.
+
+    ``near``: the port before it. ``known``: (GUID, port) that the known links place there, ``named``: that the SA or a
+    forwarding table names there (port 0 where it does not say which); None for nothing.
+    """
+
+    near: Port
+    known: LinkEnd | None
+    named: LinkEnd | None
+
+
+@dataclass(slots=True)
+class Topology:
+    """All that one sweep found.
+
+    ``nodes``: the own node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
+    ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
+    behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
+    why, in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as protected and were not
+    found where they are known.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unasked: list[Unasked] = field(default_factory=list)
+    doubtful: dict[Port, str] = field(default_factory=dict)
+    missing: frozenset[int] = frozenset()
+
+    def put_in_order(self) -> None:
+        """Order nodes and troubles by the links alone: breadth first from the own node, lower port numbers first. Nodes
+        with one GUID are counted in that order too.
+
+        Answers come in any order, and two sweeps of one fabric should read the same.
+        """
+        place: dict[Node, int] = {}
+        waiting = deque(self.nodes[:1])
+        while waiting:
+            node = waiting.popleft()
+            if node in place:
+                continue
+            place[node] = len(place)
+            if node.is_switch or not node.path:
+                peers = (node.ports[num].peer for num in sorted(node.ports))
+                waiting.extend(peer.node for peer in peers if peer is not None)
+        self.nodes.sort(key=lambda node: place.get(node, len(place)))
+        twins: dict[int, int] = {}
+        for node in self.nodes:
+            node.twin = twins.get(node.guid, 0)
+            twins[node.guid] = node.twin + 1
+        self.troubles.sort(key=lambda trouble: (place.get(trouble.port.node, len(place)), trouble.port.num))
+
+    def ports(self) -> Iterator[Port]:
+        """Yield every port that is read by ``--all``: port 0 and all external ports of a switch, each CA or router port
+        that a link reaches; by node in the order of ``nodes``, then by number."""
+        for node in self.nodes:
+            for num in sorted(node.ports):
+                port = node.ports[num]
+                if node.is_switch or port.path is not None:
+                    yield port
+
+    def end_ports(self) -> Iterator[Port]:
+        """Yield the ports that own an M_Key and a LID."""
+        return (port for port in self.ports() if port.is_end_port)
+
+    @property
+    def unreached(self) -> int:
+        """CA and router ports that no link reaches."""
+        return sum(
+            num not in node.ports or node.ports[num].path is None
+            for node in self.nodes
+            if not node.is_switch
+            for num in range(1, node.num_ports + 1)
+        )
+
+    def find_lid(self, lid: int) -> Port | None:
+        """Return the end port that has *lid* among its LIDs (base LID and LMC), or None."""
+        believed = [port for port in self.end_ports() if port not in self.doubtful] if self.doubtful else []
+        for port in chain(believed, self.end_ports()):
+            info = port.info
+            if info is None:
+                continue
+            base = int.from_bytes(info[16:18])
+            if base and base <= lid < base + (1 << (info[34] & 7)):
+                return port
+        return None
+
+    def find_guid(self, guid: int) -> list[Port]:
+        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of nodes so named.
+
+        A port whose GUID is not believed only where no other one has it.
+        """
+        for found in (
+            [port for port in self.end_ports() if port.guid == guid],
+            [port for port in self.end_ports() if port.node.guid == guid],
+        ):
+            if found:
+                return [port for port in found if port not in self.doubtful] or found
+        return []
+
+    def find_name(self, name: str) -> list[Node]:
+        """Return the nodes with that NodeDescription."""
+        return [node for node in self.nodes if node.description == name]

@@ -1,0 +1,76 @@
+"""What no node can say of itself: values that would make a wrong picture of a port, or none.
+
+A node that says so is defective, or lies. It is shown as far as it can be, and named as an error.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.errors import ImpossibleValue
+from ibkeys.mad.const import NodeType, PortState
+from ibkeys.topology.model import Node, Port
+
+Problem = tuple[str, str]
+"""The field that is meant, by the standard's name, and a sentence."""
+
+LAST_UNICAST_LID: Final = 0xBFFF
+MOST_PORTS: Final = 254
+NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
+_NODE_TYPES: Final = frozenset(map(int, NodeType))
+_PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
+
+
+def node_problems(info: bytes) -> list[Problem]:
+    """Return what is impossible in NodeInfo, but for the port of it that was reached. Source: IBA 14.2.5.3."""
+    found: list[Problem] = []
+    kind, ports = info[2], info[3]
+    if kind not in _NODE_TYPES:
+        found.append(("NodeType", f"NodeInfo says NodeType {kind}: there are 1 (CA), 2 (switch) and 3 (router)"))
+    if not 1 <= ports <= MOST_PORTS:
+        found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MOST_PORTS} ports"))
+    if not any(info[12:20]):
+        found.append(("NodeGUID", "NodeInfo says NodeGUID 0: no node has it"))
+    if kind == NodeType.SWITCH:
+        found += _port_guid_problem(info)
+    if not any(info[28:30]):
+        found.append(("PartitionCap", NO_ENTRIES))
+    return found
+
+
+def arrival_problems(info: bytes, over_link: bool) -> list[Problem]:
+    """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
+    found = [] if info[2] == NodeType.SWITCH else _port_guid_problem(info)
+    ports, num = info[3], info[36]
+    if ports and num > ports:
+        found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
+    elif ports and not num and (over_link or info[2] != NodeType.SWITCH):
+        found.append(("LocalPortNum", "NodeInfo says LocalPortNum 0: no link leads to port 0"))
+    return found
+
+
+def port_problems(port: Port) -> list[Problem]:
+    """Return what is impossible in the PortInfo that was read of *port*. Source: IBA 14.2.5.6, 4.1.3 (LID ranges)."""
+    info = port.info
+    if info is None:
+        return []
+    found: list[Problem] = []
+    lid, lmc, state = int.from_bytes(info[16:18]), info[34] & 7, info[32] & 0x0F
+    if port.is_end_port and lid > LAST_UNICAST_LID:
+        found.append(("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}"))
+    elif port.is_end_port and lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
+        found.append(("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}"))
+    if port.num and state not in _PORT_STATES:
+        found.append(("PortState", f"PortInfo says PortState {state}: a port has 1 to {max(_PORT_STATES)}"))
+    return found
+
+
+def check_port_numbers(node: Node, port: Port) -> None:
+    """Raise ImpossibleValue where it cannot be told which port of *node* was reached; *port* is it by its own word."""
+    for field, text in (*node_problems(node.info), *arrival_problems(node.info, over_link=bool(node.path))):
+        if field in ("NumPorts", "LocalPortNum"):
+            raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")
+
+
+def _port_guid_problem(info: bytes) -> list[Problem]:
+    return [] if any(info[20:28]) else [("PortGUID", "NodeInfo says PortGUID 0: no port has it")]

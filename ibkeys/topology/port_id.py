@@ -1,0 +1,50 @@
+"""Which port: its identity as every JSON document has it, and what tells ports apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+PortKey = tuple[int, int]
+"""NodeGUID and port number: what tells ports apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortId:
+    """A port as every JSON document has it. ``port_guid``, ``node_desc`` and ``lid`` are None when not readable."""
+
+    node_guid: int
+    port_guid: int | None
+    node_desc: str | None
+    node_type: str
+    port: int
+    lid: int | None
+
+    @property
+    def key(self) -> PortKey:
+        """NodeGUID and port number."""
+        return self.node_guid, self.port
+
+    @property
+    def is_external(self) -> bool:
+        """Whether this is an external port of a switch."""
+        return self.node_type == "switch" and self.port != 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys that every port carries."""
+        return {
+            "node_guid": f"0x{self.node_guid:016x}",
+            "port_guid": None if self.port_guid is None else f"0x{self.port_guid:016x}",
+            "node_desc": self.node_desc,
+            "node_type": self.node_type,
+            "port": self.port,
+            "lid": self.lid,
+        }
+
+    def __str__(self) -> str:
+        name = f"{self.node_desc!r} " if self.node_desc else ""
+        return f"{name}0x{self.node_guid:016x} port {self.port}"
+
+
+IDENTITY: Final = tuple(each.name for each in fields(PortId))
+"""The keys that every port carries in every JSON document."""

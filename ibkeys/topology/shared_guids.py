@@ -1,0 +1,25 @@
+"""Port GUIDs that several nodes show: who of them lies cannot be told from the GUID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ibkeys.topology.model import Port
+
+
+def shared_port_guids(ports: Iterable[Port]) -> Mapping[int, list[Port]]:
+    """Return the port GUIDs that end ports of different nodes show, with these ports.
+
+    Several ports of one CA with one port GUID are planes of one XDR port, and share it by right.
+    """
+    found: dict[int, list[Port]] = {}
+    for port in ports:
+        if port.guid:
+            found.setdefault(port.guid, []).append(port)
+    return {guid: places for guid, places in found.items() if any(place.node is not places[0].node for place in places)}
+
+
+def others_that_show_it(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
+    """Return in words the ports of other nodes that show the port GUID of *port*; None when there is none."""
+    others = [str(place) for place in shared.get(port.guid, ()) if place.node is not port.node]
+    return ", ".join(others) or None

@@ -1,0 +1,89 @@
+"""What is known of the master SM, and where a sweep shows it: ``SELF`` of a policy, and who would undo a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import MAX_UNICAST_LID, SM_STATE_NAMES, SMState
+from ibkeys.topology.model import Port, Topology
+
+Presence = Literal["active", "none", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubnetManager:
+    """What is known of the master SM.
+
+    ``lid``: where it is looked for, 0 when no port names one. ``presence``: ``active``, ``none``, or ``unknown``, which
+    counts as active. ``evidence``: what it rests on, in words. ``port_guid``: its port, None where it is not known.
+    ``sm_key``: its SM_Key as SMInfo shows it, 0 where it is not shown.
+    """
+
+    lid: int
+    presence: Presence
+    evidence: str
+    port_guid: int | None = None
+    sm_key: int = field(default=0, repr=False)
+
+    @property
+    def may_be_master(self) -> bool:
+        """Whether a change must reckon with a master."""
+        return self.presence != "none"
+
+
+def shown_subnet_manager(found: Topology) -> SubnetManager:
+    """Return what a sweep with SMInfo says of the master: the port that answers as one, else the one that MasterSMLID
+    names. Of two masters the first; the evidence names both."""
+    masters = [port for port in found.end_ports() if _state(port) == SMState.MASTER]
+    if masters:
+        where = " and ".join(f"the SM of {_at(port)} is master" for port in masters)
+        return _manager(masters[0], "active", where)
+    silent = [port for port in found.end_ports() if port.is_sm and port.sm_info is None]
+    port = find_sm_port(found)
+    if silent:
+        where = f"an SM may run at {_at(silent[0])}: its IsSM bit is set, and it did not answer"
+        return _manager(port, "unknown", where)
+    others = [port for port in found.end_ports() if port.sm_info is not None]
+    if others:
+        states = ", ".join(f"that of {_at(port)} says {sm_state_name(_state(port) or 0)}" for port in others)
+        return _manager(port, "unknown", f"no SM is master: {states}")
+    where = f"MasterSMLID is still that of {_at(port)}" if port is not None else "and none ever was, says MasterSMLID"
+    return _manager(port, "none", f"no SM runs on any port that was read; {where}")
+
+
+def _manager(port: Port | None, presence: Presence, evidence: str) -> SubnetManager:
+    guid, lid = (port.guid or None, port.lid or 0) if port is not None else (None, 0)
+    return SubnetManager(lid, presence, evidence, guid)
+
+
+def find_sm_port(found: Topology) -> Port | None:
+    """Return the end port that the fabric's PortInfo names as the SM's: by the own port's MasterSMLID, else by the one
+    that most ports have. None when there is none, or nobody has that LID."""
+    lids: Counter[int] = Counter()
+    own = 0
+    for port in found.end_ports():
+        info = port.port_info
+        if info is None or not 1 <= info.master_sm_lid <= MAX_UNICAST_LID:
+            continue
+        lids[info.master_sm_lid] += 1
+        if port.path == () and not own:
+            own = info.master_sm_lid
+    if not lids:
+        return None
+    return found.find_lid(own or lids.most_common(1)[0][0])
+
+
+def _state(port: Port) -> int | None:
+    return SMInfo(port.sm_info).sm_state if port.sm_info is not None else None
+
+
+def sm_state_name(state: int) -> str:
+    """Return the name of an SMState; a number for one that the standard does not name."""
+    return SM_STATE_NAMES[SMState(state)] if state <= SMState.MASTER else f"state {state}"
+
+
+def _at(port: Port) -> str:
+    return f"{port} (GUID 0x{port.guid:016x}, LID {port.lid if port.lid is not None else '?'})"

@@ -1,0 +1,3 @@
+"""The version of ibkeys."""
+
+__version__ = "0.1.0"
