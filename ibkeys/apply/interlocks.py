@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from ibkeys.apply.survey import Target
 from ibkeys.change.consent import Objection
 from ibkeys.change.passing import INTERLOCK_OF, MEANING, Cut, Passing, cuts, far_end
+from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ibkeys.apply.interlocks import counted, named
-from ibkeys.apply.survey import Survey, Target
+from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
+from ibkeys.change.target import Target
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.model import Enforcement, EnforcementChange, PartitionPlan, TableChange
+from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
 from ibkeys.plan.order import grow
 from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")

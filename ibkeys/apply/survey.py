@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.discovery.tables import read_p_key_table
 from ibkeys.errors import IbkeysError, MKeyNeeded
-from ibkeys.fabric.handle import PortHandle
-from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.plan.model import Enforcement
 from ibkeys.topology.model import Port
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
-
-
-@dataclass(slots=True)
-class Target:
-    """A port that may be written, as it was read. ``m_key`` is what a Set carries."""
-
-    port: Port
-    handle: PortHandle
-    m_key: MKey = NO_MKEY
-
-    @property
-    def id(self) -> PortId:
-        """The port as every document has it."""
-        return self.port.id
-
-    @property
-    def path(self) -> tuple[int, ...]:
-        """The directed route that its agent is asked on."""
-        path = self.port.path if self.port.path is not None else self.port.node.path
-        return path
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """The P_Key table as read, empty and invalid entries included."""
-        raw = self.port.p_key_raw or b""
-        return struct.unpack(f">{len(raw) // 2}H", raw)
-
-    @property
-    def table(self) -> dict[int, PKey]:
-        """The valid entries of the P_Key table as read."""
-        return {index: PKey(value) for index, value in enumerate(self.values) if value & PARTITION_MASK}
-
-    @property
-    def enforcement(self) -> Enforcement:
-        """The enforcement bits as read."""
-        info = self.port.port_info
-        assert info is not None
-        return Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
 
 
 @dataclass(slots=True)
@@ -93,7 +51,7 @@ def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = Fal
         elif (others := _others_like(same[0], shared)) is not None:
             survey.missing[key] = others
         else:
-            target = Target(same[0], writer.fabric.handle(same[0]))
+            target = Target(writer.fabric.handle(same[0]))
             survey.targets[key] = target
             writer.note_master_sm_lid(target.handle)
             reads.append(_read(writer, target, survey))
@@ -113,7 +71,7 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:
     port = target.port
-    problem = yield from read_p_key_table(writer.fabric.client, port, target.path, port.end_port.m_key)
+    problem = yield from read_p_key_table(writer.fabric.client, port, _path_of(target.port), port.end_port.m_key)
     if problem is not None:
         key = (port.node.guid, port.num)
         survey.missing[key] = str(problem)
@@ -134,23 +92,26 @@ def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysErro
     port, client = target.port, writer.fabric.client
     key = port.end_port.m_key
     try:
-        port.info = yield client.get_along(target.path, PortInfo, port.num, port.node, key)
+        port.info = yield client.get_along(_path_of(target.port), PortInfo, port.num, port.node, key)
     except IbkeysError as error:
         failed[port.node.guid, port.num] = error
         return
-    problem = yield from read_p_key_table(client, port, target.path, key)
+    problem = yield from read_p_key_table(client, port, _path_of(target.port), key)
     if problem is not None:
         failed[port.node.guid, port.num] = problem
 
 
-def find_keys(writer: Writer, targets: Iterable[Target]) -> None:
+def _path_of(port: Port) -> tuple[int, ...]:
+    """Return the directed route on which the agent of a port that a sweep found is asked."""
+    return port.path if port.path is not None else port.node.path
+
+
+def find_keys(targets: Iterable[Target]) -> None:
     """Find the M_Key that Sets to *targets* carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
     hidden: list[MKeyNeeded] = []
     for target in targets:
-        info = target.port.end_port.port_info
-        assert info is not None
         try:
-            target.m_key = writer.key_for_set(target.handle, info)
+            target.m_key = key_for_set(target.handle)
         except MKeyNeeded as error:
             hidden.append(error)
     if hidden:

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ibkeys.apply.execute import Executor, Progress, rank_of
+from ibkeys.apply.execute import Executor, Progress, sets_of
 from ibkeys.apply.interlocks import counted, objections
 from ibkeys.apply.remaining import Goal
 from ibkeys.apply.survey import Survey, find_keys
+from ibkeys.change.engine import rank_of
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import ADDING, EnforcementStep, Phase, Step, order_of
+from ibkeys.plan.order import ADDING, Phase, Step, order_of
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import IDENTITY, PortId, PortKey
 
@@ -74,11 +75,6 @@ class Work(Plan):
         }
 
 
-def sets_of(step: Step) -> int:
-    """Return the number of Sets of a step."""
-    return 1 if isinstance(step, EnforcementStep) else len(step.blocks)
-
-
 Hook = Callable[["Run"], None]
 """Called when all is written and proven, or writing failed; see `Run`."""
 
@@ -112,7 +108,7 @@ def work_of(writer: Writer, goal: Goal, survey: Survey, disconnecting: bool, adv
     """
     work = Work(writer.command, goal=goal, phases=order_of(goal.tables, goal.enforcement), notes=list(survey.notes))
     changing = {step.port.key for phase in work.phases for step in phase.steps}
-    find_keys(writer, (survey.targets[key] for key in changing))
+    find_keys(survey.targets[key] for key in changing)
     work.objections = goal.stale(advice)
     if work.phases:
         work.objections += objections(writer, goal.tables, goal.enforcement, survey.targets, disconnecting)
@@ -139,7 +135,7 @@ def keep_first(writer: Writer, work: Work, survey: Survey, first: int) -> None:
     steps = [step for phase in now for step in phase.steps]
     ranks: dict[int, int] = {}
     for step in steps:
-        ranks[switch(step)] = max(ranks.get(switch(step), 0), rank_of(writer, survey.targets[step.port.key]))
+        ranks[switch(step)] = max(ranks.get(switch(step), 0), rank_of(writer, survey.targets[step.port.key].port))
     switches = [each for each in dict.fromkeys([*order, *ranks]) if each in ranks]
     chosen = set(sorted(switches, key=lambda each: ranks[each])[:first])
     whole = sum(len(phase.steps) for phase in work.phases)

@@ -7,9 +7,11 @@ from functools import partial
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.edits import PortInfoEdit
+from ibkeys.change.engine import Engine, PendingSet
 from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep, port_in_sweep
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.portinfo_write import write_port_info
+from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.client.address import DirectedAddress
 from ibkeys.errors import IbkeysError, UsageError
@@ -48,15 +50,14 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     if any(changes.values()):
         plan.objections = _objections(writer, port, shown, switch, changes)
     plan.objections += writer.objection_to_active_sm(BESIDE_SM)
-    info = port.port.end_port.port_info
-    assert info is not None
-    writer.key_for_set(port, info)
-    plan.perform = partial(_perform, writer, port, shown, changes)
+    target = Target.of(port)
+    edit = PortInfoEdit(target, changes, shown, writer.consent.covers("stale"))
+    plan.perform = partial(_perform, writer, target, edit)
     return plan
 
 
-def _perform(writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int]) -> None:
-    write_port_info(writer, port, shown, changes)
+def _perform(writer: Writer, target: Target, edit: PortInfoEdit) -> None:
+    Engine(writer).make_one(PendingSet(target, edit))
 
 
 def _missing_capabilities(switch: SwitchInfo, changes: dict[str, int]) -> list[str]:

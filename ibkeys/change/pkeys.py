@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.edits import PKeyBlockEdit
+from ibkeys.change.engine import Engine, PendingSet
 from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep
 from ibkeys.change.plan import Change, Plan
+from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.tables import p_key_modifier
-from ibkeys.errors import MadStatusError, NoReply, NoRoom, NotStored, SendRefused, UsageError
+from ibkeys.errors import NoRoom, NotStored, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
-from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_FULL, EMPTY, PKey
-from ibkeys.mad.attributes import PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.topology.model import Port
 
@@ -106,14 +106,12 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
     ]
     if not plan.pending:
         return plan
-    info = model.end_port.port_info
-    assert info is not None
-    key = writer.key_for_set(port, info)
+    target = Target.of(port)
     plan.objections = [
         *_objections(writer, model, before, after),
         *writer.objection_to_active_sm(BESIDE_SM),
     ]
-    plan.perform = partial(_perform, writer, port, before, after, key)
+    plan.perform = partial(_perform, writer, target, before, after)
     return plan
 
 
@@ -186,11 +184,19 @@ def _enforced_default(writer: Writer, port: Port, before: Table, after: Table) -
 # --- making the change -------------------------------------------------------------------------------------------
 
 
-def _perform(writer: Writer, port: PortHandle, before: Table, after: Table, key: MKey) -> None:
-    port.check_arrival()
-    for start, target in _steps(before, after):
-        _write_block(writer, port, start, before, target, key)
-    _verify(port, before, after)
+def _perform(writer: Writer, target: Target, before: Table, after: Table) -> None:
+    engine, known = Engine(writer), _entries(before)
+    takes_over = writer.consent.covers("stale")
+    for start, wanted in _steps(before, after):
+        writes = {start + offset: key for offset, key in enumerate(wanted) if key != before[start + offset]}
+        edit = PKeyBlockEdit(target, start // P_KEYS_PER_BLOCK, known, writes, takes_over=takes_over)
+        engine.make_one(PendingSet(target, edit))
+        known |= {index: key for index, key in writes.items() if key}
+    _verify(target.handle, before, after)
+
+
+def _entries(table: Table) -> dict[int, PKey]:
+    return {index: key for index, key in enumerate(table) if key.is_valid}
 
 
 def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
@@ -227,66 +233,13 @@ def _block(table: Sequence[PKey], start: int) -> Table:
     return tuple(table[start : start + P_KEYS_PER_BLOCK])
 
 
-def _write_block(writer: Writer, port: PortHandle, start: int, shown: Table, target: Table, key: MKey) -> None:
-    """Write one block, built on a read of right now: entries that this change does not name stay as they are."""
-    block = start // P_KEYS_PER_BLOCK
-    now = port.read_p_key_block(block)
-    current = now.p_keys
-    width = len(target)
-    expected = _block(shown, start)
-    wanted = list(current)
-    for offset in range(width):
-        if current[offset] not in (expected[offset], target[offset]):
-            _refuse_stale(writer, port, start + offset, expected[offset], current[offset])
-        if target[offset] != expected[offset]:
-            wanted[offset] = target[offset]
-    wanted[width:] = [0] * (P_KEYS_PER_BLOCK - width)
-    image = now.replace(p_keys=wanted)
-    if image == now:
-        return
-    modifier = p_key_modifier(port.port, block)
-    entry = writer.record(port, "P_KeyTable", modifier, now.raw, image.raw)
-    try:
-        answer = PKeyTable(port.fabric.set(PKeyTable, modifier, port.route, image.raw, key))
-    except (MadStatusError, SendRefused):
-        entry.failed()
-        raise
-    except NoReply:
-        answer = image  # the Set or only its reply was lost: the fresh read decides
-    stored = port.read_p_key_block(block)
-    if stored.p_keys[:width] == image.p_keys[:width]:
-        entry.done()
-        return
-    entry.failed()
-    said = "accepted but not stored" if answer == image else "accepted with another content"
-    raise NotStored(f"{port}: Set(P_KeyTable, block {block}) was {said}: {_difference(image, stored, start, width)}")
-
-
-def _refuse_stale(writer: Writer, port: PortHandle, index: int, shown: PKey, current: int) -> None:
-    if not writer.consent.covers("stale"):
-        raise Objection(
-            "stale",
-            f"{port}: index {index} was {shown} when this change was worked out and is {PKey(current)} now; "
-            "somebody else writes this table",
-        ).refusal()
-
-
-def _difference(wanted: PKeyTable, stored: PKeyTable, start: int, width: int) -> str:
-    parts = [
-        f"index {start + offset} is {PKey(have)} instead of {PKey(want)}"
-        for offset, (want, have) in enumerate(zip(wanted.p_keys[:width], stored.p_keys[:width], strict=True))
-        if want != have
-    ]
-    return "; ".join(parts[:4]) + (f"; and {len(parts) - 4} more" if len(parts) > 4 else "")
-
-
-def _verify(port: PortHandle, before: Table, after: Table) -> None:
+def _verify(handle: PortHandle, before: Table, after: Table) -> None:
     """Prove by a fresh read of the whole table that every entry this change names is as planned."""
-    table = port.read_p_keys()
+    table = handle.read_p_keys()
     wrong = [
         f"index {index} is {have} instead of {want}"
         for index, (old, want, have) in enumerate(zip(before, after, table, strict=True))
         if old != want and have != want
     ]
     if wrong:
-        raise NotStored(f"{port}: the table read back differs: {'; '.join(wrong[:4])}")
+        raise NotStored(f"{handle}: the table read back differs: {'; '.join(wrong[:4])}")

@@ -16,13 +16,11 @@ from typing import Self
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
 from ibkeys.change.plan import Plan
-from ibkeys.errors import MKeyNeeded, NoReply, Refused
+from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
-from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.attributes import PortInfo
 from ibkeys.store.journal import Entry, Image, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
@@ -235,26 +233,6 @@ class Writer:
     ) -> list[Entry]:
         """Put many images into the journal, and what became of earlier Sets: all with one sync."""
         return self.operation.record_all(images, done, failed)
-
-    def key_for_set(self, port: PortHandle, end_port_info: PortInfo) -> MKey:
-        """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
-
-        The key that a port shows is its key (OpenSM goes by it too); so is a zero, except at level 1: there a port
-        shows zero to everybody who does not send its key. Only ``-y 0`` says that it has none.
-
-        Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
-        """
-        shown = MKey(end_port_info.m_key)
-        if not shown.is_zero or end_port_info.m_key_protect_bits != 1:
-            return shown
-        if self.fabric.ring.for_all == NO_MKEY:
-            return NO_MKEY
-        given = "none is known for it" if port.m_key.is_zero else "it is not the one that was sent"
-        raise MKeyNeeded(
-            f"{port}: the port is at protection level 1 and hides its M_Key, and {given}; a Set would be "
-            "dropped and counted "
-            "as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
-        )
 
 
 def image_of(

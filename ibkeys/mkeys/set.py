@@ -18,9 +18,11 @@ from __future__ import annotations
 from functools import partial
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.edits import wrong_fields
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo import set_image, without_key
-from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle, wrong_fields
+from ibkeys.change.portinfo_write import fresh_port_info, send_port_info, settle
+from ibkeys.change.target import key_for_set
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import LINKS
 from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
@@ -76,7 +78,7 @@ def plan_mkey_set(
         raise Unreachable(f"{port}: {doubt}; its M_Key is not changed")
     shown = port.read_port_info()
     writer.note_master_sm_lid(port)
-    old_key = writer.key_for_set(port, shown)
+    old_key = key_for_set(port)
     wanted = KeySetting(
         old_key if new_key is None else new_key,
         shown.m_key_protect_bits if protect is None else protect,

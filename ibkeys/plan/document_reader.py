@@ -25,7 +25,6 @@ from ibkeys.plan.model import (
     MAX_CAPACITY,
     Break,
     Enforce,
-    Enforcement,
     EnforcementChange,
     FabricState,
     IndexMove,
@@ -37,6 +36,7 @@ from ibkeys.plan.model import (
     TableChange,
 )
 from ibkeys.reach.count import ReachCounts
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 _MOST_PORTS: Final = 255

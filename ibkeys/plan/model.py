@@ -9,6 +9,7 @@ from typing import Final, Literal
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.reach.count import ReachCounts
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 MAX_CAPACITY: Final = 0xFFFF
@@ -34,14 +35,6 @@ class TableChange:
     def differs(self) -> bool:
         """Whether anything changes; a plan made with ``--full`` also lists tables that stay."""
         return self.before != self.after
-
-
-@dataclass(frozen=True, slots=True)
-class Enforcement:
-    """PartitionEnforcementInbound and -Outbound of an external port of a switch."""
-
-    inbound: bool
-    outbound: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from typing import Final, Literal, get_args
 
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.model import Enforcement, EnforcementChange, PartitionPlan, TableChange
+from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 
 Entries = Mapping[int, PKey]

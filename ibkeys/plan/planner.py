@@ -22,7 +22,6 @@ from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
 from ibkeys.plan.layout import Placed, place
 from ibkeys.plan.model import (
-    Enforcement,
     EnforcementChange,
     FabricState,
     IndexMove,
@@ -34,6 +33,7 @@ from ibkeys.plan.model import (
     TableChange,
 )
 from ibkeys.reach.count import count_reach
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids

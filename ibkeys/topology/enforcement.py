@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from ibkeys.topology.model import Port
@@ -11,6 +12,14 @@ Direction = Literal["inbound", "outbound"]
 INBOUND: Final = 0x08
 OUTBOUND: Final = 0x04
 _ENFORCEMENT_BYTE: Final = 43  # of PortInfo: PartitionEnforcementInbound, PartitionEnforcementOutbound
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """PartitionEnforcementInbound and -Outbound of an external port of a switch."""
+
+    inbound: bool
+    outbound: bool
 
 
 def leaf_of(port: Port) -> Port | None:

@@ -13,10 +13,11 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.mad.const import Method
 from ibkeys.plan.breaks import find_breaks
-from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store import sqlite
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 from ibkeys.umad.port import Outgoing, SendFailure
 from tests.fabricsim import subnet

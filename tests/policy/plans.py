@@ -8,7 +8,8 @@ from itertools import combinations
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 Table = Mapping[int, PKey]

@@ -202,7 +202,7 @@ def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: La
             lab.host(5).p_keys = [0xFFFF, 0x8077]
 
         watch(fabric, interfere)
-        with pytest.raises(Incomplete, match="index 1 was empty a moment ago and is 0x8077 now"):
+        with pytest.raises(Incomplete, match="index 1 was empty when this change was worked out and is 0x8077 now"):
             apply(fabric, plan)
         assert lab.host(5).p_keys[1] == 0x8077
         with pytest.raises(Refused, match="stale"):

@@ -18,9 +18,10 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import EMPTY, PKey
-from ibkeys.plan.model import Enforcement, EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
 from ibkeys.sim.nodes import Port
 from ibkeys.store.paths import StorePaths
+from ibkeys.topology.enforcement import Enforcement
 from tests.fabricsim import interlocks, tool, writer
 from tests.policy.lab import ALL, Lab, port_id, valid
 from tests.policy.plans import Table, entries

@@ -19,7 +19,6 @@ from ibkeys.plan.document import dumps, to_json, write_plan
 from ibkeys.plan.document_reader import loads, read_plan
 from ibkeys.plan.model import (
     Break,
-    Enforcement,
     EnforcementChange,
     FabricState,
     IndexMove,
@@ -31,6 +30,7 @@ from ibkeys.plan.model import (
     TableChange,
 )
 from ibkeys.reach.count import ReachCounts
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 
 GUIDS = st.integers(0, 2**64 - 1)

@@ -20,10 +20,11 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.document_reader import read_plan
-from ibkeys.plan.model import Enforcement, Options, PartitionPlan
+from ibkeys.plan.model import Options, PartitionPlan
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.count import ReachCounts, count_reach
 from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.subnet_manager import find_sm_port, shown_subnet_manager

@@ -18,7 +18,8 @@ from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import Enforcement, PartitionPlan, Problem, TableChange
+    from ibkeys.plan.model import PartitionPlan, Problem, TableChange
+    from ibkeys.topology.enforcement import Enforcement
     from ibkeys.topology.port_id import PortId
 
 _LISTED: Final = 20

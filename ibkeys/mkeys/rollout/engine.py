@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ibkeys.change.edits import what_changed, wrong_fields
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.portinfo import set_image, with_valid_lids
-from ibkeys.change.portinfo_write import what_changed, wrong_fields
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError

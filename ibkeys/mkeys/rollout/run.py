@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ibkeys.change.edits import wrong_fields
 from ibkeys.change.plan import Plan
-from ibkeys.change.portinfo_write import wrong_fields
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import LINKS, Progress
 from ibkeys.errors import Refused, UsageError

@@ -1,0 +1,218 @@
+"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built on a fresh read, proven by another.
+
+No I/O. The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with
+what was stored.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
+from ibkeys.change.target import Target
+from ibkeys.discovery.tables import p_key_modifier
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+
+_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+_MOST_TOLD: Final = 4
+"""Entries that an error names; further ones are counted."""
+
+
+class Edit(Protocol):
+    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes."""
+
+    name: str
+    attribute: type[Attribute]
+    modifier: int
+
+    def build(self, now: bytes) -> bytes:
+        """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
+
+        Raises Refused (``stale``).
+        """
+        ...
+
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed from one read to the next than changes by itself."""
+        ...
+
+    def kept(self, raw: bytes) -> bytes:
+        """Return what the journal may keep of it."""
+        ...
+
+    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+        """Return what is not stored as sent, in words; empty when all is."""
+        ...
+
+    def instead(self, sent: bytes) -> bytes | None:
+        """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
+        ...
+
+
+class PKeyBlockEdit:
+    """Entries of one P_KeyTable block.
+
+    *known*: the table as it should be found; *writes*: index → P_Key, `EMPTY` to clear; *empties*: what an entry
+    without P_Key held before, where that was 0x8000 and not 0. *takes_over*: an entry that is neither as known nor as
+    wanted is overwritten too.
+    """
+
+    name = "P_KeyTable"
+    attribute: type[Attribute] = PKeyTable
+
+    def __init__(
+        self,
+        target: Target,
+        block: int,
+        known: Mapping[int, PKey],
+        writes: Mapping[int, PKey],
+        empties: Mapping[int, int] | None = None,
+        takes_over: bool = False,
+    ) -> None:
+        start = block * P_KEYS_PER_BLOCK
+        self.start, self.width = start, min(P_KEYS_PER_BLOCK, (target.port.capacity or 0) - start)
+        self.modifier = p_key_modifier(target.port, block)
+        self.writes = {index: key for index, key in writes.items() if start <= index < start + P_KEYS_PER_BLOCK}
+        self._target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
+
+    def build(self, now: bytes) -> bytes:
+        """Write the entries over *now*; every other entry stays as it is."""
+        values = list(_BLOCK.unpack(now))
+        for index, key in self.writes.items():
+            have = values[index - self.start]
+            expected = self._known.get(index, EMPTY)
+            if _key(have) not in (expected, key) and not self._takes_over:
+                raise Objection(
+                    "stale",
+                    f"{self._target.port}: index {index} was {expected or 'empty'} when this change was worked out and "
+                    f"is {PKey(have)} now; somebody else writes this table",
+                ).refusal()
+            if _key(have) != key:
+                values[index - self.start] = key if key else self._empties.get(index, 0)
+        values[self.width :] = [0] * (P_KEYS_PER_BLOCK - self.width)
+        return _BLOCK.pack(*values)
+
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether any entry changed."""
+        return read != now
+
+    def kept(self, raw: bytes) -> bytes:
+        """A P_KeyTable holds no secret."""
+        return raw
+
+    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+        """Compare the entries that exist."""
+        pairs = list(zip(_BLOCK.unpack(sent), _BLOCK.unpack(stored), strict=True))[: self.width]
+        parts = [
+            f"index {self.start + offset} is {PKey(have)} instead of {PKey(want)}"
+            for offset, (want, have) in enumerate(pairs)
+            if want != have
+        ]
+        more = f"; and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
+        return "; ".join(parts[:_MOST_TOLD]) + more
+
+    def instead(self, sent: bytes) -> bytes | None:
+        """A table is sent as it shall be, or not at all."""
+        return None
+
+
+def _key(value: int) -> PKey:
+    return PKey(value) if value & PARTITION_MASK else EMPTY
+
+
+class PortInfoEdit:
+    """Fields of PortInfo that are set to *changes*; all others stay, and so does the M_Key.
+
+    *shown*: PortInfo as it was when the change was worked out, None where nothing was shown. *takes_over*: it may have
+    changed since in other fields too.
+    """
+
+    name = "PortInfo"
+    attribute: type[Attribute] = PortInfo
+
+    def __init__(
+        self, target: Target, changes: Mapping[str, int], shown: PortInfo | None, takes_over: bool = False
+    ) -> None:
+        self.modifier = target.port.num
+        self.changes = dict(changes)
+        self._target, self._shown, self._takes_over = target, shown, takes_over
+
+    def build(self, now: bytes) -> bytes:
+        """Change the fields and nothing else. An external port of a switch has no M_Key: its own zero is written back.
+
+        Where each field is as wanted already, or wrote a counter's "no change", nothing is to be sent.
+        """
+        info = PortInfo(now)
+        changed = _other_fields(self._shown, info, self.changes) if self._shown is not None else ""
+        if changed and not self._takes_over:
+            raise Objection(
+                "stale", f"{self._target.handle}: PortInfo changed since it was shown ({changed})"
+            ).refusal()
+        if all(getattr(info, name) == value for name, value in self.changes.items()):
+            return now
+        key = MKey(info.m_key) if self._target.port.is_external else self._target.m_key
+        return set_image(info, key, **self.changes).raw
+
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed than states, speeds and counters."""
+        return settled(PortInfo(read)) != settled(PortInfo(now))
+
+    def kept(self, raw: bytes) -> bytes:
+        """PortInfo without its M_Key."""
+        return without_key(PortInfo(raw))
+
+    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+        """Compare the fields."""
+        return wrong_fields(PortInfo(stored), self.changes)
+
+    def instead(self, sent: bytes) -> bytes | None:
+        """Where no SM has assigned a LID or MasterSMLID yet: the same with a stand-in for those, as ibportstate sends.
+
+        An external port of a switch has neither.
+        """
+        image = with_valid_lids(PortInfo(sent)).raw
+        return None if self._target.port.is_external or image == sent else image
+
+
+class CountersEdit(PortInfoEdit):
+    """Violation counters that are set to 0."""
+
+    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+        """Compare the counters. A violation may be counted between the Set and the read: a smaller number proves the
+        write as well as 0 does."""
+        was, now = PortInfo(before), PortInfo(stored)
+        return "; ".join(
+            f"{PortInfo.rows[name].name} is still {getattr(now, name)}"
+            for name in self.changes
+            if getattr(now, name) >= getattr(was, name) > 0
+        )
+
+
+def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) -> str:
+    """Return which fields differ, other than *changes* and those that change by themselves; empty when none does."""
+    as_shown = {name: getattr(shown, name) for name in changes}
+    return what_changed(shown, now.replace(**as_shown))
+
+
+def what_changed(shown: PortInfo, now: PortInfo) -> str:
+    """Return which fields differ, other than those that change by themselves; empty when none does."""
+    before, after = settled(shown), settled(now)
+    if before == after:
+        return ""
+    changed = [row.name for row, value in PortInfo(after).items() if value != row.decode(before)]
+    return ", ".join(changed) or "reserved bits"
+
+
+def wrong_fields(stored: PortInfo, wanted: Mapping[str, int]) -> str:
+    """Return which fields of *stored* are not as *wanted*, in words; empty when all are."""
+    return "; ".join(
+        f"{PortInfo.rows[attr].name} is {getattr(stored, attr)} instead of {value}"
+        for attr, value in wanted.items()
+        if getattr(stored, attr) != value
+    )

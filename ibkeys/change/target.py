@@ -1,0 +1,80 @@
+"""A port that may be written: where its agent is asked, and with which M_Key."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ibkeys.errors import MKeyNeeded
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.model import Port
+from ibkeys.topology.port_id import PortId
+
+
+@dataclass(slots=True)
+class Target:
+    """A port that may be written, as it was read. ``m_key`` is what a Set carries."""
+
+    handle: PortHandle
+    m_key: MKey = NO_MKEY
+
+    @classmethod
+    def of(cls, handle: PortHandle) -> Target:
+        """Return the target that *handle* is, with its M_Key; PortInfo of its end port must have been read.
+
+        Raises MKeyNeeded as `key_for_set`.
+        """
+        return cls(handle, key_for_set(handle))
+
+    @property
+    def port(self) -> Port:
+        """The port as it was read."""
+        return self.handle.port
+
+    @property
+    def id(self) -> PortId:
+        """The port as every document has it."""
+        return self.port.id
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The P_Key table as read, empty and invalid entries included."""
+        raw = self.port.p_key_raw or b""
+        return struct.unpack(f">{len(raw) // 2}H", raw)
+
+    @property
+    def table(self) -> dict[int, PKey]:
+        """The valid entries of the P_Key table as read."""
+        return {index: PKey(value) for index, value in enumerate(self.values) if value & PARTITION_MASK}
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """The enforcement bits as read."""
+        info = self.port.port_info
+        assert info is not None
+        return Enforcement(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
+
+
+def key_for_set(handle: PortHandle) -> MKey:
+    """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
+
+    The key that a port shows is its key (OpenSM goes by it too); so is a zero, except at level 1: there a port shows
+    zero to everybody who does not send its key. Only ``-y 0`` says that it has none.
+
+    Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
+    """
+    info = handle.port.end_port.port_info
+    assert info is not None
+    shown, ring = MKey(info.m_key), handle.fabric.ring
+    if not shown.is_zero or info.m_key_protect_bits != 1:
+        return shown
+    if ring.for_all == NO_MKEY:
+        return NO_MKEY
+    given = "none is known for it" if handle.m_key.is_zero else "it is not the one that was sent"
+    raise MKeyNeeded(
+        f"{handle}: the port is at protection level 1 and hides its M_Key, and {given}; a Set would be dropped and "
+        "counted as a violation: give the key with -y, --keystore or --security-keys, or -y 0 if the port has none"
+    )
