@@ -3,7 +3,7 @@
     import ibkeys
 
     with ibkeys.open() as fabric:                   # the first active port of this host
-        print(fabric.port("0,1", 3).pkeys)          # directed route 0,1, port 3
+        print(fabric.find_port("0,1", 3).read_p_keys())  # directed route 0,1, port 3
         for port in fabric.sweep(p_keys=True).ports():
             print(port, port.m_key_state, port.p_keys)
 

@@ -63,8 +63,8 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fab
 
 @pytest.fixture
 def ib_port(ib_fabric: Fabric) -> PortHandle:
-    """The port that the script sits on, as ``ib_fabric.port()`` has it."""
-    return ib_fabric.port()
+    """The port that the script sits on, as ``ib_fabric.find_port()`` has it."""
+    return ib_fabric.find_port()
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class Writer:
         seconds. Without keys at hand nothing is looked at."""
         if not (self.fabric.ring.has_keys or self.sends_keys):
             return {}
-        return self.fabric.changed_links(ports, max_age)
+        return self.fabric.find_changed_links(ports, max_age)
 
     @contextmanager
     def journaled(self, begin: Callable[[Journal], Operation] | None = None) -> Iterator[Operation]:

@@ -64,7 +64,7 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    Raises what `Fabric.port` and the reads raise; a sweep goes on past what fails and lists it.
+    Raises what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
     target = target_of(words, kind, every_port)
     with open_source(where) as source:

@@ -336,12 +336,12 @@ class Target:
     portnum: int | None
 
     def open(self, fabric: Fabric) -> PortHandle:
-        """Return the handle. Raises as `Fabric.port`."""
-        return fabric.port(self.address, self.portnum)
+        """Return the handle. Raises as `Fabric.find_port`."""
+        return fabric.find_port(self.address, self.portnum)
 
     def read_from(self, source: Fabric | RecordedFabric) -> PortHandle | RecordedPort:
-        """Return what can be read of the port. Raises as `Fabric.port`."""
-        return source.port(self.address, self.portnum)
+        """Return what can be read of the port. Raises as `Fabric.find_port`."""
+        return source.find_port(self.address, self.portnum)
 
 
 def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:

@@ -33,25 +33,6 @@ class PortHandle:
         """The key that is sent: that of the port, of port 0 for an external port of a switch."""
         return self.fabric.ring.for_found(self.port, self.fabric.swept)
 
-    @property
-    def pkeys(self) -> tuple[PKey, ...]:
-        """The P_Key table, empty entries included; as long as the port's capacity."""
-        return self.read_p_keys()
-
-    @property
-    def port_info(self) -> PortInfo:
-        """PortInfo of this port."""
-        return self.read_port_info()
-
-    @property
-    def capacity(self) -> int:
-        """Entries of the P_Key table; 0 when a switch has no tables for its external ports."""
-        if self.port.is_external and self.port.node.switch_info_raw is None:
-            self.read_switch_info()
-        capacity = self.port.capacity
-        assert capacity is not None
-        return capacity
-
     def get(self, attribute: type[Attribute], modifier: int = 0) -> bytes:
         """Send one SubnGet to this port's agent with its key. Raises NoReply, MadStatusError, SendRefused."""
         return self.fabric.get(attribute, modifier, self.route, self.m_key)
@@ -78,7 +59,7 @@ class PortHandle:
                 own.info, own.m_key = info, other
                 return
 
-    def port_info_or_none(self) -> PortInfo | None:
+    def read_port_info_or_none(self) -> PortInfo | None:
         """Get PortInfo, or return None when it cannot be read."""
         try:
             return self.read_port_info()
@@ -92,6 +73,18 @@ class PortHandle:
             node.switch_info_raw = self.get(SwitchInfo)
         return node.switch_info
 
+    def read_capacity(self) -> int:
+        """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports.
+
+        NodeInfo, which is known, says it; for an external port of a switch SwitchInfo does, which is sent for once.
+        Raises NoReply, MadStatusError, SendRefused.
+        """
+        if self.port.is_external and self.port.node.switch_info_raw is None:
+            self.read_switch_info()
+        capacity = self.port.capacity
+        assert capacity is not None
+        return capacity
+
     def read_p_key_block(self, block: int) -> PKeyTable:
         """Get one block of 32 P_Keys."""
         return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
@@ -102,7 +95,7 @@ class PortHandle:
         Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
         """
         self.check_arrival()
-        capacity = self.capacity
+        capacity = self.read_capacity()
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
         blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))

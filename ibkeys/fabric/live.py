@@ -122,7 +122,7 @@ class Fabric(OpenPort):
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
 
-    def port(
+    def find_port(
         self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
     ) -> PortHandle:
         """Return a handle on one port.
@@ -145,7 +145,7 @@ class Fabric(OpenPort):
         path = port.path if port.path is not None else port.node.path
         return PortHandle(self, port, DirectedAddress(path))
 
-    def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
+    def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
         since the last sweep of this run, or cannot be looked at, with the reason. A look holds for *max_age* seconds.
 
@@ -159,8 +159,10 @@ class Fabric(OpenPort):
         return self._look is not None and self._look.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `changed_links` for one port, but for links that were looked at within the last second; return what
-        changed, "" for nothing."""
+        """Task: as `find_changed_links` for one port, but for links that were looked at within the last second.
+
+        Return what changed, "" for nothing.
+        """
         if self._look is None or self.ring.trust_topology:
             return ""
         return (yield from self._look.at_way(port))

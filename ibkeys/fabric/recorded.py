@@ -19,7 +19,7 @@ _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": 
 
 
 class RecordedFabric:
-    """Answers `sweep` and `port` as `ibkeys.fabric.live.Fabric` does, from what *snapshot* holds.
+    """Answers `sweep` and `find_port` as `ibkeys.fabric.live.Fabric` does, from what *snapshot* holds.
 
     *node_names*: names by node GUID that take the place of the recorded ones.
     """
@@ -42,7 +42,7 @@ class RecordedFabric:
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
-    def port(self, where: Address | str | int | None = None, portnum: int | None = None) -> RecordedPort:
+    def find_port(self, where: Address | str | int | None = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
         return RecordedPort(self.snapshot, find_port(self.snapshot.fabric, as_address(where), portnum))
 

@@ -40,7 +40,7 @@ def find_subnet_manager(
     shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
-        own = PortInfo(fabric.port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
+        own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
     except IbkeysError as error:
         return SubnetManager(0, "unknown", f"the own port does not tell its MasterSMLID: {error}")
     lids = list(dict.fromkeys(lid for lid in (own, *master_sm_lids) if 1 <= lid <= MAX_UNICAST_LID))
@@ -65,7 +65,7 @@ def _by_driver(fabric: Fabric) -> SubnetManager:
 def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
     try:
         # One that a sweep proved is asked as any other.
-        port = fabric.swept_port(lid) or fabric.port(
+        port = fabric.swept_port(lid) or fabric.find_port(
             lid, retries=0
         )  # each further attempt would be a violation more at a port that is locked
     except IbkeysError as error:
@@ -73,7 +73,7 @@ def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
     try:
         info = SMInfo(fabric.get(SMInfo, 0, port.route, port.m_key, retries))
     except IbkeysError:
-        return _by_capability(lid, port.port_info_or_none())
+        return _by_capability(lid, port.read_port_info_or_none())
     where = f"the SM at LID {lid} (GUID 0x{info.guid:016x}) says it is {sm_state_name(info.sm_state)}"
     if info.sm_state == SMState.MASTER:
         return SubnetManager(lid, "active", where, info.guid, info.sm_key)

@@ -41,11 +41,11 @@ def test_clearing_counters_never_installs_the_key_that_was_sent() -> None:
         writer(fabric) as w,
         pytest.raises(MKeyNeeded, match="not the one that was sent"),
     ):
-        w.counters_clear([fabric.port(2)])
+        w.counters_clear([fabric.find_port(2)])
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded, match="-y 0"):
-        w.counters_clear([fabric.port(2)])
+        w.counters_clear([fabric.find_port(2)])
     with tool(net, m_key=NO_MKEY) as fabric, writer(fabric) as w:
-        w.apply(w.counters_clear([fabric.port(2)]))
+        w.apply(w.counters_clear([fabric.find_port(2)]))
     port = net.port(NAME, 1)
     assert (port.m_key, port.protect_bits, port.p_key_violations) == (0, 1, 0)
 
@@ -54,9 +54,9 @@ def test_a_wrong_key_is_not_sent_in_a_set_when_the_read_disproved_it() -> None:
     net = at_level(1, KEY)
     with tool(net, m_key=WRONG) as fabric, writer(fabric) as w:
         with pytest.raises(MKeyNeeded):
-            plan_mkey_set(w, fabric.port(2), MKey(5))
+            plan_mkey_set(w, fabric.find_port(2), MKey(5))
         with pytest.raises(MKeyNeeded):
-            w.pkey_add(fabric.port(2), [PKey(0x8010)])
+            w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
         assert w.keystore.rows() == []
     assert violations(net) == 0
 
@@ -64,9 +64,9 @@ def test_a_wrong_key_is_not_sent_in_a_set_when_the_read_disproved_it() -> None:
 def test_a_key_that_was_readable_is_kept_before_it_is_hidden(tmp_path: Path) -> None:
     net = at_level(0, KEY)
     with tool(net, keystore=tmp_path / "keys.db") as fabric, writer(fabric) as w:
-        w.apply(plan_mkey_set(w, fabric.port(2), None, 2, 60))
+        w.apply(plan_mkey_set(w, fabric.find_port(2), None, 2, 60))
     with tool(net, keystore=tmp_path / "keys.db") as fabric:
-        assert fabric.port(2).port_info.m_key == KEY.reveal()
+        assert fabric.find_port(2).read_port_info().m_key == KEY.reveal()
     assert violations(net) == 0
 
 
@@ -75,9 +75,9 @@ def test_the_sm_is_found_when_the_own_port_does_not_know_it() -> None:
     net.set_sm("node01 mlx4_0")
     net.port(NAME, 1).info[18:20] = bytes(2)
     with tool(net, at=NAME) as fabric, writer(fabric) as w:
-        assert interlocks(plan_mkey_set(w, fabric.port(3), KEY, 1, 60)) == {"mkey-under-sm"}
+        assert interlocks(plan_mkey_set(w, fabric.find_port(3), KEY, 1, 60)) == {"mkey-under-sm"}
     with tool(net, at=NAME) as fabric, writer(fabric) as w:
-        assert interlocks(w.pkey_add(fabric.port(7, 2), [PKey(0x8010)])) == {"active-sm"}
+        assert interlocks(w.pkey_add(fabric.find_port(7, 2), [PKey(0x8010)])) == {"active-sm"}
 
 
 def test_asking_for_the_sm_at_a_locked_port_counts_one_violation() -> None:
@@ -94,7 +94,7 @@ def test_a_port_of_a_node_whose_guid_another_node_has_too_is_not_guessed() -> No
     net = subnet("dual-home")
     net.node("login01 mlx5_0").guid = net.node("backup01 mlx5_0").guid
     with tool(net) as fabric, pytest.raises(AddressError, match="2 nodes"):
-        fabric.port(13, 1)
+        fabric.find_port(13, 1)
 
 
 def test_enforcement_asks_the_far_end_with_its_own_key() -> None:
@@ -102,7 +102,7 @@ def test_enforcement_asks_the_far_end_with_its_own_key() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         fabric.ring = ring_for(net, NAME)
         fabric.ring.by_guid = {net.port(NAME, 1).guid: KEY}
-        assert interlocks(w.enforce_set(fabric.port("0,1", 2), True, None)) == set()
+        assert interlocks(w.enforce_set(fabric.find_port("0,1", 2), True, None)) == set()
     assert violations(net) == 0
 
 
@@ -121,7 +121,7 @@ def test_an_unconfirmed_key_is_found_by_turns_and_said_so() -> None:
 def test_a_key_that_changed_between_plan_and_set_is_stale() -> None:
     net = at_level(0, NO_MKEY)
     with tool(net) as fabric, writer(fabric) as w:
-        plan = plan_mkey_set(w, fabric.port(2), KEY)
+        plan = plan_mkey_set(w, fabric.find_port(2), KEY)
         net.port(NAME, 1).m_key = WRONG.reveal()
         with pytest.raises(Refused, match="M_Key") as caught:
             w.apply(plan)
@@ -133,7 +133,7 @@ def test_a_key_that_changed_between_plan_and_set_is_stale() -> None:
 def test_a_busy_agent_after_the_set_does_not_hide_that_it_worked() -> None:
     net = at_level(0, NO_MKEY)
     with tool(net) as fabric, writer(fabric) as w:
-        plan = plan_mkey_set(w, fabric.port(2), KEY)
+        plan = plan_mkey_set(w, fabric.find_port(2), KEY)
         receive, busy = fabric.umad.recv, [False]
 
         def once_busy(timeout: float) -> Any:
@@ -153,7 +153,7 @@ def test_a_busy_agent_after_the_set_does_not_hide_that_it_worked() -> None:
 def test_lease_0_is_no_danger_when_the_key_is_removed() -> None:
     net = at_level(2, KEY)
     with tool(net, m_key=KEY) as fabric, writer(fabric) as w:
-        assert interlocks(plan_mkey_set(w, fabric.port(2), NO_MKEY)) == set()
+        assert interlocks(plan_mkey_set(w, fabric.find_port(2), NO_MKEY)) == set()
 
 
 def test_a_key_of_the_configuration_file_is_for_ports_without_another() -> None:
@@ -177,7 +177,7 @@ def test_a_full_device_is_asked_again() -> None:
             return send(batch)
 
         fabric.umad.send = crowded  # type: ignore[method-assign]
-        assert fabric.port(2).pkeys[0] == 0xFFFF
+        assert fabric.find_port(2).read_p_keys()[0] == 0xFFFF
 
 
 def test_an_observer_that_fails_does_not_stop_a_change() -> None:
@@ -196,7 +196,7 @@ def test_an_observer_that_fails_does_not_stop_a_change() -> None:
             """Nothing to give back."""
 
     with tool(net, wrap=lambda port: Tap(port, [FullDisk()], complaints.append)) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_set(fabric.port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
+        w.apply(w.pkey_set(fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
     assert [net.port(NAME, 1).p_keys[index] for index in (3, 40)] == [0x8010, 0x8011]
     assert len(complaints) == 1
 
@@ -204,7 +204,7 @@ def test_an_observer_that_fails_does_not_stop_a_change() -> None:
 def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.port(2), [PKey(0x8010)])
+        plan = w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
         send = fabric.umad.send
 
         def interrupted(batch: Any) -> Any:
@@ -221,7 +221,7 @@ def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
 def test_an_interrupt_before_the_first_set_says_that_nothing_was_changed() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.port(2), [PKey(0x8010)])
+        plan = w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
 
         def interrupted(batch: Any) -> Any:
             raise KeyboardInterrupt
@@ -256,7 +256,7 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
     net = subnet("two-switch")
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_remove(fabric.port(2), [PKey(0xFFFF)])
+        plan = w.pkey_remove(fabric.find_port(2), [PKey(0xFFFF)])
         with pytest.raises(Refused, match=r"index-0.*also set off: default-pkey .*active-sm \(--force\)"):
             w.check(plan)
 
@@ -268,7 +268,7 @@ def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
         fabric.ring.neighbors = ring_for(net).neighbors
         found = {port.node.description: port for port in fabric.sweep().end_ports()}
         assert found[NAME].m_key_state == "set"
-        w.apply(w.pkey_add(fabric.port(2), [PKey(0x8010)]))
+        w.apply(w.pkey_add(fabric.find_port(2), [PKey(0x8010)]))
     assert net.port(NAME, 1).p_keys[1] == 0x8010
     assert violations(net) == 0
 
@@ -278,7 +278,7 @@ def test_the_own_port_is_asked_by_turns_too() -> None:
     with tool(net, at=NAME) as fabric:
         guid = net.port(NAME, 1).guid
         fabric.ring.by_guid[guid], fabric.ring.spares[guid] = WRONG, (KEY,)
-        assert fabric.port().pkeys[0] == 0xFFFF
+        assert fabric.find_port().read_p_keys()[0] == 0xFFFF
     assert violations(net) == 1
 
 
@@ -296,4 +296,4 @@ def test_a_device_that_stays_full_for_a_while_loses_nothing() -> None:
         assert len(fabric.sweep().nodes) == 8
         until = net.now + 1000
         with pytest.raises(SendRefused, match="no room"):
-            fabric.port(2)
+            fabric.find_port(2)

@@ -115,7 +115,7 @@ def ask(fabric: Fabric, address: Address) -> None:
     """Read one port, from a fresh sweep, as a command does."""
     fabric._known = None
     try:
-        fabric.port(address).read_p_keys()
+        fabric.find_port(address).read_p_keys()
     except IbkeysError:
         return  # nothing has it, or nothing there may be asked: what matters is what was sent
 

@@ -92,7 +92,7 @@ def test_the_next_sweep_begins_with_full_limits() -> None:
         second = fabric.sweep()
         assert struck(first) == struck(second)
         assert len(second.nodes) == len(first.nodes)
-        assert fabric.port("0").port_info.lid == 7  # a single question has no limit of a sweep
+        assert fabric.find_port("0").read_port_info().lid == 7  # a single question has no limit of a sweep
 
 
 def test_an_honest_fabric_reaches_no_limit_that_is_as_large_as_it_is() -> None:
@@ -201,7 +201,7 @@ def test_a_node_is_sent_so_many_smps_and_no_more() -> None:
 
 def test_a_single_port_that_answers_at_the_last_moment_reaches_the_limit_too() -> None:
     with Fabric(AnsweringPort(large_table, 0.95)) as fabric:
-        port = fabric.port("0,1,2")
+        port = fabric.find_port("0,1,2")
         with pytest.raises(LimitReached, match="--limit node-time=N raises it") as error:
             port.read_p_keys()
         assert error.value.limit == "node_time"

@@ -114,7 +114,7 @@ def test_a_single_port_of_such_a_node_is_an_error(kind: int, where: str, fields:
         Fabric(AnsweringPort(fabric_with(kind, **fields))) as fabric,
         pytest.raises(ImpossibleValue, match=r"0x0+2000 port \d+: NodeInfo says (NumPorts 0|LocalPortNum 5)"),
     ):
-        fabric.port(where)
+        fabric.find_port(where)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -201,7 +201,7 @@ def test_any_node_and_port_info_is_swept_and_shown_or_an_error(node: bytes, port
         assert found.unreached >= 0
         named = bool(found.troubles)
         try:
-            handle = fabric.port("0,1,2")
+            handle = fabric.find_port("0,1,2")
             handle.read_port_info()
             handle.read_p_keys()
         except IbkeysError:

@@ -226,17 +226,17 @@ def test_a_recorded_port_is_found_as_on_the_fabric(tmp_path: Path) -> None:
             if port.path is not None:
                 where.append(",".join(map(str, (0, *port.path))))
             for each in where:
-                assert str(recorded.port(each).port) == str(fabric.port(each).port), each
-        assert recorded.port().port.path == ()
+                assert str(recorded.find_port(each).port) == str(fabric.find_port(each).port), each
+        assert recorded.find_port().port.path == ()
         with pytest.raises(Unreachable):
-            recorded.port(4711)
+            recorded.find_port(4711)
 
 
 def test_what_was_not_read_is_an_error_with_the_reason(locked: Subnet) -> None:
     locked.silence("node05 mlx4_0", False)
     locked.faults.lose_next("reply", node=locked.node("node05 mlx4_0"), attribute=0x16, count=100)
     recorded = RecordedFabric(taken(locked))
-    port = recorded.port("node05 mlx4_0")
+    port = recorded.find_port("node05 mlx4_0")
     assert port.read_port_info().lid
     with pytest.raises(NotRecorded, match=r"P_KeyTable was not read when the snapshot was taken .*no reply"):
         port.read_p_keys()

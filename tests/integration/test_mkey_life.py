@@ -171,16 +171,16 @@ def test_the_lease_on_a_virtual_clock(level: int, open_after: bool) -> None:
     """The same through the library, with the clock in the test's hand."""
     net = subnet("dual-home")
     with tool(net, timeout=0.1) as fabric, writer(fabric) as changing:
-        changing.apply(plan_mkey_set(changing, fabric.port("0,1,3"), MKey(KEY), level, LEASE))
+        changing.apply(plan_mkey_set(changing, fabric.find_port("0,1,3"), MKey(KEY), level, LEASE))
     with tool(net, timeout=0.1, retries=0) as stranger:
         with pytest.raises(NoReply):
-            _ = stranger.port("0,1,3").port_info
+            _ = stranger.find_port("0,1,3").read_port_info()
         started = net.now
         net.advance(LEASE - 1)
         if open_after:
             net.advance(2)
-            info = stranger.port("0,1,3").port_info
+            info = stranger.find_port("0,1,3").read_port_info()
             assert (info.m_key, info.m_key_protect_bits, net.now - started < LEASE + 5) == (KEY, 0, True)
         else:
             with pytest.raises(NoReply):
-                _ = stranger.port("0,1,3").port_info
+                _ = stranger.find_port("0,1,3").read_port_info()

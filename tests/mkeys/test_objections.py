@@ -64,7 +64,7 @@ def test_an_easy_key_is_refused_for_a_run(key: int, why: str, command: Command) 
 @pytest.mark.parametrize("key", [0x42, 0xDEADBEEFCAFEBABE, 0x0002C903000A1021])
 def test_an_easy_key_is_refused_for_one_port(key: int) -> None:
     with tool(subnet("two-switch")) as fabric, writer(fabric) as w:
-        assert "weak-key" in interlocks(plan_mkey_set(w, fabric.port(2), MKey(key), 1, 60))
+        assert "weak-key" in interlocks(plan_mkey_set(w, fabric.find_port(2), MKey(key), 1, 60))
 
 
 def test_the_sm_key_is_no_m_key() -> None:
@@ -80,11 +80,11 @@ def test_good_keys_and_removing_one_are_not_refused() -> None:
     assert not planned(net, PER_PORT).plan.objections
     net.port("node02 mlx4_0", 1).m_key = 0x42
     with tool(net) as fabric, writer(fabric) as w:
-        assert not plan_mkey_set(w, fabric.port(2), NO_MKEY).objections
+        assert not plan_mkey_set(w, fabric.find_port(2), NO_MKEY).objections
         # the key stays as it is: that is not a new one
-        assert not plan_mkey_set(w, fabric.port(2), None, 1, 60).objections
+        assert not plan_mkey_set(w, fabric.find_port(2), None, 1, 60).objections
         # one good key in 16 has the shape of a shell's $RANDOM
-        assert not plan_mkey_set(w, fabric.port(3), MKey(0x1A2B6C0D3E4F2021), 1, 60).objections
+        assert not plan_mkey_set(w, fabric.find_port(3), MKey(0x1A2B6C0D3E4F2021), 1, 60).objections
 
 
 def test_going_back_to_an_easy_key_is_not_refused(tmp_path: Path) -> None:
@@ -166,8 +166,10 @@ def test_a_configuration_that_is_found_on_this_host_must_have_the_key(host: Path
     with tool(net) as fabric:
         fabric.is_simulated = False
         with writer(fabric) as w:
-            assert interlocks(plan_mkey_set(w, fabric.port(2), MKey(0xD75E0B93A4C81F62), 2, 60)) == {"sm-wipes-keys"}
-            assert not plan_mkey_set(w, fabric.port(2), KEY, 2, 60).objections
+            assert interlocks(plan_mkey_set(w, fabric.find_port(2), MKey(0xD75E0B93A4C81F62), 2, 60)) == {
+                "sm-wipes-keys"
+            }
+            assert not plan_mkey_set(w, fabric.find_port(2), KEY, 2, 60).objections
 
 
 def test_the_sa_key_of_a_configuration_on_this_host_is_no_m_key(host: Path) -> None:
@@ -214,8 +216,8 @@ def test_over_links_in_initialize_no_level_beyond_1(level: int | None, refused: 
     with tool(net) as fabric, writer(fabric) as w:
         for route in ("0,1", "0,1,3"):  # a switch, a host
             name = "links-initialize"
-            assert (name in interlocks(plan_mkey_set(w, fabric.port(route), KEY, level, 60))) == refused
-        assert not plan_mkey_set(w, fabric.port(), KEY, level, 60).objections
+            assert (name in interlocks(plan_mkey_set(w, fabric.find_port(route), KEY, level, 60))) == refused
+        assert not plan_mkey_set(w, fabric.find_port(), KEY, level, 60).objections
 
 
 def test_one_active_link_is_enough_for_a_switch() -> None:
@@ -228,7 +230,7 @@ def test_one_active_link_is_enough_for_a_switch() -> None:
     [text] = said(planned(net, PER_PORT), "links-initialize")
     assert text.startswith("6 ports get")
     with tool(net) as fabric, writer(fabric) as w:
-        assert not plan_mkey_set(w, fabric.port("0,1"), KEY, 2, 60).objections
+        assert not plan_mkey_set(w, fabric.find_port("0,1"), KEY, 2, 60).objections
 
 
 def test_the_override_goes_on_and_a_level_that_was_there_is_no_new_danger(tmp_path: Path) -> None:
@@ -259,14 +261,14 @@ def test_a_first_key_at_level_0_is_asked_about_where_nobody_said_so() -> None:
         assert len(questions) == asked
         assert all(each.answer == "--protect 0" and "8 ports" in each.text for each in questions)
     with tool(net) as fabric, writer(fabric) as w:
-        assert len(plan_mkey_set(w, fabric.port(2), KEY).questions) == 1
-        assert not plan_mkey_set(w, fabric.port(2), KEY, 0).questions
-        assert not plan_mkey_set(w, fabric.port(2), None, None, 60).questions
+        assert len(plan_mkey_set(w, fabric.find_port(2), KEY).questions) == 1
+        assert not plan_mkey_set(w, fabric.find_port(2), KEY, 0).questions
+        assert not plan_mkey_set(w, fabric.find_port(2), None, None, 60).questions
     port = net.port("node02 mlx4_0", 1)
     port.protect_bits = 1
     with tool(net, m_key=NO_MKEY) as fabric, writer(fabric) as w:
-        assert not plan_mkey_set(w, fabric.port(2), KEY).questions  # its level is 1 already
+        assert not plan_mkey_set(w, fabric.find_port(2), KEY).questions  # its level is 1 already
     port.m_key, port.protect_bits = 0x77, 0
     with tool(net) as fabric, writer(fabric) as w:
-        assert not plan_mkey_set(w, fabric.port(2), KEY).questions  # not its first
+        assert not plan_mkey_set(w, fabric.find_port(2), KEY).questions  # not its first
         assert not plan_run(w, "mkey-rotate", RunOptions()).plan.questions

@@ -194,7 +194,7 @@ def test_without_a_key_the_own_port_is_asked_first_and_may_end_the_sweep(
         with tool(net) as fabric:
             if stops:
                 with pytest.raises((MKeyNeeded, NoReply), match=r"--security-keys.*--ask-unproven"):
-                    fabric.sweep() if where is None else fabric.port(where)
+                    fabric.sweep() if where is None else fabric.find_port(where)
             else:
                 assert len(fabric.sweep().nodes) == 8
     assert {port.m_key_violations for port in others} == {violations}

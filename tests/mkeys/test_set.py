@@ -28,7 +28,7 @@ def apply(
     """Set one port as the command does and return the key store's rows afterwards."""
     overrides = options.pop("overrides", ())
     with tool(net, **options) as fabric, writer(fabric, *overrides) as w:
-        plan = plan_mkey_set(w, fabric.port(2), new, protect, lease)
+        plan = plan_mkey_set(w, fabric.find_port(2), new, protect, lease)
         w.apply(plan)
         return w.keystore.rows()
 
@@ -65,7 +65,7 @@ def test_one_lost_reply_to_the_set_counts_no_violation(level: int) -> None:
     port = net.port(NAME, 1)
     port.m_key, port.protect_bits = OLD.reveal(), level
     with tool(net, m_key=OLD) as fabric, writer(fabric, "lease-0") as w:
-        plan = plan_mkey_set(w, fabric.port(2), NEW, level)
+        plan = plan_mkey_set(w, fabric.find_port(2), NEW, level)
         record = sent(net, fabric)
         net.faults.lose_next("reply", method=Method.SET)
         w.apply(plan)
@@ -79,7 +79,7 @@ def test_a_lost_set_is_found_out_and_not_repeated(level: int) -> None:
     port = net.port(NAME, 1)
     port.m_key, port.protect_bits = OLD.reveal(), level
     with tool(net, m_key=OLD) as fabric, writer(fabric) as w:
-        plan = plan_mkey_set(w, fabric.port(2), NEW)
+        plan = plan_mkey_set(w, fabric.find_port(2), NEW)
         record = sent(net, fabric)
         net.faults.lose_next("request", method=Method.SET)
         with pytest.raises(NotStored, match="still has its old M_Key"):
@@ -95,7 +95,7 @@ def test_a_lost_set_at_level_2_asks_the_new_key_once_before_the_old_one() -> Non
     port = net.port(NAME, 1)
     port.m_key, port.protect_bits = OLD.reveal(), 2
     with tool(net, m_key=OLD) as fabric, writer(fabric, "lease-0") as w:
-        plan = plan_mkey_set(w, fabric.port(2), NEW)
+        plan = plan_mkey_set(w, fabric.find_port(2), NEW)
         net.faults.lose_next("request", method=Method.SET)
         with pytest.raises(NotStored):
             w.apply(plan)
@@ -108,7 +108,7 @@ def test_a_port_that_falls_silent_leaves_both_keys_in_the_store(tmp_path: Path) 
     with tool(net, m_key=OLD) as fabric:
         fabric.stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
         with writer(fabric) as w:
-            plan = plan_mkey_set(w, fabric.port(2), NEW)
+            plan = plan_mkey_set(w, fabric.find_port(2), NEW)
             send = fabric.umad.send
 
             def cut(batch: Any) -> Any:
@@ -139,7 +139,7 @@ def test_the_new_key_is_on_disk_before_the_set_and_no_key_is_in_the_journal(tmp_
 
         fabric.umad.send = dying  # type: ignore[method-assign]
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
-            w.apply(plan_mkey_set(w, fabric.port(2), NEW, 1, 60))
+            w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 60))
     with KeyStore(tmp_path / "keys.db", create=False) as store:
         assert set(store.keys_for(net.port(NAME, 1).guid)) == {OLD, NEW}
     with Journal(tmp_path / "journal.db", create=False) as journal:
@@ -155,9 +155,9 @@ def test_the_new_key_is_on_disk_before_the_set_and_no_key_is_in_the_journal(tmp_
 def test_the_key_store_opens_the_port_in_the_next_run(tmp_path: Path) -> None:
     net = subnet("two-switch")
     with tool(net, keystore=tmp_path / "keys.db") as fabric, writer(fabric) as w:
-        w.apply(plan_mkey_set(w, fabric.port(2), NEW, 2, 60))
+        w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, 2, 60))
     with tool(net, keystore=tmp_path / "keys.db") as fabric:
-        assert fabric.port(2).port_info.m_key == NEW.reveal()
+        assert fabric.find_port(2).read_port_info().m_key == NEW.reveal()
     assert state(net) == (NEW.reveal(), 2, 60, 0)
 
 
@@ -165,12 +165,12 @@ def test_protection_alone_changes_no_key() -> None:
     net = subnet("two-switch")
     net.port(NAME, 1).m_key = OLD.reveal()
     with tool(net, m_key=OLD) as fabric, writer(fabric) as w:
-        plan = plan_mkey_set(w, fabric.port(2), None, 1, 60)
+        plan = plan_mkey_set(w, fabric.find_port(2), None, 1, 60)
         assert [change.kind for change in plan.changes] == ["m_key_protect_bits", "m_key_lease_period"]
         w.apply(plan)
         # what was readable until now is not readable afterwards: it must be on disk
         assert [(row.state, row.m_key) for row in w.keystore.rows()] == [("current", OLD)]
-        w.apply(plan_mkey_set(w, fabric.port(2), None, 0, 60))
+        w.apply(plan_mkey_set(w, fabric.find_port(2), None, 0, 60))
         assert len(w.keystore.rows()) == 1
     assert state(net) == (OLD.reveal(), 0, 60, 0)
 
@@ -178,7 +178,7 @@ def test_protection_alone_changes_no_key() -> None:
 def test_protection_with_key_0_is_set_and_said_to_have_no_effect() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = plan_mkey_set(w, fabric.port(2), None, 1, 60)
+        plan = plan_mkey_set(w, fabric.find_port(2), None, 1, 60)
         assert "no effect" in plan.notes[0]
         w.apply(plan)
     assert state(net) == (0, 1, 60, 0)
@@ -189,7 +189,7 @@ def test_a_hidden_key_must_be_given_and_nothing_is_tried_without_it() -> None:
     port = net.port(NAME, 1)
     port.m_key, port.protect_bits = OLD.reveal(), 1
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded):
-        plan_mkey_set(w, fabric.port(2), NEW)
+        plan_mkey_set(w, fabric.find_port(2), NEW)
     assert port.m_key_violations == 0
 
 
@@ -197,15 +197,15 @@ def test_a_switch_is_guarded_by_port_0_only() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
         with pytest.raises(UsageError, match="external ports"):
-            plan_mkey_set(w, fabric.port(7, 2), NEW)
-        w.apply(plan_mkey_set(w, fabric.port(7), NEW, 1, 60))
+            plan_mkey_set(w, fabric.find_port(7, 2), NEW)
+        w.apply(plan_mkey_set(w, fabric.find_port(7), NEW, 1, 60))
     assert net.port("MF0;switch-a:IS5023/U1", 0).m_key == NEW.reveal()
 
 
 @pytest.mark.parametrize(("protect", "lease"), [(4, None), (-1, None), (None, 65536), (None, -1)])
 def test_values_out_of_range(protect: int | None, lease: int | None) -> None:
     with tool(subnet("two-switch")) as fabric, writer(fabric) as w, pytest.raises(UsageError):
-        plan_mkey_set(w, fabric.port(2), None, protect, lease)
+        plan_mkey_set(w, fabric.find_port(2), None, protect, lease)
 
 
 def test_lease_expiry_opens_the_port() -> None:
@@ -213,10 +213,10 @@ def test_lease_expiry_opens_the_port() -> None:
     apply(net, NEW, 2, 30)
     with tool(net, retries=0) as fabric:
         with pytest.raises(NoReply):
-            fabric.port(2)
+            fabric.find_port(2)
         assert state(net)[3] == 1
         net.advance(30)
-        assert fabric.port(2).port_info.m_key == NEW.reveal()
+        assert fabric.find_port(2).read_port_info().m_key == NEW.reveal()
     assert net.port(NAME, 1).protect_bits == 0
 
 
@@ -228,12 +228,12 @@ def test_mkey_under_sm_and_that_force_does_not_cover_it() -> None:
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric:
         with writer(fabric, force=True) as w:
-            plan = plan_mkey_set(w, fabric.port(2), NEW, 1, 60)
+            plan = plan_mkey_set(w, fabric.find_port(2), NEW, 1, 60)
             assert interlocks(plan) == {"mkey-under-sm"}
             with pytest.raises(Refused, match=r"opensm\.conf"):
                 w.apply(plan)
         with writer(fabric, "mkey-under-sm") as w:
-            w.apply(plan_mkey_set(w, fabric.port(2), NEW, 1, 60))
+            w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 60))
     assert state(net)[0] == NEW.reveal()
 
 
@@ -242,9 +242,9 @@ def test_active_sm_when_the_key_stays() -> None:
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, plan_mkey_set(w, fabric.port(2), None, 0, 60), "active-sm")
+            refused(w, plan_mkey_set(w, fabric.find_port(2), None, 0, 60), "active-sm")
         with writer(fabric, force=True) as w:
-            w.apply(plan_mkey_set(w, fabric.port(2), None, 0, 60))
+            w.apply(plan_mkey_set(w, fabric.find_port(2), None, 0, 60))
 
 
 @pytest.mark.parametrize("level", [2, 3])
@@ -252,9 +252,9 @@ def test_lease_0(level: int) -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, plan_mkey_set(w, fabric.port(2), NEW, level, 0), "lease-0")
+            refused(w, plan_mkey_set(w, fabric.find_port(2), NEW, level, 0), "lease-0")
         with writer(fabric, "lease-0") as w:
-            w.apply(plan_mkey_set(w, fabric.port(2), NEW, level, 0))
+            w.apply(plan_mkey_set(w, fabric.find_port(2), NEW, level, 0))
     assert state(net) == (NEW.reveal(), level, 0, 0)
 
 
@@ -270,5 +270,5 @@ def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
         assert subnet_manager.known_sweep_interval(fabric, w.subnet_manager, config) == 30
         assert subnet_manager.known_sweep_interval(fabric, w.subnet_manager, tmp_path / "none") is None
         monkeypatch.setattr("ibkeys.mkeys.set.known_sweep_interval", lambda *_: 30)
-        assert "lease-0" in interlocks(plan_mkey_set(w, fabric.port(2), NEW, 1, 30))
-        assert "lease-0" not in interlocks(plan_mkey_set(w, fabric.port(2), NEW, 1, 31))
+        assert "lease-0" in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 30))
+        assert "lease-0" not in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 31))

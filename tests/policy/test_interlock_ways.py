@@ -115,7 +115,7 @@ def document(port: Port, before: State, after: State) -> PartitionPlan:
 
 
 def planned(w: Writer, fabric: Fabric, port: Port, case: Case, way: str) -> Plan:
-    handle = fabric.port(port.guard.lid if port.node.is_switch else port.lid, port.number)
+    handle = fabric.find_port(port.guard.lid if port.node.is_switch else port.lid, port.number)
     if way == "pkey-set":
         return w.pkey_set(handle, difference(case.before[0], case.after[0]))
     if way == "pkey-remove":
@@ -166,7 +166,7 @@ def test_adding_sets_off_nothing_but_active_sm(way: str) -> None:
         put(port, (entries(FULL), "io"))
         lid = port.guard.lid if port.node.is_switch else port.lid
         with tool(lab.net) as fabric, writer(fabric) as w:
-            plan = w.pkey_add(fabric.port(lid, port.number), [PKey(LIMITED if way == "pkey-add" else FULL)])
+            plan = w.pkey_add(fabric.find_port(lid, port.number), [PKey(LIMITED if way == "pkey-add" else FULL)])
             assert interlocks(plan) == ({"active-sm"} if way == "pkey-add" else set())
 
 
@@ -178,7 +178,7 @@ def test_what_does_not_answer_behind_a_port_may_be_the_sm(silent: str) -> None:
     put(port, (entries(FULL), "o"))
     lab.net.node(silent).silent = 2
     with tool(lab.net, retries=0) as fabric, writer(fabric, dry_run=True) as w:
-        plan = w.pkey_set(fabric.port(port.guard.lid, port.number), {0: PKey(LIMITED)})
+        plan = w.pkey_set(fabric.find_port(port.guard.lid, port.number), {0: PKey(LIMITED)})
     assert "default-pkey" in interlocks(plan)
 
 

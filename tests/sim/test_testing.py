@@ -13,13 +13,13 @@ import pytest
 
 def test_demo(ib_fabric, ib_subnet, ib_port):
     assert ib_fabric.local().port_guid == ib_subnet.port("login1 HCA-1", 1).guid
-    assert ib_port.pkeys[0] == 0xFFFF
+    assert ib_port.read_p_keys()[0] == 0xFFFF
 
 
 @pytest.mark.ib_fabric({str(DATA / "fabrics" / "dual-home.net")!r}, at="db01 mlx5_0", port=2, sm="db02 mlx5_0")
 def test_chosen(ib_fabric, ib_subnet):
     ib_subnet.port("db01 mlx5_0", 2).p_keys = [0xFFFF, 0x8001]
-    assert list(ib_fabric.port().pkeys[:2]) == [0xFFFF, 0x8001]
+    assert list(ib_fabric.find_port().read_p_keys()[:2]) == [0xFFFF, 0x8001]
     assert ib_fabric.local().sm_lid == ib_subnet.port("db02 mlx5_0", 1).lid
 
 

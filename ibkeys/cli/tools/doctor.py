@@ -102,7 +102,7 @@ def _local_port(fabric: Fabric, used: Path | None) -> Iterator[Check]:
     local = fabric.local()
     where = f"{local.ca_name} port {local.port}"
     try:
-        info = fabric.port().read_port_info()
+        info = fabric.find_port().read_port_info()
     except IbkeysError as error:
         advice = "; ".join([_own_key_advice(fabric), *_what_host_knows(fabric, used)])
         yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
@@ -140,7 +140,7 @@ def _subnet_manager(fabric: Fabric, lid: int) -> Iterator[Check]:
         yield Check("subnet manager", missing, "none has configured this port (MasterSMLID 0)", advice)
         return
     try:
-        info = SMInfo(fabric.port(lid).get(SMInfo))
+        info = SMInfo(fabric.find_port(lid).get(SMInfo))
     except IbkeysError as error:
         advice = "is it running? sminfo, and its log"
         yield Check("subnet manager", missing, f"LID {lid} does not answer as one: {error}", advice)
