@@ -20,7 +20,6 @@ from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
-from ibkeys.keys.pkey import PKey
 from ibkeys.store.journal import Entry, Image, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
@@ -98,38 +97,6 @@ class Writer:
         """The key store, made when it is first needed."""
         stores = self.fabric.stores
         return self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
-
-    # --- kinds of change -----------------------------------------------------------------------------------------
-
-    def pkey_set(self, port: PortHandle, entries: dict[int, PKey]) -> Plan:
-        """Plan to write P_Keys by index; an empty key (0) clears. See `ibkeys.change.pkeys`."""
-        from ibkeys.change.pkeys import plan_set
-
-        return plan_set(self, port, entries)
-
-    def pkey_add(self, port: PortHandle, keys: Sequence[PKey]) -> Plan:
-        """Plan to put P_Keys into free entries. See `ibkeys.change.pkeys`."""
-        from ibkeys.change.pkeys import plan_add
-
-        return plan_add(self, port, keys)
-
-    def pkey_remove(self, port: PortHandle, keys: Sequence[PKey]) -> Plan:
-        """Plan to clear P_Keys where they are. See `ibkeys.change.pkeys`."""
-        from ibkeys.change.pkeys import plan_remove
-
-        return plan_remove(self, port, keys)
-
-    def enforce_set(self, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
-        """Plan to switch partition enforcement of a switch port; None leaves a direction. See `change.enforce`."""
-        from ibkeys.change.enforce import plan_enforce
-
-        return plan_enforce(self, port, inbound, outbound)
-
-    def counters_clear(self, ports: Sequence[PortHandle]) -> Plan:
-        """Plan to clear the violation counters of ports. See `ibkeys.change.counters`."""
-        from ibkeys.change.counters import plan_clear
-
-        return plan_clear(self, ports)
 
     # --- checking and applying -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.change.pkeys import plan_add
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
@@ -32,7 +33,7 @@ def keyed(site: Site, seen: list[tuple[str, int, bytes]]) -> list[str]:
 @pytest.mark.parametrize("sweeps", [False, True])
 def test_a_cable_swapped_at_the_prompt_gets_no_key(site: Site, sweeps: bool) -> None:
     with site.open() as fabric, Writer(fabric, "test") as writer:
-        plan = writer.pkey_add(fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
+        plan = plan_add(writer, fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
         site.swap(HOST, OTHER)
         if sweeps:
             site.sm_sweeps()
@@ -47,7 +48,7 @@ def test_a_cable_swapped_at_the_prompt_gets_no_key(site: Site, sweeps: bool) -> 
 
 def test_without_a_move_the_change_is_made(site: Site) -> None:
     with site.open() as fabric, Writer(fabric, "test") as writer:
-        plan = writer.pkey_add(fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
+        plan = plan_add(writer, fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
         writer.apply(plan)
     assert 0x8010 in site.net.port(HOST, 1).p_keys
     assert site.quiet()

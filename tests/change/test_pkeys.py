@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.change.pkeys import _steps, moves
+from ibkeys.change.pkeys import _steps, moves, plan_add, plan_remove, plan_set
 from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, Refused, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import Method
@@ -46,7 +46,7 @@ def test_set_writes_only_the_block_that_differs_and_keeps_the_rest() -> None:
     net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8001] + [0] * 38 + [0x8002]
     with tool(net) as fabric, writer(fabric) as w:
         port = fabric.find_port(2)
-        plan = w.pkey_set(port, {40: EMPTY, 41: PKey(0x8010)})
+        plan = plan_set(w, port, {40: EMPTY, 41: PKey(0x8010)})
         assert [str(change) for change in plan.changes] == ["pkey[40]: 0x8002 -> -", "pkey[41]: - -> 0x8010"]
         record = sent(net, fabric)
         w.apply(plan)
@@ -59,13 +59,13 @@ def test_add_takes_the_first_free_index_and_moves_nothing() -> None:
     net = subnet("two-switch")
     net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8001, 0, 0x8003]
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010, 0x8011, 0x8003)))
+        w.apply(plan_add(w, fabric.find_port(2), keys(0x8010, 0x8011, 0x8003)))
     assert net.port("node02 mlx4_0", 1).p_keys[:5] == [0xFFFF, 0x8001, 0x8010, 0x8003, 0x8011]
 
 
 def test_add_of_what_is_there_changes_nothing() -> None:
     with tool(subnet("two-switch")) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), [FULL])
+        plan = plan_add(w, fabric.find_port(2), [FULL])
         assert not plan.pending
         assert plan.notes == ["0xffff is already at index 0"]
 
@@ -74,8 +74,8 @@ def test_index_0_is_kept_for_the_default_while_another_is_free() -> None:
     net = subnet("two-switch")
     net.port("node02 mlx4_0", 1).p_keys = [0, 0]
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010)))
-        w.apply(w.pkey_add(fabric.find_port(2), [LIMITED]))
+        w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
+        w.apply(plan_add(w, fabric.find_port(2), [LIMITED]))
     assert net.port("node02 mlx4_0", 1).p_keys[:2] == [0x7FFF, 0x8010]
 
 
@@ -83,7 +83,7 @@ def test_remove_clears_in_place() -> None:
     net = subnet("two-switch")
     net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8001, 0x8002, 0x8003]
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_remove(fabric.find_port(2), keys(0x8002, 0x0003)))
+        w.apply(plan_remove(w, fabric.find_port(2), keys(0x8002, 0x0003)))
     assert net.port("node02 mlx4_0", 1).p_keys[:4] == [0xFFFF, 0x8001, 0, 0x8003]
 
 
@@ -92,19 +92,19 @@ def test_a_full_table_says_so() -> None:
     net.node("node02 mlx4_0").set_p_key_capacity(2)
     net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8001]
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(NoRoom, match="all 2 are in use"):
-        w.pkey_add(fabric.find_port(2), keys(0x8002))
+        plan_add(w, fabric.find_port(2), keys(0x8002))
 
 
 @pytest.mark.parametrize("entries", [{64: 0x8001}, {-1: 0x8001}, {3: 0x8000}])
 def test_indexes_past_the_table_and_invalid_keys_are_usage_errors(entries: dict[int, int]) -> None:
     with tool(subnet("two-switch")) as fabric, writer(fabric) as w, pytest.raises(UsageError):
-        w.pkey_set(fabric.find_port(2), {index: PKey(key) for index, key in entries.items()})
+        plan_set(w, fabric.find_port(2), {index: PKey(key) for index, key in entries.items()})
 
 
 def test_the_other_port_of_an_hca_is_written_by_its_own_route() -> None:
     net = subnet("dual-home")
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_add(fabric.find_port(3, 2), keys(0x8010)))
+        w.apply(plan_add(w, fabric.find_port(3, 2), keys(0x8010)))
     assert net.port("db02 mlx5_0", 1).p_keys[:2] == [0xFFFF, 0]
     assert net.port("db02 mlx5_0", 2).p_keys[:2] == [0xFFFF, 0x8010]
 
@@ -123,7 +123,7 @@ def test_what_is_overwritten_is_in_the_journal_before_the_set(tmp_path: Any) -> 
 
         fabric.umad.send = dying  # type: ignore[method-assign]
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
-            w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010)))
+            w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     with Journal(journal, create=False) as stored:
         [operation] = stored.list_operations()
         assert operation.state == "open"
@@ -138,7 +138,7 @@ def test_a_dry_run_locks_nothing_creates_nothing_and_sends_no_set(tmp_path: Any)
         fabric.stores = StorePaths(tmp_path / "k" / "keys.db", tmp_path / "k" / "journal.db")
         record = sent(net, fabric)
         with writer(fabric, dry_run=True) as w:
-            assert w.pkey_add(fabric.find_port(2), keys(0x8010)).pending
+            assert plan_add(w, fabric.find_port(2), keys(0x8010)).pending
     assert not sets(record)
     assert not (tmp_path / "k").exists()
 
@@ -146,7 +146,7 @@ def test_a_dry_run_locks_nothing_creates_nothing_and_sends_no_set(tmp_path: Any)
 def test_a_set_that_is_accepted_but_not_stored_is_found_out() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+        plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         node = net.node("node02 mlx4_0")
         original = type(net.port(node, 1)).set_p_key_block
         try:
@@ -160,7 +160,7 @@ def test_a_set_that_is_accepted_but_not_stored_is_found_out() -> None:
 def test_a_lost_reply_to_the_set_is_settled_by_a_fresh_read() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+        plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         net.faults.lose_next("reply", method=Method.SET)
         w.apply(plan)
     assert net.port("node02 mlx4_0", 1).p_keys[1] == 0x8010
@@ -169,7 +169,7 @@ def test_a_lost_reply_to_the_set_is_settled_by_a_fresh_read() -> None:
 def test_a_lost_set_is_reported_not_repeated() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+        plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         net.faults.lose_next("request", method=Method.SET)
         record = sent(net, fabric)
         with pytest.raises(NotStored):
@@ -182,9 +182,9 @@ def test_the_ports_m_key_goes_with_the_set() -> None:
     port = net.port("node02 mlx4_0", 1)
     port.m_key, port.protect_bits = 0xABCD, 1
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded, match="hides its M_Key"):
-        w.pkey_add(fabric.find_port(2), keys(0x8010))
+        plan_add(w, fabric.find_port(2), keys(0x8010))
     with tool(net, m_key=0xABCD) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010)))
+        w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     assert port.p_keys[1] == 0x8010
     assert port.m_key_violations == 0
 
@@ -194,7 +194,7 @@ def test_a_key_that_the_port_shows_is_used_as_opensm_does() -> None:
     port = net.port("node02 mlx4_0", 1)
     port.m_key, port.protect_bits = 0xABCD, 0
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010)))
+        w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     assert port.p_keys[1] == 0x8010
     assert port.m_key_violations == 0
 
@@ -214,9 +214,9 @@ def test_index_0(entries: dict[int, PKey]) -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, w.pkey_set(fabric.find_port(2), entries), "index-0")
+            refused(w, plan_set(w, fabric.find_port(2), entries), "index-0")
         with writer(fabric, "index-0", "index-move") as w:
-            w.apply(w.pkey_set(fabric.find_port(2), entries))
+            w.apply(plan_set(w, fabric.find_port(2), entries))
     assert net.port("node02 mlx4_0", 1).p_keys[0] == entries[0]
 
 
@@ -226,9 +226,9 @@ def test_index_move() -> None:
     entries = {1: EMPTY, 7: PKey(0x8001)}
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, w.pkey_set(fabric.find_port(2), entries), "index-move")
+            refused(w, plan_set(w, fabric.find_port(2), entries), "index-move")
         with writer(fabric, "index-move") as w:
-            w.apply(w.pkey_set(fabric.find_port(2), entries))
+            w.apply(plan_set(w, fabric.find_port(2), entries))
     assert net.port("node02 mlx4_0", 1).p_keys[7] == 0x8001
 
 
@@ -236,10 +236,10 @@ def test_default_pkey_of_any_end_port() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric:
         with writer(fabric, "index-0") as w:
-            refused(w, w.pkey_remove(fabric.find_port(2), [FULL]), "default-pkey")
-            assert interlocks(w.pkey_set(fabric.find_port(2), {0: LIMITED})) == {"index-0"}
+            refused(w, plan_remove(w, fabric.find_port(2), [FULL]), "default-pkey")
+            assert interlocks(plan_set(w, fabric.find_port(2), {0: LIMITED})) == {"index-0"}
         with writer(fabric, "index-0", "default-pkey") as w:
-            w.apply(w.pkey_remove(fabric.find_port(2), [FULL]))
+            w.apply(plan_remove(w, fabric.find_port(2), [FULL]))
     assert not any(net.port("node02 mlx4_0", 1).p_keys)
 
 
@@ -248,10 +248,10 @@ def test_default_pkey_of_the_sms_port_must_stay_full() -> None:
     net.set_sm("node02 mlx4_0")
     with tool(net) as fabric:
         with writer(fabric, "index-0", force=True) as w:
-            refused(w, w.pkey_set(fabric.find_port(2), {0: LIMITED}), "default-pkey")
-            assert interlocks(w.pkey_set(fabric.find_port(3), {0: LIMITED})) == {"index-0", "active-sm"}
+            refused(w, plan_set(w, fabric.find_port(2), {0: LIMITED}), "default-pkey")
+            assert interlocks(plan_set(w, fabric.find_port(3), {0: LIMITED})) == {"index-0", "active-sm"}
         with writer(fabric, "index-0", "default-pkey", force=True) as w:
-            w.apply(w.pkey_set(fabric.find_port(2), {0: LIMITED}))
+            w.apply(plan_set(w, fabric.find_port(2), {0: LIMITED}))
     assert net.port("node02 mlx4_0", 1).p_keys[0] == 0x7FFF
 
 
@@ -260,10 +260,10 @@ def test_active_sm_and_that_force_covers_nothing_else() -> None:
     net.set_sm("node01 mlx4_0")
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, w.pkey_add(fabric.find_port(2), keys(0x8010)), "active-sm")
+            refused(w, plan_add(w, fabric.find_port(2), keys(0x8010)), "active-sm")
         with writer(fabric, force=True) as w:
-            refused(w, w.pkey_set(fabric.find_port(2), {0: LIMITED}), "index-0")
-            w.apply(w.pkey_add(fabric.find_port(2), keys(0x8010)))
+            refused(w, plan_set(w, fabric.find_port(2), {0: LIMITED}), "index-0")
+            w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     assert net.port("node02 mlx4_0", 1).p_keys[1] == 0x8010
 
 
@@ -295,13 +295,13 @@ def test_stale() -> None:
     port = net.port("node02 mlx4_0", 1)
     with tool(net) as fabric:
         with writer(fabric) as w:
-            plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+            plan = plan_add(w, fabric.find_port(2), keys(0x8010))
             port.p_keys = [0xFFFF, 0x8020, 0x8030]
             refused(w, plan, "stale")
             assert port.p_keys[:3] == [0xFFFF, 0x8020, 0x8030]
         port.p_keys = [0xFFFF]
         with writer(fabric, "stale") as w:
-            plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+            plan = plan_add(w, fabric.find_port(2), keys(0x8010))
             port.p_keys = [0xFFFF, 0x8020, 0x8030]
             w.apply(plan)
     assert port.p_keys[:3] == [0xFFFF, 0x8010, 0x8030]
@@ -310,7 +310,7 @@ def test_stale() -> None:
 def test_a_block_whose_write_nobody_answers_is_an_error() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), keys(0x8010))
+        plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         net.silence("node02 mlx4_0")
         with pytest.raises(NoReply):
             w.apply(plan)

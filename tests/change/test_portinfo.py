@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.change.counters import plan_clear
+from ibkeys.change.enforce import plan_enforce
+from ibkeys.change.pkeys import plan_set
 from ibkeys.change.portinfo import set_image, without_key
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.mkey import MKey
@@ -40,10 +43,10 @@ def test_enforcement_changes_its_two_bits_and_nothing_else() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         handle = fabric.find_port(7, 2)
         before = handle.read_port_info()
-        w.apply(w.enforce_set(handle, True, True))
+        w.apply(plan_enforce(w, handle, True, True))
         after = handle.read_port_info()
         assert after == before.replace(partition_enforcement_inbound=1, partition_enforcement_outbound=1)
-        w.apply(w.enforce_set(handle, False, None))
+        w.apply(plan_enforce(w, handle, False, None))
         info = handle.read_port_info()
         assert (info.partition_enforcement_inbound, info.partition_enforcement_outbound) == (0, 1)
     assert port.info[43] & 0x0C == 0x04
@@ -53,7 +56,7 @@ def test_enforcement_belongs_to_external_ports() -> None:
     with tool(subnet("two-switch")) as fabric, writer(fabric) as w:
         for where, number in ((7, 0), (2, 1)):
             with pytest.raises(UsageError, match="external ports of switches"):
-                w.enforce_set(fabric.find_port(where, number), True, None)
+                plan_enforce(w, fabric.find_port(where, number), True, None)
 
 
 @pytest.mark.parametrize(("table", "number"), [([0], 2), ([0x8001], 2), ([0xFFFF], 7)])
@@ -63,11 +66,11 @@ def test_enforce_blind(table: list[int], number: int, where: int | str) -> None:
     net.port(SWITCH, number).p_keys = table
     with tool(net) as fabric:
         with writer(fabric) as w:
-            refused(w, w.enforce_set(fabric.find_port(where, number), True, None), "enforce-blind")
+            refused(w, plan_enforce(w, fabric.find_port(where, number), True, None), "enforce-blind")
         with writer(fabric, "enforce-blind") as w:
-            w.apply(w.enforce_set(fabric.find_port(where, number), True, None))
+            w.apply(plan_enforce(w, fabric.find_port(where, number), True, None))
         with writer(fabric) as w:
-            assert interlocks(w.enforce_set(fabric.find_port(where, number), False, None)) == set()
+            assert interlocks(plan_enforce(w, fabric.find_port(where, number), False, None)) == set()
     assert net.port(SWITCH, number).info[43] & 0x08
 
 
@@ -75,20 +78,20 @@ def test_enforce_blind_when_the_far_end_does_not_answer() -> None:
     net = subnet("two-switch")
     net.silence("node02 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
-        assert interlocks(w.enforce_set(fabric.find_port("0,1", 2), None, True)) == {"enforce-blind"}
+        assert interlocks(plan_enforce(w, fabric.find_port("0,1", 2), None, True)) == {"enforce-blind"}
 
 
 def test_taking_the_default_p_key_from_an_enforcing_port_is_enforce_blind_too() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric, "index-0") as w:
-        w.apply(w.enforce_set(fabric.find_port(7, 2), True, True))
-        assert interlocks(w.pkey_set(fabric.find_port(7, 2), {0: EMPTY})) == {"index-0", "enforce-blind"}
+        w.apply(plan_enforce(w, fabric.find_port(7, 2), True, True))
+        assert interlocks(plan_set(w, fabric.find_port(7, 2), {0: EMPTY})) == {"index-0", "enforce-blind"}
 
 
 def test_stale_port_info() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.enforce_set(fabric.find_port(7, 2), True, None)
+        plan = plan_enforce(w, fabric.find_port(7, 2), True, None)
         net.port(SWITCH, 2).info[42] ^= 0x01  # HOQLife: somebody else writes this PortInfo
         with pytest.raises(Refused, match="HOQLife") as caught:
             w.apply(plan)
@@ -100,7 +103,7 @@ def test_a_port_that_counts_or_changes_state_meanwhile_is_not_stale() -> None:
     port = net.port("node02 mlx4_0", 1)
     port.info[46:48] = (5).to_bytes(2)
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.counters_clear([fabric.find_port(2)])
+        plan = plan_clear(w, [fabric.find_port(2)])
         port.info[46:48] = (6).to_bytes(2)
         w.apply(plan)
     assert port.info[46:48] == bytes(2)
@@ -113,7 +116,7 @@ def test_counters_are_cleared_where_they_count_and_the_rest_of_port_info_stays()
     with tool(net) as fabric, writer(fabric) as w:
         record = sent(net, fabric)
         before = fabric.find_port(2).read_port_info()
-        plan = w.counters_clear([fabric.find_port(2), fabric.find_port(3)])
+        plan = plan_clear(w, [fabric.find_port(2), fabric.find_port(3)])
         assert {str(change) for change in plan.changes} == {
             "m_key_violations: 1 -> 0",
             "p_key_violations: 2 -> 0",
@@ -135,7 +138,7 @@ def test_the_own_port_and_the_sms_port_come_last() -> None:
             port.info[46:48] = (7).to_bytes(2)
     with tool(net) as fabric, writer(fabric, force=True) as w:
         ports = [fabric.handle(port) for port in fabric.sweep().end_ports()]
-        plan = w.counters_clear(ports)
+        plan = plan_clear(w, ports)
         order = [port.node.description for port in plan.ports()]
         assert order[-2:] == ["node02 mlx4_0", "node01 mlx4_0"]
         w.apply(plan)
@@ -149,7 +152,7 @@ def test_one_port_that_fails_does_not_stop_the_others() -> None:
     hidden = net.port("node05 mlx4_0", 1)
     hidden.m_key, hidden.protect_bits = 5, 1
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.counters_clear([fabric.find_port(lid) for lid in (2, 3, 4, 5)])
+        plan = plan_clear(w, [fabric.find_port(lid) for lid in (2, 3, 4, 5)])
         assert [trouble.port.node.description for trouble in plan.troubles] == ["node05 mlx4_0"]
         net.faults.lose_next("request", node=net.node("node03 mlx4_0"), method=Method.SET)
         w.apply(plan)
@@ -176,6 +179,6 @@ def test_a_port_that_no_sm_configured_yet_can_be_written(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(sim_portinfo, "apply", all_or_nothing)
     with tool(net) as fabric, writer(fabric) as w:
-        w.apply(w.counters_clear([fabric.find_port()]))
+        w.apply(plan_clear(w, [fabric.find_port()]))
     assert port.info[46:48] == bytes(2)
     assert int.from_bytes(port.info[16:18]) == (0x1234 if strict else 0)

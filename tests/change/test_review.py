@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from ibkeys.change.counters import plan_clear
+from ibkeys.change.enforce import plan_enforce
+from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.client.address import LidAddress
 from ibkeys.errors import AddressError, MKeyNeeded, Refused, SendRefused, UsageError
@@ -41,11 +44,11 @@ def test_clearing_counters_never_installs_the_key_that_was_sent() -> None:
         writer(fabric) as w,
         pytest.raises(MKeyNeeded, match="not the one that was sent"),
     ):
-        w.counters_clear([fabric.find_port(2)])
+        plan_clear(w, [fabric.find_port(2)])
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded, match="-y 0"):
-        w.counters_clear([fabric.find_port(2)])
+        plan_clear(w, [fabric.find_port(2)])
     with tool(net, m_key=NO_MKEY) as fabric, writer(fabric) as w:
-        w.apply(w.counters_clear([fabric.find_port(2)]))
+        w.apply(plan_clear(w, [fabric.find_port(2)]))
     port = net.port(NAME, 1)
     assert (port.m_key, port.protect_bits, port.p_key_violations) == (0, 1, 0)
 
@@ -56,7 +59,7 @@ def test_a_wrong_key_is_not_sent_in_a_set_when_the_read_disproved_it() -> None:
         with pytest.raises(MKeyNeeded):
             plan_mkey_set(w, fabric.find_port(2), MKey(5))
         with pytest.raises(MKeyNeeded):
-            w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
+            plan_add(w, fabric.find_port(2), [PKey(0x8010)])
         assert w.keystore.rows() == []
     assert violations(net) == 0
 
@@ -77,7 +80,7 @@ def test_the_sm_is_found_when_the_own_port_does_not_know_it() -> None:
     with tool(net, at=NAME) as fabric, writer(fabric) as w:
         assert interlocks(plan_mkey_set(w, fabric.find_port(3), KEY, 1, 60)) == {"mkey-under-sm"}
     with tool(net, at=NAME) as fabric, writer(fabric) as w:
-        assert interlocks(w.pkey_add(fabric.find_port(7, 2), [PKey(0x8010)])) == {"active-sm"}
+        assert interlocks(plan_add(w, fabric.find_port(7, 2), [PKey(0x8010)])) == {"active-sm"}
 
 
 def test_asking_for_the_sm_at_a_locked_port_counts_one_violation() -> None:
@@ -102,7 +105,7 @@ def test_enforcement_asks_the_far_end_with_its_own_key() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         fabric.ring = ring_for(net, NAME)
         fabric.ring.by_guid = {net.port(NAME, 1).guid: KEY}
-        assert interlocks(w.enforce_set(fabric.find_port("0,1", 2), True, None)) == set()
+        assert interlocks(plan_enforce(w, fabric.find_port("0,1", 2), True, None)) == set()
     assert violations(net) == 0
 
 
@@ -196,7 +199,7 @@ def test_an_observer_that_fails_does_not_stop_a_change() -> None:
             """Nothing to give back."""
 
     with tool(net, wrap=lambda port: Tap(port, [FullDisk()], complaints.append)) as fabric, writer(fabric) as w:
-        w.apply(w.pkey_set(fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
+        w.apply(plan_set(w, fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
     assert [net.port(NAME, 1).p_keys[index] for index in (3, 40)] == [0x8010, 0x8011]
     assert len(complaints) == 1
 
@@ -204,7 +207,7 @@ def test_an_observer_that_fails_does_not_stop_a_change() -> None:
 def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
+        plan = plan_add(w, fabric.find_port(2), [PKey(0x8010)])
         send = fabric.umad.send
 
         def interrupted(batch: Any) -> Any:
@@ -221,7 +224,7 @@ def test_an_interrupt_in_the_middle_of_a_change_says_what_is_open() -> None:
 def test_an_interrupt_before_the_first_set_says_that_nothing_was_changed() -> None:
     net = subnet("two-switch")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_add(fabric.find_port(2), [PKey(0x8010)])
+        plan = plan_add(w, fabric.find_port(2), [PKey(0x8010)])
 
         def interrupted(batch: Any) -> Any:
             raise KeyboardInterrupt
@@ -256,7 +259,7 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
     net = subnet("two-switch")
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
-        plan = w.pkey_remove(fabric.find_port(2), [PKey(0xFFFF)])
+        plan = plan_remove(w, fabric.find_port(2), [PKey(0xFFFF)])
         with pytest.raises(Refused, match=r"index-0.*also set off: default-pkey .*active-sm \(--force\)"):
             w.check(plan)
 
@@ -268,7 +271,7 @@ def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
         fabric.ring.neighbors = ring_for(net).neighbors
         found = {port.node.description: port for port in fabric.sweep().end_ports()}
         assert found[NAME].m_key_state == "set"
-        w.apply(w.pkey_add(fabric.find_port(2), [PKey(0x8010)]))
+        w.apply(plan_add(w, fabric.find_port(2), [PKey(0x8010)]))
     assert net.port(NAME, 1).p_keys[1] == 0x8010
     assert violations(net) == 0
 

@@ -12,7 +12,9 @@ import pytest
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
+from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.passing import Passing, cuts
+from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
@@ -117,11 +119,11 @@ def document(port: Port, before: State, after: State) -> PartitionPlan:
 def planned(w: Writer, fabric: Fabric, port: Port, case: Case, way: str) -> Plan:
     handle = fabric.find_port(port.guard.lid if port.node.is_switch else port.lid, port.number)
     if way == "pkey-set":
-        return w.pkey_set(handle, difference(case.before[0], case.after[0]))
+        return plan_set(w, handle, difference(case.before[0], case.after[0]))
     if way == "pkey-remove":
-        return w.pkey_remove(handle, [key for key in case.before[0].values() if key not in case.after[0].values()])
+        return plan_remove(w, handle, [key for key in case.before[0].values() if key not in case.after[0].values()])
     if way == "enforce-set":
-        return w.enforce_set(handle, "i" in case.after[1], "o" in case.after[1])
+        return plan_enforce(w, handle, "i" in case.after[1], "o" in case.after[1])
     if way == "apply":
         return plan_apply(w, document(port, case.before, case.after), ALL)
     return plan_undo(w)
@@ -166,7 +168,7 @@ def test_adding_sets_off_nothing_but_active_sm(way: str) -> None:
         put(port, (entries(FULL), "io"))
         lid = port.guard.lid if port.node.is_switch else port.lid
         with tool(lab.net) as fabric, writer(fabric) as w:
-            plan = w.pkey_add(fabric.find_port(lid, port.number), [PKey(LIMITED if way == "pkey-add" else FULL)])
+            plan = plan_add(w, fabric.find_port(lid, port.number), [PKey(LIMITED if way == "pkey-add" else FULL)])
             assert interlocks(plan) == ({"active-sm"} if way == "pkey-add" else set())
 
 
@@ -178,7 +180,7 @@ def test_what_does_not_answer_behind_a_port_may_be_the_sm(silent: str) -> None:
     put(port, (entries(FULL), "o"))
     lab.net.node(silent).silent = 2
     with tool(lab.net, retries=0) as fabric, writer(fabric, dry_run=True) as w:
-        plan = w.pkey_set(fabric.find_port(port.guard.lid, port.number), {0: PKey(LIMITED)})
+        plan = plan_set(w, fabric.find_port(port.guard.lid, port.number), {0: PKey(LIMITED)})
     assert "default-pkey" in interlocks(plan)
 
 

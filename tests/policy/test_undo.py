@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.apply.undo import plan_undo
+from ibkeys.change.counters import plan_clear
+from ibkeys.change.enforce import plan_enforce
+from ibkeys.change.pkeys import plan_set
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.paths import StorePaths
@@ -18,9 +21,9 @@ def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> N
     before = lab.image()
     with opened(lab, stores) as fabric:
         with writer(fabric) as w:
-            w.apply(w.pkey_set(fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
+            w.apply(plan_set(w, fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
         with writer(fabric) as w:
-            w.apply(w.enforce_set(fabric.find_port(7, 2), True, True))
+            w.apply(plan_enforce(w, fabric.find_port(7, 2), True, True))
         undo(fabric)
         assert lab.leaf(2).info[43] & 0x0C == 0
         undo(fabric)
@@ -66,6 +69,6 @@ def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> Non
     lab.host(2).p_key_violations = 5
     with opened(lab, stores) as fabric:
         with writer(fabric) as w:
-            w.apply(w.counters_clear([fabric.find_port(2)]))
+            w.apply(plan_clear(w, [fabric.find_port(2)]))
         with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
             plan_undo(w)

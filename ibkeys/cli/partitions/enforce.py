@@ -71,6 +71,8 @@ def enforce_set(
 
     ADDR names the switch, PORTNUM one of its external ports. A direction that is not given stays as it is.
     """
+    from ibkeys.change.enforce import plan_enforce
+
     if inbound is None and outbound is None:
         raise UsageError("nothing to set: give --inbound on|off or --outbound on|off")
     target = target_of(words, kind)
@@ -82,7 +84,7 @@ def enforce_set(
             "enforce-set",
             consent,
             format,
-            lambda writer: writer.enforce_set(target.open(fabric), _bit(inbound), _bit(outbound)),
+            lambda writer: plan_enforce(writer, target.open(fabric), _bit(inbound), _bit(outbound)),
         )
 
 

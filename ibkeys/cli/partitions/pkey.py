@@ -105,11 +105,15 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, keeps what it overwrites in
     the journal, and verifies by a fresh read.
     """
+    from ibkeys.change.pkeys import plan_set
+
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
     target, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
     with open_fabric(where, changing=True) as fabric:
-        return change(fabric, "pkey-set", consent, format, lambda writer: writer.pkey_set(target.open(fabric), entries))
+        return change(
+            fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, target.open(fabric), entries)
+        )
 
 
 @click.command("pkey-add")
@@ -124,9 +128,11 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     after -L; several such words without an ADDR in decimal need -L, -D, -G or -N (-D 0 is the local port). No other
     entry changes its index.
     """
+    from ibkeys.change.pkeys import plan_add
+
     target, keys = _target_and_keys(words, kind, "add")
     with open_fabric(where, changing=True) as fabric:
-        return change(fabric, "pkey-add", consent, format, lambda writer: writer.pkey_add(target.open(fabric), keys))
+        return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, target.open(fabric), keys))
 
 
 @click.command("pkey-remove")
@@ -141,10 +147,12 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     begins with 0x is a P_Key, so a LID is written in decimal, or after -L; several such words without an ADDR in
     decimal need -L, -D, -G or -N (-D 0 is the local port).
     """
+    from ibkeys.change.pkeys import plan_remove
+
     target, keys = _target_and_keys(words, kind, "remove")
     with open_fabric(where, changing=True) as fabric:
         return change(
-            fabric, "pkey-remove", consent, format, lambda writer: writer.pkey_remove(target.open(fabric), keys)
+            fabric, "pkey-remove", consent, format, lambda writer: plan_remove(writer, target.open(fabric), keys)
         )
 
 

@@ -57,17 +57,19 @@ def counters_clear(
 
     Of one port, or with --all of every port that has counted any. The old values are kept in the journal.
     """
+    from ibkeys.change.counters import plan_clear
+
     target = target_of(words, kind, every_port)
     missing = Missing()
     with open_fabric(where, changing=True) as fabric:
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
-                return writer.counters_clear([target.open(fabric)])
+                return plan_clear(writer, [target.open(fabric)])
             found = sweep(fabric, where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.
-            return writer.counters_clear([fabric.handle(port) for port in found.ports() if any(_counts(port))])
+            return plan_clear(writer, [fabric.handle(port) for port in found.ports() if any(_counts(port))])
 
         code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
     return finish(missing.errors, format) or code
