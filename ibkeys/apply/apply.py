@@ -9,17 +9,18 @@ from functools import partial
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.interlocks import counted, named
 from ibkeys.apply.remaining import former_in, goal_of, ports_of
 from ibkeys.apply.survey import Survey, look
 from ibkeys.apply.work import Conduct, Work, keep_first, perform, work_of
+from ibkeys.change.interlocks import counted, named
+from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
-from ibkeys.plan.model import Break, PartitionPlan, TableChange
+from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 

@@ -11,15 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ibkeys.apply.interlocks import counted, named
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks import counted, named
 from ibkeys.change.target import Target
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import grow
 from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement

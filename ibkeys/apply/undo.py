@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from ibkeys.apply.interlocks import counted
 from ibkeys.apply.remaining import Former, former_in, goal_of_undo
 from ibkeys.apply.survey import look
 from ibkeys.apply.work import Conduct, Run, Work, perform, work_of
 from ibkeys.change.consent import INTERLOCKS, Consent
+from ibkeys.change.interlocks import counted
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError, UsageError
 from ibkeys.plan.breaks import find_breaks

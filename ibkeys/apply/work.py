@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ibkeys.apply.execute import Executor, Progress, sets_of
-from ibkeys.apply.interlocks import counted, objections
 from ibkeys.apply.remaining import Goal
 from ibkeys.apply.survey import Survey, find_keys
 from ibkeys.change.engine import rank_of
+from ibkeys.change.interlocks import counted, objections_to_tables
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
@@ -111,7 +111,7 @@ def work_of(writer: Writer, goal: Goal, survey: Survey, disconnecting: bool, adv
     find_keys(survey.targets[key] for key in changing)
     work.objections = goal.stale(advice)
     if work.phases:
-        work.objections += objections(writer, goal.tables, goal.enforcement, survey.targets, disconnecting)
+        work.objections += objections_to_tables(writer, goal.tables, goal.enforcement, survey.targets, disconnecting)
     work.failed = [(None, text) for text in goal.absent]
     return work
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit
 from ibkeys.change.engine import Engine, PendingSet
-from ibkeys.change.passing import INTERLOCK_OF, MEANING, Passing, cuts, far_end_by_sweep
+from ibkeys.change.interlocks import objections_to_table
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.target import Target
+from ibkeys.change.wanted import moves
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NoRoom, NotStored, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
-from ibkeys.keys.pkey import DEFAULT_FULL, EMPTY, PKey
+from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.topology.model import Port
 
 Table = tuple[PKey, ...]
 
@@ -108,77 +107,11 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
         return plan
     target = Target.of(port)
     plan.objections = [
-        *_objections(writer, model, before, after),
+        *objections_to_table(writer, model, _entries(before), _entries(after)),
         *writer.objection_to_active_sm(BESIDE_SM),
     ]
     plan.perform = partial(_perform, writer, target, before, after)
     return plan
-
-
-# --- interlocks --------------------------------------------------------------------------------------------------
-
-
-def _objections(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
-    found = []
-    if before[0].is_valid and before[0] != after[0]:
-        found.append(
-            Objection(
-                "index-0",
-                f"{port}: index 0 changes from {before[0]} to {after[0] if after[0] else 'empty'}; IPoIB and "
-                "many tools use index 0",
-            )
-        )
-    for source, target, key in moves(before, after):
-        found.append(
-            Objection(
-                "index-move",
-                f"{port}: {key} moves from index {source} to {target}; running QPs hold the old index and break",
-            )
-        )
-    if port.is_end_port:
-        found += _default_pkey(writer, port, before, after)
-    else:
-        found += _enforced_default(writer, port, before, after)
-    return found
-
-
-def moves(before: Sequence[PKey], after: Sequence[PKey]) -> list[tuple[int, int, PKey]]:
-    """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
-    found = []
-    for source, old in enumerate(before):
-        if not old.is_valid or after[source].partition == old.partition:
-            continue
-        for target, new in enumerate(after):
-            if new.partition == old.partition and before[target].partition != old.partition:
-                found.append((source, target, old))
-    return found
-
-
-def _default_pkey(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
-    if any(key.is_default for key in before) and not any(key.is_default for key in after):
-        return [
-            Objection(
-                "default-pkey", f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA"
-            )
-        ]
-    if DEFAULT_FULL in before and DEFAULT_FULL not in after and writer.holds_sm(port):
-        return [
-            Objection(
-                "default-pkey",
-                f"{port} is the SM's port and loses its full default P_Key 0xffff: limited members can no "
-                "longer reach the SA",
-            )
-        ]
-    return []
-
-
-def _enforced_default(writer: Writer, port: Port, before: Table, after: Table) -> list[Objection]:
-    info = port.port_info
-    if info is None:
-        return []
-    bits = bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound)
-    found = cuts(Passing.of(*bits, before), Passing.of(*bits, after), lambda: far_end_by_sweep(writer, port))
-    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
 
 
 # --- making the change -------------------------------------------------------------------------------------------
@@ -210,7 +143,7 @@ def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
     ]
     moved = {
         source // P_KEYS_PER_BLOCK
-        for source, target, _ in moves(before, after)
+        for source, target, _ in moves(_entries(before), _entries(after))
         if source // P_KEYS_PER_BLOCK != target // P_KEYS_PER_BLOCK
     }
     steps: list[tuple[int, Table]] = []

@@ -18,7 +18,6 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
 from ibkeys.mkeys.key_setting import KeySetting
-from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.topology.model import Port
 
 
@@ -82,15 +81,15 @@ def _way(path: Path, key: MKey | None, generated: bool) -> str:
     )
 
 
-def objections_to_links(jobs: Iterable[Job], own_port_guid: int) -> list[Objection]:
-    """Return what ``links-initialize`` says of jobs as a sweep found their ports: level 2 or 3 where none was before,
-    and no Active link leads there."""
+def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], own_port_guid: int) -> list[Objection]:
+    """Return what ``links-initialize`` says of many ports as a sweep found them, each with what it has and shall have:
+    level 2 or 3 where none was before, and no Active link leads there."""
     levels = [
-        job.wanted.protect
-        for job in jobs
-        if job.port.port_guid != own_port_guid
-        and _closes(job.old, job.wanted)
-        and _is_unprovable([port.peer for port in _links(job.port) if port.peer is not None])
+        wanted.protect
+        for port, old, wanted in changes
+        if port.port_guid != own_port_guid
+        and _closes(old, wanted)
+        and _is_unprovable([each.peer for each in _links(port) if each.peer is not None])
     ]
     if not levels:
         return []

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ibkeys.plan.model import Break, TableChange
+from ibkeys.change.wanted import TableChange
+from ibkeys.plan.model import Break
 from ibkeys.plan.order import TableStep, grow, levels, order_of, swapped, write
 from ibkeys.topology.port_id import PortId, PortKey
 

@@ -10,7 +10,8 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
+from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.plan.model import PartitionPlan
 
 
 def state_digest(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from ibkeys import files, jsonfile
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import NODE_TYPE_NAMES
@@ -25,7 +26,6 @@ from ibkeys.plan.model import (
     MAX_CAPACITY,
     Break,
     Enforce,
-    EnforcementChange,
     FabricState,
     IndexMove,
     Options,
@@ -33,7 +33,6 @@ from ibkeys.plan.model import (
     Partitions,
     PolicySource,
     Problem,
-    TableChange,
 )
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.enforcement import Enforcement

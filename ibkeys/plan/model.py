@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.reach.count import ReachCounts
-from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 MAX_CAPACITY: Final = 0xFFFF
 
 Enforce = Literal["both", "in", "out", "off"]
-
-
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """One P_Key table: index → P_Key, empty entries (partition 0) left out, as read and as planned.
-
-    ``capacity``: entries of the table. ``peer``: the port at the other end of the link, None where there is none or it
-    does not matter: of an end port its leaf port, of a leaf port its end port.
-    """
-
-    port: PortId
-    before: Mapping[int, PKey]
-    after: Mapping[int, PKey]
-    capacity: int
-    peer: PortKey | None = None
-
-    @property
-    def differs(self) -> bool:
-        """Whether anything changes; a plan made with ``--full`` also lists tables that stay."""
-        return self.before != self.after
-
-
-@dataclass(frozen=True, slots=True)
-class EnforcementChange:
-    """Enforcement of one leaf port, as read and as planned."""
-
-    port: PortId
-    before: Enforcement
-    after: Enforcement
-    peer: PortKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.model import EnforcementChange, PartitionPlan, TableChange
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
-
-Entries = Mapping[int, PKey]
-"""Index → P_Key of a table; what is not there is empty."""
 
 PhaseName = Literal[
     "enforcement-off",
@@ -249,22 +247,6 @@ def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
         for key in dict.fromkeys(table.before.values()):
             if key not in kept and PKey(key | FULL_BIT) not in kept:
                 yield table.port, key
-
-
-def moves(table: TableChange) -> list[tuple[int, int, PKey]]:
-    """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
-    gone = [index for index, key in table.before.items() if not _same_base(table.after.get(index), key)]
-    come = [index for index, key in table.after.items() if not _same_base(table.before.get(index), key)]
-    return [
-        (source, target, table.before[source])
-        for source in gone
-        for target in come
-        if table.after[target].partition == table.before[source].partition
-    ]
-
-
-def _same_base(one: PKey | None, other: PKey) -> bool:
-    return one is not None and one.partition == other.partition
 
 
 def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
@@ -21,17 +22,7 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
 from ibkeys.plan.layout import Placed, place
-from ibkeys.plan.model import (
-    EnforcementChange,
-    FabricState,
-    IndexMove,
-    Options,
-    PartitionPlan,
-    Partitions,
-    PolicySource,
-    Problem,
-    TableChange,
-)
+from ibkeys.plan.model import FabricState, IndexMove, Options, PartitionPlan, Partitions, PolicySource, Problem
 from ibkeys.reach.count import count_reach
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Node, Port, Topology

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.change.pkeys import _steps, moves, plan_add, plan_remove, plan_set
+from ibkeys.change.pkeys import _steps, plan_add, plan_remove, plan_set
+from ibkeys.change.wanted import moves
 from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, Refused, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import Method
@@ -339,4 +340,4 @@ def test_additions_go_out_before_removals(before: tuple[PKey, ...], after: tuple
 
 def _movable(before: tuple[PKey, ...], after: tuple[PKey, ...]) -> bool:
     """Whether make before break is possible: an entry that a key moves to must be free beforehand."""
-    return all(not before[target] for _, target, _ in moves(before, after))
+    return all(not before[target] for _, target, _ in moves(dict(enumerate(before)), dict(enumerate(after))))

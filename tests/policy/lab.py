@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.apply.apply import Permissions
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.mad.const import Method
 from ibkeys.plan.breaks import find_breaks
-from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store import sqlite

@@ -7,8 +7,9 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 

@@ -16,11 +16,12 @@ from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.passing import Passing, cuts
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.change.plan import Plan
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.pkey import EMPTY, PKey
-from ibkeys.plan.model import EnforcementChange, FabricState, PartitionPlan, PolicySource, TableChange
+from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.sim.nodes import Port
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.enforcement import Enforcement

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.wanted import TableChange, moves
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.plan.breaks import find_breaks
-from ibkeys.plan.model import TableChange
-from ibkeys.plan.order import EnforcementStep, TableStep, grow, moves, order, order_of, removals, write
+from ibkeys.plan.order import EnforcementStep, TableStep, grow, order, order_of, removals, write
 from tests.policy import plans
 from tests.policy.plans import chain, change, entries, host, leaf, may_talk, pairs_of, plan
 
@@ -121,7 +121,7 @@ def test_two_full_tables_that_exchange_a_partition_both_hold_break_their_pair() 
 
 def test_index_moves_are_those_of_partitions() -> None:
     table = change(host(1), entries(0xFFFF, 0x8001), entries(0x7FFF, 0, 0x0001))
-    assert moves(table) == [(1, 2, 0x8001)]
+    assert moves(table.before, table.after) == [(1, 2, 0x8001)]
 
 
 @given(plans.chains(), st.randoms(use_true_random=False))

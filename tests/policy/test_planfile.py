@@ -12,23 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps, to_json, write_plan
 from ibkeys.plan.document_reader import loads, read_plan
-from ibkeys.plan.model import (
-    Break,
-    EnforcementChange,
-    FabricState,
-    IndexMove,
-    Options,
-    PartitionPlan,
-    Partitions,
-    PolicySource,
-    Problem,
-    TableChange,
-)
+from ibkeys.plan.model import Break, FabricState, IndexMove, Options, PartitionPlan, Partitions, PolicySource, Problem
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId

@@ -17,8 +17,9 @@ from ibkeys.cli.types import PKEY, Number
 from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
+    from ibkeys.change.wanted import TableChange
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import PartitionPlan, Problem, TableChange
+    from ibkeys.plan.model import PartitionPlan, Problem
     from ibkeys.topology.enforcement import Enforcement
     from ibkeys.topology.port_id import PortId
 

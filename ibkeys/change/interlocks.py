@@ -1,0 +1,271 @@
+"""The interlocks of changes to P_Key tables and enforcement: for one port in full, for many ports one sentence for each
+interlock, with the first few ports by name.
+
+What an enforcing switch port lets through is in `ibkeys.change.passing`; the interlocks of M_Keys are in
+`ibkeys.mkeys.interlocks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.passing import INTERLOCK_OF, MEANING, Cut, Passing, cuts, far_end, far_end_by_sweep, port_in_sweep
+from ibkeys.change.portinfo import ENFORCEMENT_BITS
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, moves
+from ibkeys.change.writer import Writer
+from ibkeys.client.address import DirectedAddress
+from ibkeys.errors import IbkeysError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.subnet_manager import BESIDE_SM
+from ibkeys.keys.pkey import DEFAULT_FULL, PKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
+from ibkeys.mad.const import NodeType, PortPhysicalState
+from ibkeys.topology.model import Port
+from ibkeys.topology.port_id import PortId, PortKey
+
+NAMED: Final = 3
+"""So many ports are named in one sentence; the rest is counted."""
+
+
+def named(ports: Sequence[PortId | str]) -> str:
+    """Return the first few of *ports* and how many more there are."""
+    listed = ", ".join(str(port) for port in ports[:NAMED])
+    return f"{listed} and {len(ports) - NAMED} more" if len(ports) > NAMED else listed
+
+
+def counted(number: int, what: str) -> str:
+    """Return ``1 port``, ``2 ports``."""
+    return f"{number} {what}{'s' if number != 1 else ''}"
+
+
+# --- one port ---------------------------------------------------------------------------------------------------------
+
+
+def objections_to_table(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+    """Return the interlocks that a change of one P_Key table sets off."""
+    found = []
+    if 0 in before and before[0] != after.get(0):
+        found.append(
+            Objection(
+                "index-0",
+                f"{port}: index 0 changes from {before[0]} to {after.get(0, 'empty')}; IPoIB and "
+                "many tools use index 0",
+            )
+        )
+    found += [
+        Objection(
+            "index-move",
+            f"{port}: {key} moves from index {source} to {target}; running QPs hold the old index and break",
+        )
+        for source, target, key in moves(before, after)
+    ]
+    of_default = _default_pkey if port.is_end_port else _no_longer_passed
+    return found + of_default(writer, port, before, after)
+
+
+def _default_pkey(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+    loss = _loss_of_default(before, after, writer.holds_sm(port))
+    if loss == "last":
+        text = f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA"
+    elif loss == "full at the SM":
+        text = (
+            f"{port} is the SM's port and loses its full default P_Key 0xffff: limited members can no longer reach the "
+            "SA"
+        )
+    return [Objection("default-pkey", text)] if loss else []
+
+
+def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+    """What a switch port that enforces partitions no longer lets through to the SA."""
+    info = port.port_info
+    if info is None:
+        return []
+    bits = bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound)
+    was, will_be = Passing.of(*bits, before.values()), Passing.of(*bits, after.values())
+    found = cuts(was, will_be, lambda: far_end_by_sweep(writer, port))
+    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
+
+
+def objections_to_enforcement(
+    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo, changes: dict[str, int]
+) -> list[Objection]:
+    """Return the interlocks that enforcement, where it is switched on, sets off at one switch port. Reads its table."""
+    found = []
+    table = port.read_p_keys() if switch.partition_enforcement_cap else ()
+    if not any(key.is_valid for key in table):
+        found.append(
+            Objection(
+                "enforce-blind",
+                f"the P_Key table of {port} is empty: enforcement cuts the attached node off from everything but SMPs",
+            )
+        )
+    elif not any(key.is_default for key in table):
+        found.append(
+            Objection(
+                "enforce-blind",
+                f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off "
+                "from the SA",
+            )
+        )
+    if shown.port_physical_state == PortPhysicalState.LINK_UP:
+        peer = _peer_objection(writer, port)
+        found += peer or _limited_before_the_sm(writer, port, shown, changes, table)
+    return found
+
+
+def _limited_before_the_sm(
+    writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int], table: Sequence[PKey]
+) -> list[Objection]:
+    (was_in, now_in), (was_out, now_out) = (
+        (bool(getattr(shown, name)), bool(changes.get(name, getattr(shown, name)))) for name in ENFORCEMENT_BITS
+    )
+    before, after = Passing.of(was_in, was_out, table), Passing.of(now_in, now_out, table)
+    found = cuts(before, after, lambda: far_end_by_sweep(writer, port.port))
+    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found if cut != "SA"]
+
+
+def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
+    """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
+    ring = port.fabric.ring
+    if not isinstance(port.route, DirectedAddress) or ring.by_guid:
+        # A sweep proves the link, so that the far end is asked with its own key.
+        peer = _peer_by_discovery(writer, port)
+    else:
+        try:
+            far_end = DirectedAddress((*port.route.path, port.port.num))
+            peer = NodeInfo(port.fabric.get(NodeInfo, 0, far_end, ring.for_unknown_port, 0)).node_type
+        except IbkeysError:
+            peer = None
+    if peer is None:
+        return [
+            Objection(
+                "enforce-blind",
+                f"what {port} is linked to does not answer; if it is a switch, enforcement cuts off what lies "
+                "behind it",
+            )
+        ]
+    if peer == NodeType.SWITCH:
+        return [
+            Objection(
+                "enforce-blind",
+                f"{port} is a link between switches: enforcement there drops packets of every partition that "
+                "its table lacks",
+            )
+        ]
+    return []
+
+
+def _peer_by_discovery(writer: Writer, port: PortHandle) -> int | None:
+    """Return the node type at the far end; None when it does not answer, or the switch's GUID is not its own."""
+    found = port_in_sweep(writer, port.port)
+    return found.peer.node.type if found is not None and found.peer is not None else None
+
+
+# --- many ports -------------------------------------------------------------------------------------------------------
+
+
+def objections_to_tables(
+    writer: Writer,
+    tables: Sequence[TableChange],
+    enforcement: Sequence[EnforcementChange],
+    targets: Mapping[PortKey, Target],
+    disconnecting: bool = False,
+) -> list[Objection]:
+    """Return the interlocks that the change sets off. *disconnecting*: that ports end with an empty table is wanted."""
+    ends = [table for table in tables if not table.port.is_external]
+    found = [
+        *_index_0(ends),
+        *_index_moves(ends),
+        *_default_pkeys(writer, ends, targets, disconnecting),
+        *_enforcing(writer, tables, enforcement, targets),
+    ]
+    return found + writer.objection_to_active_sm(BESIDE_SM)
+
+
+def _about(interlock: str, ports: Sequence[PortId | str], says: str) -> list[Objection]:
+    return [Objection(interlock, f"{says} on {counted(len(ports), 'port')}: {named(ports)}")] if ports else []
+
+
+def _index_0(ends: Iterable[TableChange]) -> list[Objection]:
+    ports = [
+        table.port
+        for table in ends
+        if 0 in table.before and (0 not in table.after or table.after[0].partition != table.before[0].partition)
+    ]
+    return _about("index-0", ports, "the P_Key at index 0, which IPoIB and many tools use, is emptied or replaced")
+
+
+def _index_moves(ends: Iterable[TableChange]) -> list[Objection]:
+    found = [
+        f"{table.port} ({key} from index {source} to {target})"
+        for table in ends
+        for source, target, key in moves(table.before, table.after)
+    ]
+    if not found:
+        return []
+    message = f"{counted(len(found), 'P_Key')} to be moved to another index; running QPs hold the old one and break"
+    return [Objection("index-move", f"{message}: {named(found)}")]
+
+
+def _default_pkeys(
+    writer: Writer, ends: Iterable[TableChange], targets: Mapping[PortKey, Target], disconnecting: bool
+) -> list[Objection]:
+    lost, sm = [], []
+    for table in ends:
+        target = targets.get(table.port.key)
+        is_sm = target is not None and writer.holds_sm(target.port)
+        loss = _loss_of_default(table.before, table.after, is_sm)
+        # The SM may have moved here since the plan was made: to disconnect its port is never wanted.
+        if loss == "last" and (is_sm or not disconnecting or table.after):
+            lost.append(table.port)
+        elif loss == "full at the SM":
+            sm.append(table.port)
+    return [
+        *_about("default-pkey", lost, "the last default P_Key (0x7fff or 0xffff) is lost, and with it the SA,"),
+        *_about("default-pkey", sm, "0xffff of the SM is lost, so limited members can no longer reach the SA,"),
+    ]
+
+
+def _loss_of_default(before: Entries, after: Entries, is_sm: bool) -> Literal["last", "full at the SM"] | None:
+    """Return what of the default partition an end port loses: its last P_Key, or, at the SM's port, the full one."""
+    had, has = ([key for key in table.values() if key.is_default] for table in (before, after))
+    if had and not has:
+        return "last"
+    return "full at the SM" if is_sm and DEFAULT_FULL in had and DEFAULT_FULL not in has else None
+
+
+def _enforcing(
+    writer: Writer,
+    tables: Sequence[TableChange],
+    enforcement: Sequence[EnforcementChange],
+    targets: Mapping[PortKey, Target],
+) -> list[Objection]:
+    """What enforcing switch ports no longer let through to the SA, and enforcement between switches."""
+    planned = {table.port.key: table for table in tables}
+    changing = {change.port.key: change for change in enforcement}
+    found: dict[Cut, list[PortId | str]] = {cut: [] for cut in MEANING}
+    between: list[PortId | str] = []
+    for key, target in targets.items():
+        if not target.port.is_external:
+            continue
+        table, change = planned.get(key), changing.get(key)
+        now, bits = target.enforcement, change.after if change is not None else target.enforcement
+        before = Passing.of(now.inbound, now.outbound, (table.before if table is not None else target.table).values())
+        after = Passing.of(bits.inbound, bits.outbound, (table.after if table is not None else target.table).values())
+        for cut in cuts(before, after, partial(far_end, writer, target.port)):
+            found[cut].append(target.id)
+        if change is not None and _enables(change) and far_end(writer, target.port) == "switch":
+            between.append(target.id)
+    return [
+        *(each for cut, ports in found.items() for each in _about(INTERLOCK_OF[cut], ports, f"{MEANING[cut]},")),
+        *_about("enforce-blind", between, "enforcement on a link between switches"),
+    ]
+
+
+def _enables(change: EnforcementChange) -> bool:
+    before, after = change.before, change.after
+    return (after.inbound and not before.inbound) or (after.outbound and not before.outbound)

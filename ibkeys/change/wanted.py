@@ -1,0 +1,59 @@
+"""What a change wants: P_Key tables and enforcement as they are and as they shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortId, PortKey
+
+Entries = Mapping[int, PKey]
+"""Index → P_Key of a table; what is not there is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """One P_Key table: index → P_Key, empty entries (partition 0) left out, as read and as planned.
+
+    ``capacity``: entries of the table. ``peer``: the port at the other end of the link, None where there is none or it
+    does not matter: of an end port its leaf port, of a leaf port its end port.
+    """
+
+    port: PortId
+    before: Mapping[int, PKey]
+    after: Mapping[int, PKey]
+    capacity: int
+    peer: PortKey | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything changes; a plan made with ``--full`` also lists tables that stay."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementChange:
+    """Enforcement of one leaf port, as read and as planned."""
+
+    port: PortId
+    before: Enforcement
+    after: Enforcement
+    peer: PortKey | None = None
+
+
+def moves(before: Entries, after: Entries) -> list[tuple[int, int, PKey]]:
+    """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
+    gone = [index for index, key in before.items() if not _same_partition(after.get(index), key)]
+    come = [index for index, key in after.items() if not _same_partition(before.get(index), key)]
+    return [
+        (source, target, before[source])
+        for source in gone
+        for target in come
+        if after[target].partition == before[source].partition
+    ]
+
+
+def _same_partition(one: PKey | None, other: PKey) -> bool:
+    return one is not None and one.partition == other.partition
