@@ -17,9 +17,9 @@ import pytest
 from ibkeys.cli import exits, main
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
+from tests.apply.lab import Lab
 from tests.corpus import DATA
-from tests.policy.lab import Lab
-from tests.policy.plans import entries
+from tests.plan.plans import entries
 
 TWO_SWITCH = f"sim:{DATA / 'fabrics' / 'two-switch.net'}"
 DUAL_HOME = f"sim:{DATA / 'fabrics' / 'dual-home.net'}"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.apply.lab import Lab
 from tests.cli.conftest import Cli, pkeys, written
-from tests.policy.lab import Lab
-from tests.policy.plans import entries
+from tests.plan.plans import entries
 
 STEPS = """\
 to be done, in this order:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.apply.lab import Lab
 from tests.cli.conftest import Cli, pkeys
-from tests.policy.lab import Lab
 
 
 def test_undo_of_pkey_set(cli: Cli) -> None:

@@ -17,8 +17,8 @@ from ibkeys.partitions.opensm_tables import place
 from ibkeys.partitions.reader import parse_policy
 from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim
-from tests.policy.recordings import end_ports, subnet
-from tests.policy.test_reader import mutate
+from tests.partitions.recordings import end_ports, subnet
+from tests.partitions.test_reader import mutate
 
 SOAK = os.environ.get("IBKEYS_SOAK") == "1"
 TWO_SWITCH = DATA / "fabrics" / "two-switch.net"

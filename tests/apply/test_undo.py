@@ -1,0 +1,74 @@
+"""Undoing plans and single changes: byte for byte, what can be reached at once, and never round an interlock."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibkeys.apply.undo import plan_undo
+from ibkeys.change.counters import plan_clear
+from ibkeys.change.enforce import plan_enforce
+from ibkeys.change.pkeys import plan_set
+from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.pkey import PKey
+from ibkeys.store.paths import StorePaths
+from tests.apply.applying import MORE, apply, opened, state_of, undo
+from tests.apply.lab import Lab
+from tests.fabricsim import writer
+from tests.plan.plans import entries
+
+
+def test_undo_covers_pkey_set_and_enforce_set(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_set(w, fabric.find_port(2), {3: PKey(0x8010), 40: PKey(0x8011)}))
+        with writer(fabric) as w:
+            w.apply(plan_enforce(w, fabric.find_port(7, 2), True, True))
+        undo(fabric)
+        assert lab.leaf(2).info[43] & 0x0C == 0
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
+        with pytest.raises(Refused, match=r"index-0: .*; also set off: index-move \(--override index-move\)$"):
+            undo(fabric)
+        undo(fabric, None, "index-0", "index-move")
+    assert lab.image() == before
+
+
+def test_what_can_be_reached_goes_back_and_the_rest_later(lab: Lab, stores: StorePaths) -> None:
+    before = lab.image()
+    with opened(lab, stores, retries=0) as fabric:
+        apply(fabric, lab.plan(MORE))
+        lab.net.node("node02 mlx4_0").silent = 2
+        work = undo(fabric, None, "stale")
+        assert len(work.failed) == 1
+        assert (state_of(stores, 1), state_of(stores, 2)) == ("done", "open")
+        assert lab.host(3).p_keys[2] == 0
+        lab.net.node("node02 mlx4_0").silent = 0
+        undo(fabric)
+    assert lab.image() == before
+    assert (state_of(stores, 1), state_of(stores, 2)) == ("undone", "done")
+
+
+def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_keys = [0xFFFF, 0x8000, 0, 0x8000]
+    before = lab.image()
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8005)}))
+        assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
+        undo(fabric)
+    assert lab.image() == before
+
+
+def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_key_violations = 5
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w:
+            w.apply(plan_clear(w, [fabric.find_port(2)]))
+        with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
+            plan_undo(w)

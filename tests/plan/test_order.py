@@ -1,0 +1,186 @@
+"""The order of writing: nobody who may talk before and after is cut in between, but for the pairs that are named."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibkeys.change.wanted import TableChange, moves
+from ibkeys.keys.pkey import EMPTY, PKey
+from ibkeys.plan.breaks import find_breaks
+from ibkeys.plan.order import EnforcementStep, TableStep, grow, order, order_of, removals, write
+from tests.plan import plans
+from tests.plan.plans import chain, change, entries, host, leaf, may_talk, pairs_of, plan
+
+
+def names(*tables: TableChange) -> list[str]:
+    return [phase.name for phase in order_of(tables)]
+
+
+def test_adding_writes_the_leaf_port_first_and_removing_the_end_port() -> None:
+    end, port = chain(1, entries(0xFFFF, 0x8001), entries(0xFFFF, 0, 0x8002))
+    assert names(end, port) == ["leaf-add", "end-add", "end-remove", "leaf-remove"]
+
+
+def test_a_key_that_moves_within_a_block_of_a_packed_leaf_table_moves_in_one_set() -> None:
+    _, port = chain(1, entries(0xFFFF, 0x8001, 0x8002), entries(0xFFFF, 0, 0x8002))
+    [remove] = order_of([port])
+    assert remove.name == "leaf-remove"
+    assert [step.writes for step in remove.steps] == [{1: PKey(0x8002), 2: EMPTY}]  # type: ignore[union-attr]
+
+
+def test_a_key_waits_at_a_free_index_while_its_own_is_taken() -> None:
+    table = change(leaf(1), entries(0xFFFF, 0x8001), entries(0xFFFF, 0x8002))
+    [add, remove] = order_of([table])
+    assert [step.writes for step in (*add.steps, *remove.steps)] == [  # type: ignore[union-attr]
+        {2: PKey(0x8002)},
+        {1: PKey(0x8002), 2: EMPTY},
+    ]
+
+
+def test_a_key_never_waits_at_index_0_of_an_end_port() -> None:
+    table = change(host(1), entries(0, 0x8001), entries(0, 0x8002), capacity=2)
+    assert grow(table).late == {1: 0x8002}
+    assert not grow(change(leaf(1), entries(0, 0x8001), entries(0, 0x8002), capacity=2)).late
+
+
+def test_full_to_limited_comes_with_the_removals_and_limited_to_full_with_the_additions() -> None:
+    down = change(host(1), entries(0xFFFF), entries(0x7FFF))
+    up = change(host(2), entries(0x7FFF), entries(0xFFFF))
+    assert [(phase.name, len(phase.steps)) for phase in order_of([down, up])] == [("end-add", 1), ("end-remove", 1)]
+    assert [(port, str(key)) for port, key in removals([down, up])] == [(down.port, "0xffff")]
+
+
+def test_what_waits_in_one_block_for_another_is_cleared_after_it() -> None:
+    full = entries(*range(0x8001, 0x8021), 0x8100)  # block 0 is full, block 1 has one
+    table = change(leaf(1), full, {**full, 5: PKey(0x8200), 31: PKey(0x8100)} | {}, 64)
+    table = change(leaf(1), full, {index: key for index, key in table.after.items() if index != 32}, 64)
+    phases = order_of([table])
+    assert [phase.name for phase in phases] == ["leaf-add", "leaf-remove", "leaf-clear"]
+    assert [step.blocks for phase in phases for step in phase.steps] == [[1], [0], [1]]  # type: ignore[union-attr]
+
+
+def test_enforcement_goes_off_first_and_on_last() -> None:
+    end, port = chain(1, entries(0xFFFF), entries(0xFFFF, 0x8001))
+    phases = order(plan([end, port], [plans.enforcing(1, "i", "o"), plans.enforcing(2, "", "io")]))
+    assert [phase.name for phase in phases] == ["enforcement-off", "leaf-add", "end-add", "enforcement-on"]
+    assert phases[0].steps == (EnforcementStep(leaf(1), False, None),)
+    assert phases[-1].steps == (EnforcementStep(leaf(1), None, True), EnforcementStep(leaf(2), True, True))
+
+
+def test_a_plan_without_changes_has_no_phases() -> None:
+    assert order_of([change(host(1), entries(0xFFFF), entries(0xFFFF))]) == []
+
+
+def test_one_full_table_between_two_ports_breaks_nothing() -> None:
+    before, after = entries(0xFFFF, 0x8001), entries(0xFFFF, 0x8002)
+    full = change(host(1), before, after, capacity=2)
+    roomy = change(host(2), before, after)
+    assert names(full, roomy) == ["end-add", "swap", "end-remove"]
+    assert find_breaks([full, roomy]) == ()
+
+
+def test_two_full_tables_that_leave_their_only_partition_for_another_break_their_pair() -> None:
+    tables = [change(host(number), entries(0, 0x8001), entries(0, 0x8002), capacity=2) for number in (1, 2, 3)]
+    [found] = find_breaks(tables[:2])
+    assert (found.partition, found.pairs) == (2, ((0x101, 0x102),))
+    assert {each.pairs for each in find_breaks(tables)} == {
+        ((0x101, 0x102),),
+        ((0x101, 0x103),),
+        ((0x102, 0x103),),
+    }
+
+
+def test_a_full_leaf_table_of_two_blocks_cuts_a_pair_that_leaves_one_partition_for_another() -> None:
+    # the old partition goes with the first block, the new one comes with the second
+    rest = {index: PKey(0x9000 + index) for index in range(3, 63)}
+    port = change(leaf(1), {1: PKey(0xFFFF), **rest}, {1: PKey(0x9000 + 62), **rest, 62: PKey(0x8002)}, 63)
+    port = change(
+        port.port,
+        {0: PKey(0x9100), 2: PKey(0x9101), **port.before},
+        {0: PKey(0x9100), 2: PKey(0x9101), **port.after},
+        63,
+    )
+    ends = [change(host(n), entries(0xFFFF), entries(0x8002), peer=leaf(n).key) for n in (1, 2)]
+    assert [phase.name for phase in order_of([port])] == ["swap"]
+    [found] = find_breaks([port, *ends])
+    assert (found.ports, found.pairs) == ((leaf(1),), ((0x101, 0x102),))
+
+
+def test_two_full_tables_that_exchange_a_partition_both_hold_break_their_pair() -> None:
+    # 0x8001 moves within a full table to another block while 0x8002 takes its place
+    before = entries(*range(0x8001, 0x8041))
+    after = {**before, 0: before[40], 40: before[0]}
+    tables = [change(host(number), before, after, capacity=64) for number in (1, 2)]
+    found = find_breaks(tables)
+    assert {each.partition for each in found} <= {1, 41}
+    assert {each.pairs for each in found} == {((0x101, 0x102),)}
+    assert all(each.ports == (host(1), host(2)) for each in found)
+    assert "no room to change 'host1' 0x" in found[0].message
+
+
+def test_index_moves_are_those_of_partitions() -> None:
+    table = change(host(1), entries(0xFFFF, 0x8001), entries(0x7FFF, 0, 0x0001))
+    assert moves(table.before, table.after) == [(1, 2, 0x8001)]
+
+
+@given(plans.chains(), st.randoms(use_true_random=False))
+@settings(max_examples=400, deadline=None)
+def test_no_pair_is_cut_that_may_talk_before_and_after(
+    found: list[tuple[TableChange, TableChange]], random: object
+) -> None:
+    tables = [table for pair in found for table in pair]
+    now = {table.port.key: dict(table.before) for table in tables}
+    ends = {number: pair[0].port.key for number, pair in enumerate(found)}
+    leaves = {number: pair[1].port.key for number, pair in enumerate(found)}
+    partitions = {key.partition for table in tables for key in (*table.before.values(), *table.after.values())}
+
+    def talk(state: dict[tuple[int, int], dict[int, PKey]]) -> set[tuple[int, int, int]]:
+        return {
+            (one, other, partition)
+            for one, other in pairs_of(ends)
+            for partition in partitions
+            if may_talk([state[ends[one]], state[ends[other]]], [state[leaves[one]], state[leaves[other]]], partition)
+        }
+
+    def pairs(talking: set[tuple[int, int, int]]) -> set[tuple[int, int]]:
+        return {(one, other) for one, other, _ in talking}
+
+    before, after = talk(now), talk({table.port.key: dict(table.after) for table in tables})
+    lasting, lasting_pairs = before & after, pairs(before) & pairs(after)
+    guids = {number: pair[0].port.port_guid for number, pair in enumerate(found)}
+    named = {
+        (*sorted(pair), each.partition)
+        for each in find_breaks(tables)
+        for pair in each.pairs  # type: ignore[misc]
+    }
+    for phase in order_of(tables):
+        writes = []
+        for step in phase.steps:
+            assert isinstance(step, TableStep)
+            for block in step.blocks:
+                writes.append((step.port.key, {i: key for i, key in step.writes.items() if i // 32 == block}))
+        if phase.name != "swap":
+            random.shuffle(writes)  # type: ignore[attr-defined]
+        for port, block in writes:
+            write(now[port], block)
+            cut = lasting - talk(now)
+            cut_guids = {(*sorted((guids[one], guids[other])), partition) for one, other, partition in cut}  # type: ignore[type-var]
+            assert cut_guids <= named
+            lost = {tuple(sorted((guids[one], guids[other]))) for one, other in lasting_pairs - pairs(talk(now))}  # type: ignore[type-var]
+            assert lost <= {pair[:2] for pair in named}
+            assert phase.name == "swap" or not (cut or lost)
+    assert now == {table.port.key: dict(table.after) for table in tables}
+    if named:
+        assert any(phase.name == "swap" for phase in order_of(tables))
+
+
+@given(plans.chains())
+def test_no_key_that_stays_at_its_index_is_ever_written(found: list[tuple[TableChange, TableChange]]) -> None:
+    for table in (table for pair in found for table in pair):
+        staying = {index for index, key in table.before.items() if table.after.get(index) == key}
+        for phase in order_of([table]):
+            for step in phase.steps:
+                assert isinstance(step, TableStep)
+                assert not staying & set(step.writes)
+                assert all(index < table.capacity for index in step.writes)
