@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.remaining import former_in, goal_of, ports_of
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, perform
+from ibkeys.apply.remaining import former_in, ports_of, remaining_of
 from ibkeys.apply.survey import Survey, look
-from ibkeys.apply.work import Conduct, Work, keep_first, perform, work_of
 from ibkeys.change.interlocks import counted, named
 from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
@@ -38,8 +38,8 @@ class Permissions:
 
 
 def plan_apply(
-    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, conduct: Conduct | None = None
-) -> Work:
+    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, conduct: ApplyHooks | None = None
+) -> ApplyPlan:
     """Plan to make a plan document true.
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
@@ -47,21 +47,21 @@ def plan_apply(
     Refused for removals and breaks that are not permitted.
     """
     survey = look(writer, ports_of(plan), by_port_guid=True)
-    goal = goal_of(plan, survey)
-    work = work_of(writer, goal, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    remaining = remaining_of(plan, survey)
+    work = apply_plan_of(writer, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     work.digest = plan_digest(plan)
-    work.breaks = _all_breaks(plan, goal.tables)
+    work.breaks = _all_breaks(plan, remaining.tables)
     permissions = permissions or Permissions()
     _permit(writer, work, survey, permissions)
     work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
     if work.phases:
-        found = {table.port.key: table for table in goal.tables}
+        found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         memory = json.dumps(
             {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
         )
         work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
-        work.perform = partial(perform, writer, work, survey, conduct or Conduct())
+        work.perform = partial(perform, writer, work, survey, conduct or ApplyHooks())
     return work
 
 
@@ -76,8 +76,8 @@ def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Bre
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
-def _permit(writer: Writer, work: Work, survey: Survey, permissions: Permissions) -> None:
-    lost = list(removals(work.goal.tables))
+def _permit(writer: Writer, work: ApplyPlan, survey: Survey, permissions: Permissions) -> None:
+    lost = list(removals(work.remaining.tables))
     work.removed = len(lost)
     if lost and not permissions.removals:
         ports = list(dict.fromkeys(port for port, _ in lost))
@@ -122,9 +122,9 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
 def plan_resume(
     writer: Writer,
     permissions: Permissions | None = None,
-    conduct: Conduct | None = None,
+    conduct: ApplyHooks | None = None,
     plan: PartitionPlan | None = None,
-) -> Work:
+) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
 
     What was permitted and overridden then holds still, but for ``stale`` and ``active-sm``. *plan*: what the user takes
@@ -147,15 +147,15 @@ def plan_resume(
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
     survey = look(writer, ports_of(kept), by_port_guid=True)
-    goal = goal_of(kept, survey, former)
+    remaining = remaining_of(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
-    work = work_of(writer, goal, survey, kept.options.disconnect_unconfigured, advice)
+    work = apply_plan_of(writer, remaining, survey, kept.options.disconnect_unconfigured, advice)
     work.digest = digest
-    work.breaks = _all_breaks(kept, goal.tables)
+    work.breaks = _all_breaks(kept, remaining.tables)
     work.operation_id = operation
     _permit(writer, work, survey, permissions)
     work.open_operation = lambda journal: journal.reopen(operation, writer.origin)
-    work.perform = partial(perform, writer, work, survey, conduct or Conduct())
+    work.perform = partial(perform, writer, work, survey, conduct or ApplyHooks())
     return work
 
 

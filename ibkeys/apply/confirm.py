@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.apply.undo import go_back
-from ibkeys.apply.work import Run
 from ibkeys.errors import StoreError
 from ibkeys.store.journal import Journal
 
@@ -45,13 +45,13 @@ def await_confirmation(
 
 
 def confirm_or_go_back(
-    run: Run,
+    run: FinishedApply,
     seconds: float,
     now: Callable[[], float],
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Let a run be confirmed within *seconds*, or undo it; for `Conduct.ended`.
+    """Let a run be confirmed within *seconds*, or undo it; for `ApplyHooks.ended`.
 
     Also a run that stopped early waits: whoever looks after it may want to resume it. One that was interrupted by the
     user goes back at once. *say* tells the user what is going on.

@@ -31,7 +31,7 @@ _BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound
 
 
 @dataclass(slots=True)
-class Goal:
+class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
@@ -64,30 +64,30 @@ def ports_of(plan: PartitionPlan) -> list[PortKey]:
     return list(dict.fromkeys(changing + enforcing))
 
 
-def goal_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Goal:
+def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Remaining:
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
     no surprise either. An entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
-    goal = Goal()
+    remaining = Remaining()
     for table in plan.tables:
         if table.differs:
-            _add_table(goal, table, survey, former)
+            _add_table(remaining, table, survey, former)
     for change in plan.enforcement:
         if change.before != change.after:
-            _add_enforcement(goal, change, survey, former is not None)
-    return goal
+            _add_enforcement(remaining, change, survey, former is not None)
+    return remaining
 
 
-def _add_table(goal: Goal, table: TableChange, survey: Survey, former: Former | None) -> None:
+def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
     target = survey.targets.get(table.port.key)
     if target is None:
-        goal.leave_out(f"{table.port} ({survey.missing[table.port.key]})")
+        remaining.leave_out(f"{table.port} ({survey.missing[table.port.key]})")
         return
     now = target.table
     if max(table.after, default=0) >= (target.port.capacity or 0):
-        goal.leave_out(f"{table.port} (its table has only {target.port.capacity} entries)")
+        remaining.leave_out(f"{table.port} (its table has only {target.port.capacity} entries)")
         return
     between = grow(table).entries
     after, surprises = dict(now), []
@@ -101,27 +101,27 @@ def _add_table(goal: Goal, table: TableChange, survey: Survey, former: Former | 
         if have in known or was != wanted:
             _put(after, index, wanted)
     if surprises:
-        goal.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
+        remaining.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
     # What the port is, is what was found: a document may be wrong about it.
-    goal.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
+    remaining.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
     values = dict(enumerate(target.values))
     if former is not None:
         values |= former.values.get(table.port.key, {})
-    goal.empties[table.port.key] = {
+    remaining.empties[table.port.key] = {
         index: value for index, value in values.items() if value and not value & PARTITION_MASK
     }
 
 
-def _add_enforcement(goal: Goal, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
+def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, resuming: bool) -> None:
     target = survey.targets.get(change.port.key)
     if target is None:
-        goal.leave_out(f"{change.port} ({survey.missing[change.port.key]})")
+        remaining.leave_out(f"{change.port} ({survey.missing[change.port.key]})")
         return
     now = target.enforcement
     if now != change.before and not resuming:
-        goal.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
-    goal.enforcement.append(replace(change, port=target.id, before=now))
+        remaining.foreign.append(f"{change.port} (its enforcement bits are not as the plan found them)")
+    remaining.enforcement.append(replace(change, port=target.id, before=now))
 
 
 def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
@@ -213,24 +213,24 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
         )
 
 
-def goal_of_undo(former: Former, survey: Survey) -> Goal:
+def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     """Return what there is to do to have what was there before, byte for byte. What is foreign stays as it is."""
-    goal = Goal()
+    remaining = Remaining()
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
-            goal.leave_out(f"{former.names[key]} ({survey.missing[key]})")
+            remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
             continue
         if key in former.values:
-            _undo_table(goal, key, target, former)
+            _undo_table(remaining, key, target, former)
         if key in former.bits:
             now = target.enforcement
             if now != former.bits[key]:
-                goal.enforcement.append(EnforcementChange(target.id, now, former.bits[key]))
-    return goal
+                remaining.enforcement.append(EnforcementChange(target.id, now, former.bits[key]))
+    return remaining
 
 
-def _undo_table(goal: Goal, key: PortKey, target: Target, former: Former) -> None:
+def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
     values = target.values
     before, after, surprises = target.table, target.table, []
     for index, value in former.values[key].items():
@@ -242,11 +242,11 @@ def _undo_table(goal: Goal, key: PortKey, target: Target, former: Former) -> Non
             continue
         _put(after, index, PKey(value))
         if value and not value & PARTITION_MASK:
-            goal.empties.setdefault(key, {})[index] = value
+            remaining.empties.setdefault(key, {})[index] = value
     if surprises:
-        goal.foreign.append(f"{target.id} ({'; '.join(surprises[:2])})")
+        remaining.foreign.append(f"{target.id} ({'; '.join(surprises[:2])})")
     if before != after:
-        goal.tables.append(TableChange(target.id, before, after, len(values), _peer(target)))
+        remaining.tables.append(TableChange(target.id, before, after, len(values), _peer(target)))
 
 
 def _peer(target: Target) -> PortKey | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ibkeys.apply.remaining import Former, former_in, goal_of_undo
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply, apply_plan_of, perform
+from ibkeys.apply.remaining import Former, former_in, remaining_of_undo
 from ibkeys.apply.survey import look
-from ibkeys.apply.work import Conduct, Run, Work, perform, work_of
 from ibkeys.change.consent import INTERLOCKS, Consent
 from ibkeys.change.interlocks import counted
 from ibkeys.change.writer import Writer
@@ -19,7 +19,7 @@ from ibkeys.plan.breaks import find_breaks
 from ibkeys.store.journal import Journal
 
 
-def plan_undo(writer: Writer, operation: int | None = None, conduct: Conduct | None = None) -> Work:
+def plan_undo(writer: Writer, operation: int | None = None, conduct: ApplyHooks | None = None) -> ApplyPlan:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. Raises StoreError when there is
@@ -45,21 +45,21 @@ def plan_undo(writer: Writer, operation: int | None = None, conduct: Conduct | N
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    return _work_of_undo(writer, former, operation, conduct or Conduct())
+    return _work_of_undo(writer, former, operation, conduct or ApplyHooks())
 
 
-def _work_of_undo(writer: Writer, former: Former, operation: int, conduct: Conduct) -> Work:
+def _work_of_undo(writer: Writer, former: Former, operation: int, conduct: ApplyHooks) -> ApplyPlan:
     survey = look(writer, former.ports)
-    goal = goal_of_undo(former, survey)
-    work = work_of(writer, goal, survey, False, "what somebody else wrote is kept, all else goes back")
-    work.breaks = find_breaks(goal.tables)
+    remaining = remaining_of_undo(former, survey)
+    work = apply_plan_of(writer, remaining, survey, False, "what somebody else wrote is kept, all else goes back")
+    work.breaks = find_breaks(remaining.tables)
     work.undoes = operation
     work.open_operation = lambda journal: journal.undo_of(operation, writer.origin)
     work.perform = partial(perform, writer, work, survey, conduct)
     return work
 
 
-def go_back(run: Run) -> None:
+def go_back(run: FinishedApply) -> None:
     """Undo a run that is still open. Nothing is asked and no interlock stops it: what it goes back to was there before
     the run began, and whoever began it asked for this.
 
@@ -73,7 +73,7 @@ def go_back(run: Run) -> None:
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))
-        back = _work_of_undo(writer, former, operation.id, Conduct())
+        back = _work_of_undo(writer, former, operation.id, ApplyHooks())
         with journal.undo_of(operation.id, origin) as undo, writer.recording(undo):
             back.perform()
         run.work.failed += back.failed

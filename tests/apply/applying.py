@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.undo import plan_undo
-from ibkeys.apply.work import Conduct, Work
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
@@ -17,21 +17,21 @@ from tests.plan.plans import entries
 MORE = {1: entries(0xFFFF, 0x8001), 2: entries(0x7FFF, 0x8001), 3: entries(0x7FFF, 0, 0x8002)}
 
 
-def apply(fabric: Any, plan: PartitionPlan, *overrides: str, **options: Any) -> Work:
+def apply(fabric: Any, plan: PartitionPlan, *overrides: str, **options: Any) -> ApplyPlan:
     with writer(fabric, *overrides) as w:
-        work = plan_apply(w, plan, ALL, Conduct(**options))
+        work = plan_apply(w, plan, ALL, ApplyHooks(**options))
         w.apply(work)
     return work
 
 
-def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> Work:
+def resume(fabric: Any, *overrides: str, permissions: Permissions | None = None) -> ApplyPlan:
     with writer(fabric, *overrides) as w:
         work = plan_resume(w, permissions)
         w.apply(work)
     return work
 
 
-def undo(fabric: Any, operation: int | None = None, *overrides: str) -> Work:
+def undo(fabric: Any, operation: int | None = None, *overrides: str) -> ApplyPlan:
     with writer(fabric, *overrides) as w:
         work = plan_undo(w, operation)
         w.apply(work)

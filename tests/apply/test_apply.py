@@ -294,9 +294,9 @@ def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: A
     lab, plan = prepared(case)
     before, after = case[0], case[1]
     former = lab.image()
-    goal, _ = prepared((after, after, case[3], case[3], case[4]))
+    remaining, _ = prepared((after, after, case[3], case[3], case[4]))
     numbers, partitions = sorted(before), [0x7FFF, 1, 2, 3, 4]
-    lasting = lab.reach(numbers, partitions) & goal.reach(numbers, partitions)
+    lasting = lab.reach(numbers, partitions) & remaining.reach(numbers, partitions)
     guids = {number: lab.host(number).guid for number in numbers}
     named = {(*sorted(pair), each.partition) for each in plan.breaks for pair in each.pairs}  # type: ignore[misc]
     cut: set[tuple[int, int, int]] = set()
@@ -312,5 +312,5 @@ def test_no_packet_that_passes_before_and_after_is_dropped_after_any_set(case: A
             w.apply(work)
             assert cut <= named
             assert {key: value for key, value in lab.image().items() if value != former[key]} == {
-                key: value for key, value in goal.image().items() if value != former[key]
+                key: value for key, value in remaining.image().items() if value != former[key]
             }

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
-from ibkeys.apply.work import Run
 from ibkeys.store.journal import Image, Journal
 
 
@@ -34,7 +34,7 @@ def test_a_crash_on_the_way_to_waiting_never_looks_like_a_confirmed_change(
             raise Died
 
         monkeypatch.setattr(Journal, method, dies_afterwards)
-        run = cast(Run, SimpleNamespace(operation=operation, error=None))
+        run = cast(FinishedApply, SimpleNamespace(operation=operation, error=None))
         with pytest.raises(Died):
             confirm_or_go_back(run, 60, lambda: 0.0, lambda _: False, lambda _: None)
         monkeypatch.undo()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.apply.guardian import Watch, _undo
+from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.options import Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.store.paths import StorePaths
@@ -147,6 +148,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "undo",
         "--yes",
         "--force",
+        *(f"--override={name}" for name in INTERLOCKS),
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",
         f"--journal={tmp_path / 'journal'}",

@@ -19,8 +19,8 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
+    from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
     from ibkeys.apply.guardian import Guardian
-    from ibkeys.apply.work import Conduct, Run
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.plan.model import PartitionPlan
     from ibkeys.store.journal import Operation
@@ -112,7 +112,7 @@ def _apply(
     confirm_within: int | None,
 ) -> int:
     from ibkeys.apply.apply import plan_apply, plan_resume
-    from ibkeys.apply.work import Conduct
+    from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.change.interrupts import Interrupts
 
     waits = confirm_within is not None and not consent.dry_run
@@ -122,7 +122,7 @@ def _apply(
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
             if guardian is not None and where.m_key and not where.m_key.startswith("@"):
                 guardian.keep_key(fabric.ring.for_all)
-            run = Conduct(interrupts.check, bar)
+            run = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
@@ -174,7 +174,7 @@ def undo_command(where: Where, stores: StorePaths) -> list[str]:
     ]
 
 
-def _arm(run: Conduct, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:
+def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:
     """Let a run wait for its confirmation, here and, should this process die, in the guardian."""
     from ibkeys.apply.confirm import confirm_or_go_back
 
@@ -182,7 +182,7 @@ def _arm(run: Conduct, seconds: int, interrupts: Interrupts, bar: Bar, guardian:
         if guardian is not None and operation.id is not None:
             guardian.began(operation.id)
 
-    def ended(finished: Run) -> None:
+    def ended(finished: FinishedApply) -> None:
         bar.stop()
         if guardian is not None:
             guardian.send("waiting")

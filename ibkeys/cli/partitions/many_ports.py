@@ -21,7 +21,7 @@ from ibkeys.errors import Incomplete
 if TYPE_CHECKING:
     from rich import progress
 
-    from ibkeys.apply.work import Work
+    from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
 
@@ -39,7 +39,7 @@ PHASES: Final = {
 
 
 def carry_out(
-    command: str, writer: Writer, work: Work, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
+    command: str, writer: Writer, work: ApplyPlan, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
 ) -> int:
     """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises.
 
@@ -76,7 +76,7 @@ def carry_out(
     return exits.NOT_COMPLETED if work.failed or work.gone_back else exits.DONE
 
 
-def _say_failed(work: Work, format: str) -> None:
+def _say_failed(work: ApplyPlan, format: str) -> None:
     listed = work.failed if format != "table" else work.failed[:LISTED_TROUBLES]
     for port, error in listed:
         exits.warn(f"{port}: {error}" if port is not None else error, "not written")
@@ -88,7 +88,7 @@ def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _say_refusals(writer: Writer, work: Work) -> None:
+def _say_refusals(writer: Writer, work: ApplyPlan) -> None:
     for refusal in work.refusals:
         exits.warn(str(refusal), "would be refused")
     for objection in writer.not_overridden(work):
@@ -97,7 +97,7 @@ def _say_refusals(writer: Writer, work: Work) -> None:
         )
 
 
-def _write_phases(work: Work, put: Callable[[str], None]) -> None:
+def _write_phases(work: ApplyPlan, put: Callable[[str], None]) -> None:
     document = work.to_json()
     if work.digest is not None:
         put(f"digest of the plan: {work.digest}")
@@ -113,7 +113,7 @@ def _write_phases(work: Work, put: Callable[[str], None]) -> None:
         put(f"cut for a moment: {message}")
 
 
-def _report(command: str, work: Work, dry_run: bool, applied: bool, format: str) -> None:
+def _report(command: str, work: ApplyPlan, dry_run: bool, applied: bool, format: str) -> None:
     if format == "json":
         complete = applied and not (work.rest or work.failed or work.gone_back)
         document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}

@@ -24,11 +24,11 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     that of `ibkeys journal`; without it the last operation that was not undone. The undo is an operation of its own:
     to undo it is to redo. Counters that were cleared cannot be given back; M_Keys have commands of their own.
     """
+    from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.undo import plan_undo
-    from ibkeys.apply.work import Conduct
     from ibkeys.change.interrupts import Interrupts
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        work = plan_undo(writer, operation, Conduct(interrupts.check, bar))
+        work = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
         return carry_out("undo", writer, work, consent, format, interrupts, bar)

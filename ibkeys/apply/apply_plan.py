@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ibkeys.apply.execute import Executor, Progress, sets_of
-from ibkeys.apply.remaining import Goal
+from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, find_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks import counted, objections_to_tables
@@ -26,14 +26,14 @@ from ibkeys.topology.port_id import IDENTITY, PortId, PortKey
 
 
 @dataclass(slots=True)
-class Work(Plan):
+class ApplyPlan(Plan):
     """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
 
     ``operation_id`` is known once it began. ``undoes``: the operation that it gives back, None where it goes forward.
     ``gone_back``: it was undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
     """
 
-    goal: Goal = field(default_factory=Goal)
+    remaining: Remaining = field(default_factory=Remaining)
     phases: list[Phase] = field(default_factory=list)
     rest: int = 0
     breaks: tuple[Break, ...] = ()
@@ -75,12 +75,12 @@ class Work(Plan):
         }
 
 
-Hook = Callable[["Run"], None]
-"""Called when all is written and proven, or writing failed; see `Run`."""
+Hook = Callable[["FinishedApply"], None]
+"""Called when all is written and proven, or writing failed; see `FinishedApply`."""
 
 
 @dataclass(slots=True)
-class Conduct:
+class ApplyHooks:
     """How a run goes. ``check``: called between batches, raises to stop; ``progress``: see `Executor`; ``began``:
     called before the first Set; ``ended``: called after the last, while the operation is still open; None where nobody
     needs to confirm it."""
@@ -92,31 +92,33 @@ class Conduct:
 
 
 @dataclass(slots=True)
-class Run:
-    """A run at its end, for `Conduct.ended`. ``error``: why it stopped early, None when all was written."""
+class FinishedApply:
+    """A run at its end, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
 
     writer: Writer
-    work: Work
+    work: ApplyPlan
     operation: Operation
     error: BaseException | None
 
 
-def work_of(writer: Writer, goal: Goal, survey: Survey, disconnecting: bool, advice: str) -> Work:
-    """Return the work that leads to *goal*, with the interlocks that it sets off. *advice*: what to do about ``stale``.
+def apply_plan_of(writer: Writer, remaining: Remaining, survey: Survey, disconnecting: bool, advice: str) -> ApplyPlan:
+    """Return the plan of what *remaining* says, with the interlocks set off. *advice*: what to do about ``stale``.
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
-    work = Work(writer.command, goal=goal, phases=order_of(goal.tables, goal.enforcement), notes=list(survey.notes))
+    phases = order_of(remaining.tables, remaining.enforcement)
+    work = ApplyPlan(writer.command, remaining=remaining, phases=phases, notes=list(survey.notes))
     changing = {step.port.key for phase in work.phases for step in phase.steps}
     find_keys(survey.targets[key] for key in changing)
-    work.objections = goal.stale(advice)
+    work.objections = remaining.stale(advice)
     if work.phases:
-        work.objections += objections_to_tables(writer, goal.tables, goal.enforcement, survey.targets, disconnecting)
-    work.failed = [(None, text) for text in goal.absent]
+        tables, enforcement = remaining.tables, remaining.enforcement
+        work.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
+    work.failed = [(None, text) for text in remaining.absent]
     return work
 
 
-def keep_first(writer: Writer, work: Work, survey: Survey, first: int) -> None:
+def keep_first(writer: Writer, work: ApplyPlan, survey: Survey, first: int) -> None:
     """Keep of the stage at hand (adding, removing, enforcing) the ports of the first few leaf switches.
 
     Those of the SM's port and the own port come last.
@@ -124,14 +126,14 @@ def keep_first(writer: Writer, work: Work, survey: Survey, first: int) -> None:
     if not work.phases:
         return
     stage = _stage(work.phases[0])
-    peers = {table.port.key: table.peer for table in work.goal.tables}
+    peers = {table.port.key: table.peer for table in work.remaining.tables}
 
     def switch(step: Step) -> int:
         peer = None if step.port.is_external else peers.get(step.port.key)
         return step.port.node_guid if peer is None else peer[0]
 
     now = [phase for phase in work.phases if _stage(phase) == stage]
-    order = {table.port.node_guid: None for table in work.goal.tables if table.port.is_external}
+    order = {table.port.node_guid: None for table in work.remaining.tables if table.port.is_external}
     steps = [step for phase in now for step in phase.steps]
     ranks: dict[int, int] = {}
     for step in steps:
@@ -148,14 +150,14 @@ def _stage(phase: Phase) -> int:
     return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
 
 
-def perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct) -> None:
+def perform(writer: Writer, work: ApplyPlan, survey: Survey, conduct: ApplyHooks) -> None:
     """Make the phases and prove them, inside `Writer.apply`. The operation is done when all is done, else open.
 
     Raises Incomplete when a port could not be written, and what *conduct* raises to stop; the operation is open then.
     """
     operation = writer.operation
     work.operation_id = operation.id
-    executor = Executor(writer, survey.targets, work.goal.empties, conduct.check, conduct.progress)
+    executor = Executor(writer, survey.targets, work.remaining.empties, conduct.check, conduct.progress)
     conduct.began(operation)
     error: IbkeysError | KeyboardInterrupt | None = None
     try:
@@ -166,9 +168,9 @@ def perform(writer: Writer, work: Work, survey: Survey, conduct: Conduct) -> Non
             raise _incomplete(operation, wrong, stopped)
     except (IbkeysError, KeyboardInterrupt) as problem:
         error = problem
-    operation.outcome = "open" if error is not None or work.rest or work.goal.absent else "done"
+    operation.outcome = "open" if error is not None or work.rest or work.remaining.absent else "done"
     if conduct.ended is not None:
-        conduct.ended(Run(writer, work, operation, error))
+        conduct.ended(FinishedApply(writer, work, operation, error))
     elif error is None and operation.id is not None:
         operation.journal.set_stage(operation.id, "confirmed")
     if error is not None and not work.gone_back:
