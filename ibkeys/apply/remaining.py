@@ -233,6 +233,9 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
 def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
     values = target.values
     before, after, surprises = target.table, target.table, []
+    gone = [index for index, value in former.values[key].items() if index >= len(values) and _value(value)]
+    if gone:
+        remaining.leave_out(f"{target.id} (index {gone[0]} is gone: the table has {len(values)} entries now)")
     for index, value in former.values[key].items():
         if index >= len(values):
             continue

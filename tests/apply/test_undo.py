@@ -9,7 +9,7 @@ from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.pkeys import plan_set
 from ibkeys.errors import Refused, UsageError
-from ibkeys.keys.pkey import PKey
+from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, opened, state_of, undo
 from tests.apply.lab import Lab
@@ -72,3 +72,19 @@ def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> Non
             w.apply(plan_clear(w, [fabric.find_port(2)]))
         with writer(fabric) as w, pytest.raises(UsageError, match="a counter cannot be given back"):
             plan_undo(w)
+
+
+def test_a_p_key_whose_index_is_gone_is_named_and_the_undo_stays_open(lab: Lab, stores: StorePaths) -> None:
+    lab.host(2).p_keys = [0xFFFF, *[0] * 38, 0x8007]
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        w.apply(plan_set(w, fabric.find_port(2), {39: EMPTY}))
+    lab.net.node("node02 mlx4_0").set_p_key_capacity(32)
+    with opened(lab, stores) as fabric:
+        with writer(fabric) as w, pytest.raises(Refused, match=r"index 39 is gone: the table has 32 entries now"):
+            w.check(plan_undo(w))
+        work = undo(fabric, None, "stale")
+    assert [text for _, text in work.failed] == [
+        "'node02 mlx4_0' 0x0002c903000a1020 port 1 (index 39 is gone: the table has 32 entries now)"
+    ]
+    assert state_of(stores, 1) == "done"
+    assert state_of(stores, 2) == "open"
