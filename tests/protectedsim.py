@@ -270,8 +270,8 @@ class Rewind:
             node.routes = bytearray(routes) if routes is not None else None
         net.unplugged.clear()
         net.events.clear()
-        net.touched_ports.clear()
-        net.touched_nodes.clear()
+        net.history.touched_ports.clear()
+        net.history.touched_nodes.clear()
         net.faults.clear()
         net._repeats = type(net._repeats)()
         net.__dict__.pop("_ask", None)

@@ -55,24 +55,24 @@ def check(subnet: Subnet, port: Port, mad: bytes) -> int:
 
 def expire(subnet: Subnet, port: Port) -> None:
     """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
-    if port.lease_deadline is not None and subnet.now >= port.lease_deadline:
+    if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
         port.info[PROTECT_BYTE] &= 0x3F
-        subnet.touched_ports.add(port)
-        subnet.record("lease-expired", port)
+        port.touch()
+        port.record("lease-expired")
 
 
 def _stop(subnet: Subnet, port: Port) -> None:
     if port.lease_deadline is not None:
         port.lease_deadline = None
-        subnet.touched_ports.add(port)
-        subnet.record("lease-stopped", port)
+        port.touch()
+        port.record("lease-stopped")
 
 
 def _violation(subnet: Subnet, port: Port, mad: bytes, start_lease: bool) -> None:
     port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
-    subnet.record("m-key-violation", port, method=mad[3], attribute=mad[16] << 8 | mad[17])
+    port.record("m-key-violation", method=mad[3], attribute=mad[16] << 8 | mad[17])
     if start_lease and port.lease_deadline is None:
-        port.lease_deadline = subnet.now + port.lease_period
-        subnet.record("lease-started", port, deadline=port.lease_deadline)
+        port.lease_deadline = port.node.history.now + port.lease_period
+        port.record("lease-started", deadline=port.lease_deadline)
     subnet.bad_m_key(port, mad)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
+from ibkeys.sim.history import History
 
 if TYPE_CHECKING:
     from ibkeys.sim.pma import Counters
@@ -56,7 +57,7 @@ class _Number:
 
     def __set__(self, port: Port, value: int) -> None:
         self.row.patch(port.info, value)
-        port.node.subnet.touched_ports.add(port)
+        port.touch()
 
 
 class Port:
@@ -123,7 +124,7 @@ class Port:
     def m_key(self, key: int | MKey) -> None:
         value = key.reveal() if isinstance(key, MKey) else key
         self.guard.info[KEY] = value.to_bytes(8)
-        self.node.subnet.touched_ports.add(self.guard)
+        self.guard.touch()
 
     @property
     def guard(self) -> Port:
@@ -148,7 +149,7 @@ class Port:
             raise UsageError(f"{self}: {len(keys)} P_Keys given, its table has {self.p_key_capacity} entries")
         table = self._table()
         table[:] = struct.pack(f">{len(keys)}H", *keys).ljust(len(table), b"\0")
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
 
     def p_key_block(self, block: int) -> bytes:
         """Return one block of 32 P_Keys. The block is within the capacity."""
@@ -163,7 +164,7 @@ class Port:
         valid = 2 * (self.p_key_capacity - P_KEYS_PER_BLOCK * block)
         table = self._table()
         table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE] = data[:valid].ljust(BLOCK_SIZE, b"\0")
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
 
     def _table(self) -> bytearray:
         if self._p_keys is None:
@@ -215,7 +216,16 @@ class Port:
         """Write PortState and PortPhysicalState, as the link does by itself."""
         self.info[STATE_BYTE] = self.info[STATE_BYTE] & 0xF0 | state
         self.info[PHYSICAL_STATE_BYTE] = self.info[PHYSICAL_STATE_BYTE] & 0x0F | physical_state << 4
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
+
+    def touch(self) -> None:
+        """Note that this port may differ from what it was at the start."""
+        node = self.node
+        node.history.touched_ports.add((node.index, self.number))
+
+    def record(self, kind: str, **detail: Any) -> None:
+        """Note that something happened at this port."""
+        self.node.history.record(kind, self.node.description, self.number, detail)
 
     def __str__(self) -> str:
         return f"{self.node.description} port {self.number}"
@@ -238,14 +248,18 @@ class SubnetManager:
 class Node:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
-    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either.
+    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
+    ``first_lids`` are those of the subnet: what has happened in it, and (end port, base LID, number of LIDs) as of the
+    start, which decide the routes of that time.
     """
 
     __slots__ = (
         "description_bytes",
         "device_id",
         "enforcement_capacity",
+        "first_lids",
         "guid",
+        "history",
         "index",
         "is_switch",
         "node_id",
@@ -273,7 +287,9 @@ class Node:
         self.revision = 0xA1
         self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
         self.enforcement_capacity = 0
+        self.history: History = subnet.history
         self.ports: list[Port] = []
+        self.first_lids: Sequence[tuple[Port, int, int]] = ()
         self.switch_info: bytearray | None = None
         self.routes: bytearray | None = None
         self.tables: dict[tuple[int, int], bytes] | None = None
@@ -309,14 +325,14 @@ class Node:
             self.switch_info[14:16] = enforcement_cap.to_bytes(2)
         for port in self.all_ports:
             port.resize_p_keys()
-        self.subnet.touched_nodes.add(self)
+        self.touch()
 
     def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
         """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
         if self.switch_info is None:
             raise UsageError(f"{self.description} is no switch: it enforces nothing")
         self.switch_info[16] = self.switch_info[16] & 0x3F | inbound << 7 | outbound << 6
-        self.subnet.touched_nodes.add(self)
+        self.touch()
 
     def node_info(self, ingress: int) -> bytes:
         """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""
@@ -334,6 +350,10 @@ class Node:
             ingress,
             self.vendor_id.to_bytes(3),
         )
+
+    def touch(self) -> None:
+        """Note that this node may differ from what it was at the start."""
+        self.history.touched_nodes.add(self.index)
 
     def __repr__(self) -> str:
         return f"<Node {self.node_id} {self.description!r}>"

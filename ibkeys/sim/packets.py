@@ -46,19 +46,19 @@ def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = Non
             return f"{what}: dropped by inbound enforcement at {ingress}"
     if end is not destination:
         last = passed[-1][1] if passed else source
-        subnet.record("packet-lost", last)
+        last.record("packet-lost")
         return f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active"
     if not allows(end, packet.p_key):
         end.p_key_violations = min(end.p_key_violations + 1, 0xFFFF)
-        subnet.record("p-key-violation", end, p_key=packet.p_key, source=str(source))
+        end.record("p-key-violation", p_key=packet.p_key, source=str(source))
         subnet.security_trap(end, traps.bad_p_key(end, packet))
         return f"{what}: dropped at {end}: no entry of its P_Key table matches"
     if expected_q_key is not None and packet.q_key != expected_q_key:
         end.q_key_violations = min(end.q_key_violations + 1, 0xFFFF)
-        subnet.record("q-key-violation", end, q_key=packet.q_key, source=str(source))
+        end.record("q-key-violation", q_key=packet.q_key, source=str(source))
         subnet.security_trap(end, traps.bad_q_key(end, packet))
         return f"{what}: dropped at {end}: Q_Key 0x{packet.q_key or 0:08x}, its QP has 0x{expected_q_key:08x}"
-    subnet.record("packet", end, p_key=packet.p_key, source=str(source))
+    end.record("packet", p_key=packet.p_key, source=str(source))
     return f"{what}: received"
 
 
@@ -78,7 +78,7 @@ def enforces(port: Port, bit: int) -> bool:
 
 def _constraint(subnet: Subnet, port: Port, packet: traps.Packet, counter: str) -> None:
     pma.count(port, counter)
-    subnet.record("constraint-error", port, counter=counter, p_key=packet.p_key, source=str(packet.source))
+    port.record("constraint-error", counter=counter, p_key=packet.p_key, source=str(packet.source))
     if port.guard.capability_mask & CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED:
         subnet.security_trap(port.guard, traps.bad_p_key_at_switch(port, packet))
 

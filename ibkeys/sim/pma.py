@@ -62,7 +62,7 @@ def count(port: Port, name: str, number: int = 1) -> None:
     if port.counters is None:
         port.counters = Counters()
     port.counters.add(name, number)
-    port.node.subnet.touched_ports.add(port)
+    port.touch()
 
 
 def read(port: Port, name: str) -> int:
@@ -106,8 +106,8 @@ def _clear(port: Port, data: bytes, extended: bool) -> None:
     for bit, name in enumerate(names):
         if select >> bit & 1:
             layout.rows[name].patch(buffer, 0)
-    port.node.subnet.touched_ports.add(port)
-    port.node.subnet.changes += 1
+    port.touch()
+    port.node.history.changes += 1
 
 
 def _shown(port: Port, extended: bool) -> bytes:

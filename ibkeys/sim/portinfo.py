@@ -31,7 +31,7 @@ def apply(port: Port, data: bytes) -> bool:
         # SwitchInfo byte 16 has the four capabilities in the order in which PortInfo byte 43 has the four bits.
         info[43] = info[43] & 0xF0 | data[43] & node.switch_info[16] >> 4
     valid &= _states(port, data)
-    node.subnet.touched_ports.add(port)
+    port.touch()
     return valid
 
 

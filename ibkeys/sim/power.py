@@ -31,8 +31,8 @@ def reset(node: Node) -> None:
         node.switch_info[18:20] = bytes(2)
         node.routes = bytearray()
     node.tables = None
-    subnet.touched_nodes.add(node)
-    subnet.record("reset", node.ports[0])
+    node.touch()
+    node.ports[0].record("reset")
     for port in node.all_ports:
         if port.peer is not None:
             links.take_down(port)
@@ -64,4 +64,4 @@ def _reset_port(port: Port) -> None:
     info[38] = 0  # VLHighLimit
     if not nv_ram & CapabilityMask.IS_P_KEY_NVRAM:
         port.p_key_bytes = None
-    subnet.touched_ports.add(port)
+    port.touch()

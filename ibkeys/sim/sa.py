@@ -69,7 +69,7 @@ class SubnetAdministration:
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.sm_key not in (0, self.sa_key):
             self.subnet.last_drop = "sm_key"
-            self.subnet.record("sm-key-dropped", self.home, asker=str(asker))
+            self.home.record("sm-key-dropped", asker=str(asker))
             return []
         status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker)
         answer = build_sa(

@@ -76,7 +76,7 @@ def _set_switch_info(request: Request) -> Answer:
     info[11] = data[11] & 0xF8 | change | data[11] & 0x03
     if request.node.ports[0].capability_mask & 1 << 30:
         info[18:20] = data[18:20]
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return status, bytes(info)
 
 
@@ -169,7 +169,7 @@ def _set_guid_info(request: Request) -> Answer:
             if port.guids is None:
                 port.guids = {}
             port.guids[index] = int.from_bytes(request.data[8 * place : 8 * place + 8])
-    port.node.subnet.touched_ports.add(port)
+    port.touch()
     return OK, port.guid_block(request.modifier)
 
 
@@ -226,7 +226,7 @@ def _set_routes(request: Request) -> Answer:
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return OK, request.data
 
 
@@ -272,7 +272,7 @@ def _set_table(request: Request) -> Answer:
     if request.node.tables is None:
         request.node.tables = {}
     request.node.tables[place[0]] = request.data
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return OK, request.data
 
 

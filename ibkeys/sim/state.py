@@ -21,12 +21,13 @@ _MOST_SECONDS: Final = 1e12
 
 def dump(subnet: Subnet) -> dict[str, Any]:
     """Return the document for `Subnet.dump_state`."""
+    touched = subnet.history
     return {
         "version": VERSION,
         "fabric": subnet.fingerprint,
         "now": subnet.now,
-        "ports": [_dump_port(port) for port in sorted(subnet.touched_ports, key=_place)],
-        "nodes": [_dump_node(node) for node in sorted(subnet.touched_nodes, key=lambda node: node.index)],
+        "ports": [_dump_port(subnet.nodes[index].ports[number]) for index, number in sorted(touched.touched_ports)],
+        "nodes": [_dump_node(subnet.nodes[index]) for index in sorted(touched.touched_nodes)],
     }
 
 
@@ -45,10 +46,6 @@ def load(subnet: Subnet, document: dict[str, Any]) -> None:
         subnet.advance(max(0.0, _seconds(document["now"]) - subnet.now))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
-
-
-def _place(port: Port) -> tuple[int, int]:
-    return port.node.index, port.number
 
 
 def _dump_port(port: Port) -> dict[str, Any]:
@@ -82,7 +79,7 @@ def _load_port(subnet: Subnet, record: dict[str, Any]) -> Port:
         port.counters = Counters(_bytes(basic, len(fresh.basic)), _bytes(extended, len(fresh.extended)))
     if "peer" in record:
         port.peer = None if record["peer"] is None else _port_at(subnet, record["peer"])
-    subnet.touched_ports.add(port)
+    port.touch()
     return port
 
 
@@ -168,4 +165,4 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
             node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
         )
     subnet.place_sm(node, manager)
-    subnet.touched_nodes.add(node)
+    node.touch()

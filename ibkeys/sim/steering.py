@@ -20,10 +20,11 @@ from ibkeys.mad.const import (
     SMState,
 )
 from ibkeys.sim import guard, pma, traps
+from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
 
 if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Event, Subnet
+    from ibkeys.sim.subnet import Subnet
 
 GRAMMAR: Final = """\
 link NODE[PORT] up|down           put the cable of a port back in, or pull it out: both ends fall to Down

@@ -18,6 +18,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.sim import links, packets, pma, power, routing, sma, state, traps
 from ibkeys.sim.build import Links, PortGuids, build
 from ibkeys.sim.faults import Faults
+from ibkeys.sim.history import Event, History
 from ibkeys.sim.netfile import parse_net_file, parse_net_text
 from ibkeys.sim.netmodel import NetFile
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
@@ -25,7 +26,6 @@ from ibkeys.sim.sa import SubnetAdministration
 
 LATENCY: Final = 0.0
 """Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
-MAX_EVENTS: Final = 20_000
 _IS_SM: Final = int(CapabilityMask.IS_SM)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
 _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
@@ -44,26 +44,16 @@ class Delivery(NamedTuple):
     slid: int
 
 
-class Event(NamedTuple):
-    """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
-
-    time: float
-    kind: str
-    node: str
-    port: int
-    detail: dict[str, Any]
-
-
 Receiver = Callable[[Delivery], None]
 
 
 class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
-    ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
-    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
-    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources;
-    ``inbound_check`` what its switches check of memberships where they enforce inbound.
+    ``nodes`` in the order of the file; ``history`` its clock, what happened and what changed; ``faults`` what goes
+    wrong; ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to; ``sa_data_limit``
+    the longest answer of an SA in bytes, longer ones are refused for want of resources; ``inbound_check`` what its
+    switches check of memberships where they enforce inbound.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -72,13 +62,8 @@ class Subnet:
         if links not in ("active", "initialize"):
             raise UsageError(f"links {links!r}: active and initialize are known")
         self.faults = Faults(seed)
-        self.events: list[Event] = []
+        self.history = History()
         self.last_drop = ""
-        self.touched_ports: set[Port] = set()
-        self.touched_nodes: set[Node] = set()
-        self.changes = 0
-        self._now = 0.0
-        self._clock: Callable[[], float] | None = None
         self._receivers: dict[Port, list[Receiver]] = {}
         self.unplugged: dict[Port, Port] = {}
         self.sa_data_limit: int | None = None
@@ -91,7 +76,9 @@ class Subnet:
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
         ]
         self._by_id = {node.node_id: node for node in self.nodes}
-        self.touched_ports.clear()
+        for node in self.nodes:
+            node.first_lids = self._first_lids
+        self.history.touched_ports.clear()
         identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)
         self.fingerprint = hashlib.sha256(f"{port_guids} {links} {identity}".encode("utf-8", "replace")).hexdigest()
 
@@ -151,26 +138,27 @@ class Subnet:
 
     def first_top_lid(self) -> int:
         """Return the length that a forwarding table needs for the LIDs of the start."""
-        return max((base + count for _, base, count in self._first_lids), default=0)
+        return routing.first_top_lid(self._first_lids)
 
-    # Time
+    # What has happened
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened: the last events only, oldest first."""
+        return self.history.events
 
     @property
     def now(self) -> float:
         """The subnet's clock in seconds."""
-        if self._clock is not None:
-            self._now = max(self._now, self._clock())
-        return self._now
+        return self.history.now
 
     def advance(self, seconds: float) -> None:
         """Let time pass. Raises UsageError for less than none."""
-        if seconds < 0:
-            raise UsageError(f"time does not go back ({seconds} s)")
-        self._now = self.now + seconds
+        self.history.advance(seconds)
 
     def follow_clock(self, clock: Callable[[], float] | None) -> None:
         """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
-        self._clock = clock
+        self.history.follow_clock(clock)
 
     # Changing it without SMPs
 
@@ -186,7 +174,7 @@ class Subnet:
         if found.sm is not None:
             self.set_is_sm(found.sm.port, False)
             self.place_sm(found, None)
-        self.touched_nodes.add(found)
+        found.touch()
         if state is None:
             return
         if not 0 <= state <= 3 or not 0 <= priority <= 15:
@@ -200,7 +188,7 @@ class Subnet:
             for other in self.nodes:
                 for end in other.end_ports:
                     end.info[SM_LID] = home.lid.to_bytes(2)
-                    self.touched_ports.add(end)
+                    end.touch()
 
     def place_sm(self, node: Node, manager: SubnetManager | None) -> None:
         """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
@@ -230,7 +218,7 @@ class Subnet:
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.info[CAPABILITY_MASK] = mask.to_bytes(4)
-            self.touched_ports.add(port)
+            port.touch()
             if mask & _IS_CAPABILITY_MASK_NOTICE_SUPPORTED:
                 self.send_trap(port, traps.capability_change(port))
 
@@ -240,8 +228,8 @@ class Subnet:
         if len(raw) > 64:
             raise UsageError(f"a NodeDescription of {len(raw)} bytes; 64 is the most")
         found.description_bytes = raw
-        self.record("description", found.ports[0])
-        self.touched_nodes.add(found)
+        found.ports[0].record("description")
+        found.touch()
         for port in found.end_ports:
             if port.capability_mask & (_IS_CAPABILITY_MASK_NOTICE_SUPPORTED | _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED):
                 self.send_trap(port, traps.description_change(port))
@@ -265,8 +253,8 @@ class Subnet:
         """Let a node answer nothing; with *forwards* False nothing passes through it either."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
-        self.touched_nodes.add(found)
-        self.changes += 1
+        found.touch()
+        self.history.changes += 1
 
     def unplug(self, node: Node | str | int, number: int) -> Port | None:
         """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
@@ -435,7 +423,7 @@ class Subnet:
                 self._hand_over(mad, node, ingress, slid)
             return None
         if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):
-            self.changes += 1
+            self.history.changes += 1
         return answer
 
     def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
@@ -456,13 +444,6 @@ class Subnet:
 
     # What happens by itself
 
-    def record(self, kind: str, port: Port, **detail: Any) -> None:
-        """Note an event."""
-        self.changes += 1
-        if len(self.events) >= MAX_EVENTS:
-            del self.events[: MAX_EVENTS // 2]
-        self.events.append(Event(self.now, kind, port.node.description, port.number, detail))
-
     def bad_m_key(self, port: Port, mad: bytes) -> None:
         """Send trap 256 from *port*, as far as the spacing of traps allows."""
         if traps.may_send(port, 256, self.now):
@@ -477,11 +458,11 @@ class Subnet:
 
     def link_changed(self, port: Port, kind: str) -> None:
         """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
-        self.record(kind, port)
+        port.record(kind)
         node = port.node
         if node.switch_info is not None:
             node.switch_info[11] |= 0x04
-            self.touched_nodes.add(node)
+            node.touch()
             self.send_trap(node.ports[0], traps.link_state_change(node.ports[0]))
 
     def send_trap(self, port: Port, notice: Notice) -> None:
@@ -492,7 +473,7 @@ class Subnet:
         if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
             return
         self._trap_number += 1
-        self.record("trap", port, number=notice.trap_number, to=port.sm_lid)
+        port.record("trap", number=notice.trap_number, to=port.sm_lid)
         if self._receivers:
             mad = traps.as_mad(notice, self._trap_number)
             self._repeats.add(port, notice.trap_number, mad, self.now)
@@ -511,7 +492,7 @@ class Subnet:
     def _repressed(self, port: Port, mad: bytes) -> None:
         """A TrapRepress has passed the M_Key check of *port*: what it answers is not repeated (IBA 13.4.9)."""
         if self._repeats.repress(port, mad):
-            self.record("trap-repressed", port, number=mad[68] << 8 | mad[69])
+            port.record("trap-repressed", number=mad[68] << 8 | mad[69])
 
     def forget_traps(self, port: Port) -> None:
         """Let *port* repeat nothing any more, as after a reset."""
@@ -525,7 +506,7 @@ class Subnet:
     def run_timers(self) -> None:
         """Do what is due: repeat traps and segments. Whoever serves the subnet in real time calls it; nobody has to."""
         for port, mad in self._repeats.due(self.now):
-            self.record("trap-repeated", port, number=mad[68] << 8 | mad[69], to=port.sm_lid)
+            port.record("trap-repeated", number=mad[68] << 8 | mad[69], to=port.sm_lid)
             self._carry_trap(port, mad)
         self.run_sa_timers()
 

@@ -75,10 +75,10 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
     ],
 )
 def test_a_line_written_wrong_changes_nothing_and_says_how(subnet: Subnet, line: str, part: str) -> None:
-    before = subnet.changes
+    before = subnet.history.changes
     with pytest.raises(UsageError, match=part.replace("[", r"\[").replace("|", r"\|")):
         execute(subnet, line)
-    assert subnet.changes == before
+    assert subnet.history.changes == before
 
 
 @pytest.mark.parametrize(
