@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.const import PortPhysicalState, PortState
-from ibkeys.sim import pma
 from ibkeys.sim.nodes import PHYSICAL_STATE_BYTE, STATE_BYTE, Port
 
 _POLLING: Final = int(PortPhysicalState.POLLING)
@@ -65,7 +64,7 @@ def take_down(port: Port, own_state: int = _POLLING) -> None:
     if was_up:
         for end in (port, peer):
             if end is not None:
-                pma.count(end, "link_downed_counter")
+                end.count("link_downed_counter")
                 end.node.subnet.link_changed(end, "link-down")
 
 

@@ -14,10 +14,11 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
+from ibkeys.mad.performance import PortCounters
+from ibkeys.sim.counters import Counters
 from ibkeys.sim.history import History
 
 if TYPE_CHECKING:
-    from ibkeys.sim.pma import Counters
     from ibkeys.sim.sa import SubnetAdministration
     from ibkeys.sim.subnet import Subnet
 
@@ -217,6 +218,17 @@ class Port:
         self.info[STATE_BYTE] = self.info[STATE_BYTE] & 0xF0 | state
         self.info[PHYSICAL_STATE_BYTE] = self.info[PHYSICAL_STATE_BYTE] & 0x0F | physical_state << 4
         self.touch()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`."""
+        if self.counters is None:
+            self.counters = Counters()
+        self.counters.add(name, number)
+        self.touch()
+
+    def counter(self, name: str) -> int:
+        """Return one counter as PortCounters shows it."""
+        return int(PortCounters.rows[name].decode(bytes(self.counters.basic))) if self.counters is not None else 0
 
     def touch(self) -> None:
         """Note that this port may differ from what it was at the start."""

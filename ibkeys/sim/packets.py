@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibkeys.keys.pkey import match_in_table, match_inbound
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim import pma, routing, traps
+from ibkeys.sim import routing, traps
 from ibkeys.sim.nodes import Port
 
 if TYPE_CHECKING:
@@ -77,19 +77,19 @@ def enforces(port: Port, bit: int) -> bool:
 
 
 def _constraint(subnet: Subnet, port: Port, packet: traps.Packet, counter: str) -> None:
-    pma.count(port, counter)
+    port.count(counter)
     port.record("constraint-error", counter=counter, p_key=packet.p_key, source=str(packet.source))
     if port.guard.capability_mask & CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED:
         subnet.security_trap(port.guard, traps.bad_p_key_at_switch(port, packet))
 
 
 def _count_sent(port: Port) -> None:
-    pma.count(port, "port_xmit_pkts")
-    pma.count(port, "port_unicast_xmit_pkts")
-    pma.count(port, "port_xmit_data", WORDS)
+    port.count("port_xmit_pkts")
+    port.count("port_unicast_xmit_pkts")
+    port.count("port_xmit_data", WORDS)
 
 
 def _count_received(port: Port) -> None:
-    pma.count(port, "port_rcv_pkts")
-    pma.count(port, "port_unicast_rcv_pkts")
-    pma.count(port, "port_rcv_data", WORDS)
+    port.count("port_rcv_pkts")
+    port.count("port_unicast_rcv_pkts")
+    port.count("port_rcv_data", WORDS)

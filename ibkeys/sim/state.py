@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
+from ibkeys.sim.counters import Counters
 from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
-from ibkeys.sim.pma import Counters
 
 if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet

@@ -19,7 +19,7 @@ from ibkeys.mad.const import (
     PortState,
     SMState,
 )
-from ibkeys.sim import guard, pma, traps
+from ibkeys.sim import guard, traps
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
 
@@ -409,7 +409,7 @@ def _port_lines(port: Port) -> list[str]:
         ]
     else:
         inbound, outbound = ("on" if bit else "off" for bit in (port.inbound_enforcement, port.outbound_enforcement))
-        received, sent = (pma.read(port, f"port_{way}_constraint_errors") for way in ("rcv", "xmit"))
+        received, sent = (port.counter(f"port_{way}_constraint_errors") for way in ("rcv", "xmit"))
         lines.append(f"  enforcement: inbound {inbound}, outbound {outbound}")
         lines.append(f"  constraint errors: received {received}, sent {sent}")
     keys = [f"0x{key:04x}" for key in port.p_keys if key]

@@ -7,15 +7,14 @@ import pytest
 from ibkeys.errors import MadStatusError, NoReply, Unreachable
 from ibkeys.fabric.model import Port
 from ibkeys.mad.performance import PortCounters
-from ibkeys.sim import pma
 from tests.fabricsim import subnet, tool
 
 
 def test_constraint_errors_of_every_port() -> None:
     net = subnet("ft648")
     switch = next(node for node in net.nodes if node.is_switch)
-    pma.count(net.port(switch, 3), "port_rcv_constraint_errors", 7)
-    pma.count(net.port(switch, 4), "port_xmit_constraint_errors", 300)
+    net.port(switch, 3).count("port_rcv_constraint_errors", 7)
+    net.port(switch, 4).count("port_xmit_constraint_errors", 300)
     with tool(net) as fabric:
         ports = list(fabric.discover().ports())
         before = net.now
