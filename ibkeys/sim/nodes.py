@@ -19,7 +19,6 @@ from ibkeys.sim.counters import Counters
 from ibkeys.sim.history import History
 
 if TYPE_CHECKING:
-    from ibkeys.sim.sa import SubnetAdministration
     from ibkeys.sim.subnet import Subnet
 
 CA_P_KEYS: Final = 64
@@ -247,14 +246,13 @@ class Port:
 
 
 class SubnetManager:
-    """What a node that runs a subnet manager answers to SMInfo; ``sa`` is the SA of a master."""
+    """What a node that runs a subnet manager answers to SMInfo."""
 
-    __slots__ = ("act_count", "port", "priority", "sa", "sm_key", "state")
+    __slots__ = ("act_count", "port", "priority", "sm_key", "state")
 
     def __init__(self, port: Port, state: int, priority: int, sm_key: int = 0) -> None:
         self.port, self.state, self.priority, self.sm_key = port, state, priority, sm_key
         self.act_count = 0
-        self.sa: SubnetAdministration | None = None
 
 
 class Node:

@@ -164,5 +164,5 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
         manager = SubnetManager(
             node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
         )
-    subnet.place_sm(node, manager)
+    subnet.managers.place(node, manager)
     node.touch()

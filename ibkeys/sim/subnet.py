@@ -19,6 +19,7 @@ from ibkeys.sim import links, packets, pma, power, routing, sma, state, traps
 from ibkeys.sim.build import Links, PortGuids, build
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import Event, History
+from ibkeys.sim.managers import Managers
 from ibkeys.sim.netfile import parse_net_file, parse_net_text
 from ibkeys.sim.netmodel import NetFile
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
@@ -68,10 +69,10 @@ class Subnet:
         self.unplugged: dict[Port, Port] = {}
         self.sa_data_limit: int | None = None
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-        self._sas: dict[Node, SubnetAdministration] = {}
         self._trap_number = 0
         self._repeats = traps.Repeats()
         self.nodes: list[Node] = build(self, file, port_guids, links)
+        self.managers = Managers(self.nodes)
         self._first_lids: list[tuple[Port, int, int]] = [
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
         ]
@@ -173,7 +174,7 @@ class Subnet:
         found = self.node(node)
         if found.sm is not None:
             self.set_is_sm(found.sm.port, False)
-            self.place_sm(found, None)
+            self.managers.place(found, None)
         found.touch()
         if state is None:
             return
@@ -182,7 +183,7 @@ class Subnet:
         home = self.port(found, port) if port is not None else self.attach_port(found)
         if not home.is_end_port:
             raise UsageError(f"{home} is no end port: no SM runs there")
-        self.place_sm(found, SubnetManager(home, state, priority, sm_key))
+        self.managers.place(found, SubnetManager(home, state, priority, sm_key))
         self.set_is_sm(home, True)
         if state == SMState.MASTER:
             for other in self.nodes:
@@ -190,24 +191,9 @@ class Subnet:
                     end.info[SM_LID] = home.lid.to_bytes(2)
                     end.touch()
 
-    def place_sm(self, node: Node, manager: SubnetManager | None) -> None:
-        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
-
-        A master that takes the place of another one at the same port keeps its SA, with keys and groups.
-        """
-        node.sm = manager
-        before = self._sas.pop(node, None)
-        if manager is not None and manager.state == SMState.MASTER:
-            if before is None or before.home is not manager.port:
-                before = SubnetAdministration(self, manager.port)
-            manager.sa = self._sas[node] = before
-
     def sa_of(self, node: Node | str | int) -> SubnetAdministration:
         """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
-        found = self.node(node)
-        if found.sm is None or found.sm.sa is None:
-            raise UsageError(f"{found.description} has no SA: no master subnet manager runs there")
-        return found.sm.sa
+        return self.managers.sa_of(self.node(node))
 
     def set_is_sm(self, port: Port, on: bool) -> None:
         """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
@@ -341,7 +327,7 @@ class Subnet:
             self.last_drop = "no route"
             return []
         node = end.node
-        sa = node.sm.sa if node.sm is not None and node.sm.port is end and mad[1] == _ADMINISTRATION else None
+        sa = self.managers.sa_at(end) if mad[1] == _ADMINISTRATION else None
         if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
@@ -354,7 +340,11 @@ class Subnet:
             self.last_drop = "no route back"
             return []
         if sa is not None:
-            return [delivery for answer in sa.take(mad, origin) for delivery in self._reply(answer, mad, node, end.lid)]
+            answers = sa.take(mad, origin, self.sa_data_limit)
+            if answers is None:
+                self.last_drop = "sm_key"
+                return []
+            return [delivery for answer in answers for delivery in self._reply(answer, mad, node, end.lid)]
         status, data = pma.answer(node, mad)
         return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
 
@@ -512,18 +502,14 @@ class Subnet:
 
     def next_sa_timer(self) -> float | None:
         """Return the time at which an SA sends a segment again."""
-        if not self._sas:
-            return None
-        timers = (sa.next_timer() for sa in self._sas.values())
-        return min((timer for timer in timers if timer is not None), default=None)
+        return self.managers.next_timer()
 
     def run_sa_timers(self) -> None:
         """Let every SA send again what its asker did not acknowledge in time."""
-        for sa in self._sas.values():
-            for asker, mad in sa.resend():
-                for delivery in self._reply(mad, mad, sa.home.node, sa.home.lid):
-                    for receiver in list(self._receivers.get(asker, ())):
-                        receiver(delivery)
+        for home, asker, mad in self.managers.resend():
+            for delivery in self._reply(mad, mad, home.node, home.lid):
+                for receiver in list(self._receivers.get(asker, ())):
+                    receiver(delivery)
 
     # State that lasts
 
