@@ -272,5 +272,5 @@ class Rewind:
         net.history.touched_ports.clear()
         net.history.touched_nodes.clear()
         net.faults.clear()
-        net._repeats = type(net._repeats)()
+        net.traps.repeats = type(net.traps.repeats)()
         net.__dict__.pop("_ask", None)

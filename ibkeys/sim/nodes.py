@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
@@ -17,9 +17,6 @@ from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortSt
 from ibkeys.mad.performance import PortCounters
 from ibkeys.sim.counters import Counters
 from ibkeys.sim.history import History
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 CA_P_KEYS: Final = 64
 SWITCH_PORT0_P_KEYS: Final = 8
@@ -281,15 +278,14 @@ class Node:
         "routes",
         "silent",
         "sm",
-        "subnet",
         "switch_info",
         "system_image_guid",
         "tables",
         "vendor_id",
     )
 
-    def __init__(self, subnet: Subnet, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
-        self.subnet, self.index, self.node_id, self.node_type = subnet, index, node_id, node_type
+    def __init__(self, history: History, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
+        self.history, self.index, self.node_id, self.node_type = history, index, node_id, node_type
         self.num_ports, self.guid, self.system_image_guid = num_ports, guid, guid
         self.is_switch = node_type == NodeType.SWITCH
         self.description_bytes = b""
@@ -297,7 +293,6 @@ class Node:
         self.revision = 0xA1
         self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
         self.enforcement_capacity = 0
-        self.history: History = subnet.history
         self.ports: list[Port] = []
         self.first_lids: Sequence[tuple[Port, int, int]] = ()
         self.switch_info: bytearray | None = None
@@ -320,6 +315,10 @@ class Node:
     def all_ports(self) -> Iterable[Port]:
         """Every port once, lowest number first, port 0 of a switch included."""
         return self.ports if self.is_switch else self.ports[1:]
+
+    def arrival_port(self, ingress: int) -> Port:
+        """Return the port that has what came in by port *ingress* and ends here: port 0 of a switch, else that port."""
+        return self.ports[0 if self.is_switch else ingress]
 
     def set_p_key_capacity(self, partition_cap: int | None = None, enforcement_cap: int | None = None) -> None:
         """Set PartitionCap (CA and router ports, switch port 0) and PartitionEnforcementCap (external switch ports)."""

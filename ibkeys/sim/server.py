@@ -28,9 +28,10 @@ from ibkeys.sim.clients import Address, Client, Clients
 from ibkeys.sim.credentials import own_users, receive
 from ibkeys.sim.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.nodes import KEY, Node, Port
+from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.steer_socket import Answer, Connection
 from ibkeys.sim.steering import Script, execute
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.subnet import Subnet
 
 BATCH: Final = 64
 """Most packets taken from one client before the others have their turn."""

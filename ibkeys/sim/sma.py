@@ -7,11 +7,12 @@ arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
 from ibkeys.sim import extended_port_info, guard, portinfo, routing
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
+from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
 BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
@@ -21,13 +22,15 @@ INVALID: Final = int(MadStatus.INVALID_FIELD)
 
 
 class Request(NamedTuple):
-    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself."""
+    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
+    sends the traps that follow: of a wrong M_Key, of a link that changes."""
 
     node: Node
     ingress: int
     mad: bytes
     modifier: int
     key_hidden: bool
+    traps: Traps
 
     @property
     def data(self) -> bytes:
@@ -37,10 +40,12 @@ class Request(NamedTuple):
     @property
     def port(self) -> Port:
         """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
-        return self.node.ports[0 if self.node.is_switch else self.ingress]
+        return self.node.arrival_port(self.ingress)
 
 
 Answer = tuple[int, bytes]
+Silence = Literal["m_key", "not answered", "no SM"]
+"""Why nothing is answered."""
 Handler = Callable[[Request], Answer | None]
 
 
@@ -104,7 +109,7 @@ def _get_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     hidden = request.key_hidden
     if not request.node.is_switch and port.number != request.ingress:
-        verdict = guard.check(request.node.subnet, port, request.mad)
+        verdict = guard.check(port, request.mad, request.traps)
         if verdict == guard.REFUSED:
             return None
         hidden = verdict == guard.ACCEPTED_KEY_HIDDEN
@@ -117,10 +122,10 @@ def _set_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     if not request.node.is_switch and port.number != request.ingress:
         # Another port of a CA is not set but shown (qib, hfi1), after its own M_Key check.
-        if guard.check(request.node.subnet, port, request.mad) == guard.REFUSED:
+        if guard.check(port, request.mad, request.traps) == guard.REFUSED:
             return None
         return OK, _port_info_bytes(request, port, False)
-    valid = portinfo.apply(port, request.data)
+    valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
         shown[51] |= request.mad[64 + 51] & 0x80  # ClientReregister comes back
@@ -320,38 +325,33 @@ _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Met
 _NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
 
 
-def answer(node: Node, ingress: int, mad: bytes) -> Answer | None:
-    """Return status and attribute that *node* answers to the SMP *mad*, None when it answers nothing.
+def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silence:
+    """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
 
-    Order as in the Linux software SMAs: class version, M_Key, method, attribute. ``node.subnet.last_drop`` says why
-    nothing is answered.
+    Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
-    subnet = node.subnet
     if mad[2] != 1:
         return BAD_VERSION, mad[64:128]
     method, attribute = mad[3], mad[16] << 8 | mad[17]
     modifier = int.from_bytes(mad[20:24])
     verdict = guard.ACCEPTED
     if method in (1, 2, 7):
-        port = node.ports[0 if node.is_switch else ingress]
-        verdict = guard.check(subnet, port, mad)
+        verdict = guard.check(node.arrival_port(ingress), mad, traps)
         if verdict == guard.REFUSED:
-            subnet.last_drop = "m_key"
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
-                guard.check(subnet, node.ports[other], mad)  # counts there too when the key fails there as well (qib)
-            return None
+                guard.check(node.ports[other], mad, traps)  # counts there too when the key fails there as well (qib)
+            return "m_key"
     if method in _NOT_ANSWERED:
-        subnet.last_drop = "not answered"
-        return None
+        return "not answered"
     handlers = _HANDLERS.get(method)
     if handlers is None:
         return BAD_METHOD, mad[64:128]
     handler = handlers.get(attribute)
     if handler is None:
         return BAD_ATTRIBUTE, mad[64:128]
-    done = handler(Request(node, ingress, mad, modifier, verdict == guard.ACCEPTED_KEY_HIDDEN))
+    done = handler(Request(node, ingress, mad, modifier, verdict == guard.ACCEPTED_KEY_HIDDEN, traps))
     if done is None:
-        subnet.last_drop = "no SM" if attribute == AttributeID.SM_INFO else "m_key"
+        return "no SM" if attribute == AttributeID.SM_INFO else "m_key"
     return done

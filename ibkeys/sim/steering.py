@@ -19,9 +19,10 @@ from ibkeys.mad.const import (
     PortState,
     SMState,
 )
-from ibkeys.sim import guard, traps
+from ibkeys.sim import guard
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.notices import Packet
 
 if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
@@ -336,7 +337,7 @@ def _time(words: Sequence[Token]) -> Action:
         for node in subnet.nodes:
             for port in node.end_ports:
                 if port.lease_deadline is not None:
-                    guard.expire(subnet, port)
+                    guard.expire(port)
         return f"time {subnet.now:.3f}"
 
     return pass_time
@@ -361,7 +362,7 @@ def _packet(words: Sequence[Token]) -> Action:
             if not port.lid:
                 raise UsageError(f"{port} has no LID: no packet comes from or to it")
         p_key = values.get("pkey", source.p_keys[0] if source.p_key_capacity else 0)
-        return subnet.packet(traps.Packet(source, destination, p_key, values.get("qkey")), values.get("expects"))
+        return subnet.packet(Packet(source, destination, p_key, values.get("qkey")), values.get("expects"))
 
     return send
 
@@ -389,11 +390,11 @@ def _summary(port: Port) -> str:
 
 
 def _port_lines(port: Port) -> list[str]:
-    guard.expire(port.node.subnet, port)
+    guard.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
     if port.is_end_port:
-        left = None if port.lease_deadline is None else max(0.0, port.lease_deadline - port.node.subnet.now)
+        left = None if port.lease_deadline is None else max(0.0, port.lease_deadline - port.node.history.now)
         timer = "stopped" if left is None else f"{left:.3f} s left"
         m_key = "set (not shown)" if port.m_key else "none"
         m_key_nv, p_key_nv = (

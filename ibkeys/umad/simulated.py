@@ -23,8 +23,9 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.sim.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.statefile import StateFile
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
 
 CA_NAME: Final = "sim0"

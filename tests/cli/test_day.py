@@ -133,7 +133,7 @@ def spend_a_day(net: Subnet, folder: Path, *options: object) -> dict[tuple[str, 
 
 def protected(net: Subnet) -> dict[Port, tuple[int, int]]:
     for port in end_ports(net):
-        guard.expire(net, port)
+        guard.expire(port)
     return {port: (port.m_key, port.protect_bits) for port in end_ports(net)}
 
 

@@ -15,8 +15,8 @@ from ibkeys.fabric.reach import Reach, places, profiles_can_talk
 from ibkeys.fabric.standing import Standing, traffic
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.sim import nodes
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sim.traps import Packet
 from tests.fabricsim import limited_members, tool
 
 KEYS = [0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]

@@ -12,8 +12,8 @@ from ibkeys.fabric.compare_reach import compare_reach
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.fabric.reach import Reach, profiles_can_talk
 from ibkeys.keys.pkey import PKey
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sim.traps import Packet
 from tests.fabricsim import subnet, tool
 
 FEW = [0x0000, 0x8000, 0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]

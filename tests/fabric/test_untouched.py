@@ -13,7 +13,8 @@ import ibkeys
 from ibkeys.fabric.model import Fabric
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.subnet import Subnet
 from tests.corpus import files, label
 from tests.fabric.test_discovery import links_found, links_of
 from tests.fabricsim import subnet, tool
