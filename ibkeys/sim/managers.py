@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import SMState
+from ibkeys.sim.agents.sa import SubnetAdministration
 from ibkeys.sim.nodes import Node, Port, SubnetManager
-from ibkeys.sim.sa import SubnetAdministration
 
 
 class Managers:

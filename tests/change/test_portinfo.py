@@ -12,7 +12,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
-from ibkeys.sim import portinfo as sim_portinfo
+from ibkeys.sim.agents import portinfo as sim_portinfo
 from tests.change.test_pkeys import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 

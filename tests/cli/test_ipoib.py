@@ -15,7 +15,7 @@ from ibkeys.cli import ipoib
 from ibkeys.cli.options import Where
 from ibkeys.fabric.session import OpenFabric
 from ibkeys.policy.model import broadcast_mgid
-from ibkeys.sim.sa_records import Group
+from ibkeys.sim.agents.sa_records import Group
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.fabricsim import subnet

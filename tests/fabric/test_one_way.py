@@ -15,7 +15,7 @@ from ibkeys.fabric.reach import Reach, places, profiles_can_talk
 from ibkeys.fabric.standing import Standing, traffic
 from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.sim import nodes
-from ibkeys.sim.notices import Packet
+from ibkeys.sim.agents.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import limited_members, tool
 

@@ -12,7 +12,7 @@ from ibkeys.fabric.compare_reach import compare_reach
 from ibkeys.fabric.model import Fabric, Port
 from ibkeys.fabric.reach import Reach, profiles_can_talk
 from ibkeys.keys.pkey import PKey
-from ibkeys.sim.notices import Packet
+from ibkeys.sim.agents.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import subnet, tool
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 
 from ibkeys.mad.const import Method
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim import steer_socket
-from ibkeys.sim.server import Server
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server import steer_socket
+from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
 
 NET = """

@@ -17,10 +17,10 @@ import pytest
 from ibkeys.errors import TransportError
 from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import clients
-from ibkeys.sim import ibsim_protocol as protocol
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server import Server
+from ibkeys.sim.server import clients
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
 from tests.sim.programs import NET, TIMEOUT, Program, Running, get, gmp, tid
 

@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, PortState
-from ibkeys.sim import extended_port_info
+from ibkeys.sim.agents import extended_port_info
 from ibkeys.sim.history import History
 from ibkeys.sim.links import negotiate
-from ibkeys.sim.netmodel import FileNode, FilePort, NetFile
+from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile
 from ibkeys.sim.nodes import Node, Port
 
 PortGuids = Literal["file", "ibsim"]

@@ -16,9 +16,9 @@ from ibkeys.mad.const import MadStatus, Method
 from ibkeys.mad.fields import Row
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.sim.agents.rmpp_sender import Transfer
+from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.rmpp_sender import Transfer
-from ibkeys.sim.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""

@@ -21,16 +21,16 @@ from typing import Final, NamedTuple, Self
 
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
-from ibkeys.sim import clients as attached
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim import steer_socket
-from ibkeys.sim.clients import Address, Client, Clients
-from ibkeys.sim.credentials import own_users, receive
-from ibkeys.sim.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.nodes import KEY, Node, Port
 from ibkeys.sim.receivers import Delivery
-from ibkeys.sim.steer_socket import Answer, Connection
-from ibkeys.sim.steering import Script, execute
+from ibkeys.sim.server import clients as attached
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server import steer_socket
+from ibkeys.sim.server.clients import Address, Client, Clients
+from ibkeys.sim.server.credentials import own_users, receive
+from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
+from ibkeys.sim.server.steer_socket import Answer, Connection
+from ibkeys.sim.steering.commands import Script, execute
 from ibkeys.sim.subnet import Subnet
 
 BATCH: Final = 64

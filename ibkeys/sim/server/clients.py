@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final
 
 from ibkeys.errors import TransportError
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim.credentials import show_senders
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.credentials import show_senders
 
 MAX_CLIENTS: Final = 256
 """Slots. ibsim has ten; its clients take any number."""

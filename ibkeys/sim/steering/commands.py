@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from ibkeys.errors import AddressError, FileFormatError, UsageError
 from ibkeys.mad.const import (
@@ -19,13 +19,11 @@ from ibkeys.mad.const import (
     PortState,
     SMState,
 )
-from ibkeys.sim import guard
+from ibkeys.sim.agents import mkey_check
+from ibkeys.sim.agents.notices import Packet
 from ibkeys.sim.history import Event
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.notices import Packet
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
+from ibkeys.sim.subnet import Subnet
 
 GRAMMAR: Final = """\
 link NODE[PORT] up|down           put the cable of a port back in, or pull it out: both ends fall to Down
@@ -60,7 +58,7 @@ _PLACE: Final = re.compile(
 _DEFAULT_EVENTS: Final = 20
 _MOST_SECONDS: Final = 1e9
 
-Action = Callable[["Subnet"], str]
+Action = Callable[[Subnet], str]
 
 
 class Token(NamedTuple):
@@ -337,7 +335,7 @@ def _time(words: Sequence[Token]) -> Action:
         for node in subnet.nodes:
             for port in node.end_ports:
                 if port.lease_deadline is not None:
-                    guard.expire(port)
+                    mkey_check.expire(port)
         return f"time {subnet.now:.3f}"
 
     return pass_time
@@ -390,7 +388,7 @@ def _summary(port: Port) -> str:
 
 
 def _port_lines(port: Port) -> list[str]:
-    guard.expire(port)
+    mkey_check.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
     if port.is_end_port:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
-from ibkeys.sim import extended_port_info, guard, portinfo, routing
+from ibkeys.sim import routing
+from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
-from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
 BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
@@ -109,10 +110,10 @@ def _get_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     hidden = request.key_hidden
     if not request.node.is_switch and port.number != request.ingress:
-        verdict = guard.check(port, request.mad, request.traps)
-        if verdict == guard.REFUSED:
+        verdict = mkey_check.check(port, request.mad, request.traps)
+        if verdict == mkey_check.REFUSED:
             return None
-        hidden = verdict == guard.ACCEPTED_KEY_HIDDEN
+        hidden = verdict == mkey_check.ACCEPTED_KEY_HIDDEN
     return OK, _port_info_bytes(request, port, hidden)
 
 
@@ -122,7 +123,7 @@ def _set_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     if not request.node.is_switch and port.number != request.ingress:
         # Another port of a CA is not set but shown (qib, hfi1), after its own M_Key check.
-        if guard.check(port, request.mad, request.traps) == guard.REFUSED:
+        if mkey_check.check(port, request.mad, request.traps) == mkey_check.REFUSED:
             return None
         return OK, _port_info_bytes(request, port, False)
     valid = portinfo.apply(port, request.data, request.traps)
@@ -334,14 +335,14 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silen
         return BAD_VERSION, mad[64:128]
     method, attribute = mad[3], mad[16] << 8 | mad[17]
     modifier = int.from_bytes(mad[20:24])
-    verdict = guard.ACCEPTED
+    verdict = mkey_check.ACCEPTED
     if method in (1, 2, 7):
-        verdict = guard.check(node.arrival_port(ingress), mad, traps)
-        if verdict == guard.REFUSED:
+        verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)
+        if verdict == mkey_check.REFUSED:
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
-                guard.check(node.ports[other], mad, traps)  # counts there too when the key fails there as well (qib)
+                mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
             return "m_key"
     if method in _NOT_ANSWERED:
         return "not answered"
@@ -351,7 +352,7 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silen
     handler = handlers.get(attribute)
     if handler is None:
         return BAD_ATTRIBUTE, mad[64:128]
-    done = handler(Request(node, ingress, mad, modifier, verdict == guard.ACCEPTED_KEY_HIDDEN, traps))
+    done = handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
     if done is None:
         return "no SM" if attribute == AttributeID.SM_INFO else "m_key"
     return done
