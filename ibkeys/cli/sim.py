@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server.server import Seen, Server
-    from ibkeys.sim.steering.commands import Script
+    from ibkeys.sim.steering.script import Script
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -208,7 +208,7 @@ def _say(line: str) -> None:
 
 
 def _script(path: str) -> Script:
-    from ibkeys.sim.steering.commands import Script
+    from ibkeys.sim.steering.script import Script
 
     try:
         return Script.parse(files.read_text(path, files.LIST, "replace"), path)

@@ -14,7 +14,7 @@ from ibkeys.errors import TransportError, UsageError
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server import steer_socket
 from ibkeys.sim.server.server import Server
-from ibkeys.sim.steering.commands import Script
+from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 from tests.sim.programs import NET, TIMEOUT, Running
 

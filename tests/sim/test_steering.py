@@ -14,7 +14,8 @@ from ibkeys.mad.const import AttributeID, CapabilityMask, Method, PortState, Tra
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, CapabilityChangeDetails, Notice
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering.commands import GRAMMAR, Script, execute
+from ibkeys.sim.steering.commands import GRAMMAR, execute
+from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 

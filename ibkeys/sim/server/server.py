@@ -30,7 +30,8 @@ from ibkeys.sim.server.clients import Address, Client, Clients
 from ibkeys.sim.server.credentials import own_users, receive
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.server.steer_socket import Answer, Connection
-from ibkeys.sim.steering.commands import Script, execute
+from ibkeys.sim.steering.commands import execute
+from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 
 BATCH: Final = 64
