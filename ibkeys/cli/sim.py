@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.sim.server.server import Seen, Server
+    from ibkeys.sim.server.server import Server
+    from ibkeys.sim.server.traffic import Seen
     from ibkeys.sim.steering.script import Script
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -137,8 +138,8 @@ def serve(
                 home=home,
                 watch=(lambda seen: _all(watchers, seen)) if watchers else None,
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
-                tell=_say,
-                chat=_say if verbose else None,
+                log=_say,
+                log_clients=_say if verbose else None,
             )
         )
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -136,7 +136,7 @@ class Running:
         self.subnet = Subnet.from_text(NET, links=options.pop("links", "active"))
         self.said: list[str] = []
         self._stack = stack
-        self.server = Server(self.subnet, self.name, tell=self.said.append, **options)
+        self.server = Server(self.subnet, self.name, log=self.said.append, **options)
         stack.callback(self.server.close)
         thread = threading.Thread(target=self.server.serve, daemon=True)
         thread.start()

@@ -283,7 +283,7 @@ def test_a_program_that_does_not_read_holds_up_nobody(running: Running) -> None:
             sent += 1
     except TimeoutError:
         pass
-    assert clients.HOLD <= sent < 20_000, "the server stopped reading from it"
+    assert clients.PAUSE_AT <= sent < 20_000, "the server stopped reading from it"
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
     assert [tid(lazy.receive().mad) & 0xFFFFFFFF for _ in range(sent)] == list(range(sent))
     assert lazy.exchange(get(AttributeID.NODE_INFO)).status == 0
