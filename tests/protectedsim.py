@@ -15,7 +15,6 @@ from typing import Any
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim import pma
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
@@ -68,7 +67,7 @@ def protect_all(net: Subnet, level: int = 2) -> KeyRing:
 def keep_counters(net: Subnet, ring: KeyRing) -> None:
     """Keep LinkDownedCounter of every link with it in *ring*, as the key store does."""
     ring.link_downed = {
-        link_end(port): pma.read(port, "link_downed_counter")
+        link_end(port): port.counter("link_downed_counter")
         for node in net.nodes
         for port in node.all_ports
         if port.peer is not None
@@ -270,8 +269,8 @@ class Rewind:
             node.routes = bytearray(routes) if routes is not None else None
         net.unplugged.clear()
         net.events.clear()
-        net.touched_ports.clear()
-        net.touched_nodes.clear()
+        net.history.touched_ports.clear()
+        net.history.touched_nodes.clear()
         net.faults.clear()
-        net._repeats = type(net._repeats)()
+        net.traps.repeats = type(net.traps.repeats)()
         net.__dict__.pop("_ask", None)

@@ -1,4 +1,4 @@
 """A simulated subnet: SMAs that enforce M_Keys, switches that route, faults, and a clock of its own.
 
-`ibkeys.sim.subnet.Subnet` is the way in. Nothing here knows sockets, umad or a command line.
+`ibkeys.sim.subnet.Subnet` is the way in. Nothing here knows umad or a command line, and sockets only the server does.
 """

@@ -1,11 +1,12 @@
-"""Cables and what the two ends make of them: states, width and speed."""
+"""Cables and what the two ends make of them: states, width and speed. A switch sends a trap when a link changes."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from ibkeys.mad.const import PortPhysicalState, PortState
-from ibkeys.sim import pma
+from ibkeys.sim.agents import notices
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import PHYSICAL_STATE_BYTE, STATE_BYTE, Port
 
 _POLLING: Final = int(PortPhysicalState.POLLING)
@@ -37,24 +38,24 @@ def _best(common: int, order: tuple[int, ...]) -> int:
     return next((bit for bit in order if common & bit), 0)
 
 
-def connect(port: Port, peer: Port) -> None:
+def connect(port: Port, peer: Port, traps: Traps) -> None:
     """Put a cable between two free ports and let the link come up as far as hardware does: Initialize."""
     port.peer, peer.peer = peer, port
     negotiate(port, peer)
-    bring_up(port)
+    bring_up(port, traps)
 
 
-def bring_up(port: Port) -> None:
+def bring_up(port: Port, traps: Traps) -> None:
     """Bring the link to Initialize/LinkUp unless there is no cable or an end is disabled or asleep."""
     peer = port.peer
     if peer is None or {physical_state(port), physical_state(peer)} & {_DISABLED, _SLEEP}:
         return
     for end in (port, peer):
         end.set_states(PortState.INITIALIZE, PortPhysicalState.LINK_UP)
-        end.node.subnet.link_changed(end, "link-up")
+        _changed(end, "link-up", traps)
 
 
-def take_down(port: Port, own_state: int = _POLLING) -> None:
+def take_down(port: Port, traps: Traps, own_state: int = _POLLING) -> None:
     """Let both ends fall to Down; *port* gets *own_state*, the other end polls unless it was disabled or asleep."""
     peer = port.peer
     was_up = port.info[STATE_BYTE] & 0xF != PortState.DOWN
@@ -65,16 +66,26 @@ def take_down(port: Port, own_state: int = _POLLING) -> None:
     if was_up:
         for end in (port, peer):
             if end is not None:
-                pma.count(end, "link_downed_counter")
-                end.node.subnet.link_changed(end, "link-down")
+                end.count("link_downed_counter")
+                _changed(end, "link-down", traps)
 
 
-def disconnect(port: Port) -> Port | None:
+def _changed(port: Port, kind: str, traps: Traps) -> None:
+    """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
+    port.record(kind)
+    node = port.node
+    if node.switch_info is not None:
+        node.switch_info[11] |= 0x04
+        node.touch()
+        traps.send(node.ports[0], notices.link_state_change(node.ports[0]))
+
+
+def disconnect(port: Port, traps: Traps) -> Port | None:
     """Pull the cable out of *port*; returns the port at its other end."""
     peer = port.peer
     if peer is None:
         return None
     state = physical_state(port)
-    take_down(port, state if state in (_DISABLED, _SLEEP) else _POLLING)
+    take_down(port, traps, state if state in (_DISABLED, _SLEEP) else _POLLING)
     port.peer = peer.peer = None
     return peer

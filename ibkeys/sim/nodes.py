@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
-
-if TYPE_CHECKING:
-    from ibkeys.sim.pma import Counters
-    from ibkeys.sim.sa import SubnetAdministration
-    from ibkeys.sim.subnet import Subnet
+from ibkeys.mad.performance import PortCounters
+from ibkeys.sim.counters import Counters
+from ibkeys.sim.history import History
 
 CA_P_KEYS: Final = 64
 SWITCH_PORT0_P_KEYS: Final = 8
@@ -56,7 +54,7 @@ class _Number:
 
     def __set__(self, port: Port, value: int) -> None:
         self.row.patch(port.info, value)
-        port.node.subnet.touched_ports.add(port)
+        port.touch()
 
 
 class Port:
@@ -123,7 +121,7 @@ class Port:
     def m_key(self, key: int | MKey) -> None:
         value = key.reveal() if isinstance(key, MKey) else key
         self.guard.info[KEY] = value.to_bytes(8)
-        self.node.subnet.touched_ports.add(self.guard)
+        self.guard.touch()
 
     @property
     def guard(self) -> Port:
@@ -148,7 +146,7 @@ class Port:
             raise UsageError(f"{self}: {len(keys)} P_Keys given, its table has {self.p_key_capacity} entries")
         table = self._table()
         table[:] = struct.pack(f">{len(keys)}H", *keys).ljust(len(table), b"\0")
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
 
     def p_key_block(self, block: int) -> bytes:
         """Return one block of 32 P_Keys. The block is within the capacity."""
@@ -163,7 +161,7 @@ class Port:
         valid = 2 * (self.p_key_capacity - P_KEYS_PER_BLOCK * block)
         table = self._table()
         table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE] = data[:valid].ljust(BLOCK_SIZE, b"\0")
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
 
     def _table(self) -> bytearray:
         if self._p_keys is None:
@@ -215,7 +213,27 @@ class Port:
         """Write PortState and PortPhysicalState, as the link does by itself."""
         self.info[STATE_BYTE] = self.info[STATE_BYTE] & 0xF0 | state
         self.info[PHYSICAL_STATE_BYTE] = self.info[PHYSICAL_STATE_BYTE] & 0x0F | physical_state << 4
-        self.node.subnet.touched_ports.add(self)
+        self.touch()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`."""
+        if self.counters is None:
+            self.counters = Counters()
+        self.counters.add(name, number)
+        self.touch()
+
+    def counter(self, name: str) -> int:
+        """Return one counter as PortCounters shows it."""
+        return int(PortCounters.rows[name].decode(bytes(self.counters.basic))) if self.counters is not None else 0
+
+    def touch(self) -> None:
+        """Note that this port may differ from what it was at the start."""
+        node = self.node
+        node.history.touched_ports.add((node.index, self.number))
+
+    def record(self, kind: str, **detail: Any) -> None:
+        """Note that something happened at this port."""
+        self.node.history.record(kind, self.node.description, self.number, detail)
 
     def __str__(self) -> str:
         return f"{self.node.description} port {self.number}"
@@ -225,27 +243,30 @@ class Port:
 
 
 class SubnetManager:
-    """What a node that runs a subnet manager answers to SMInfo; ``sa`` is the SA of a master."""
+    """What a node that runs a subnet manager answers to SMInfo."""
 
-    __slots__ = ("act_count", "port", "priority", "sa", "sm_key", "state")
+    __slots__ = ("act_count", "port", "priority", "sm_key", "state")
 
     def __init__(self, port: Port, state: int, priority: int, sm_key: int = 0) -> None:
         self.port, self.state, self.priority, self.sm_key = port, state, priority, sm_key
         self.act_count = 0
-        self.sa: SubnetAdministration | None = None
 
 
 class Node:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
-    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either.
+    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
+    ``first_lids`` are those of the subnet: what has happened in it, and (end port, base LID, number of LIDs) as of the
+    start, which decide the routes of that time.
     """
 
     __slots__ = (
         "description_bytes",
         "device_id",
         "enforcement_capacity",
+        "first_lids",
         "guid",
+        "history",
         "index",
         "is_switch",
         "node_id",
@@ -257,15 +278,14 @@ class Node:
         "routes",
         "silent",
         "sm",
-        "subnet",
         "switch_info",
         "system_image_guid",
         "tables",
         "vendor_id",
     )
 
-    def __init__(self, subnet: Subnet, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
-        self.subnet, self.index, self.node_id, self.node_type = subnet, index, node_id, node_type
+    def __init__(self, history: History, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
+        self.history, self.index, self.node_id, self.node_type = history, index, node_id, node_type
         self.num_ports, self.guid, self.system_image_guid = num_ports, guid, guid
         self.is_switch = node_type == NodeType.SWITCH
         self.description_bytes = b""
@@ -274,6 +294,7 @@ class Node:
         self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
         self.enforcement_capacity = 0
         self.ports: list[Port] = []
+        self.first_lids: Sequence[tuple[Port, int, int]] = ()
         self.switch_info: bytearray | None = None
         self.routes: bytearray | None = None
         self.tables: dict[tuple[int, int], bytes] | None = None
@@ -295,6 +316,10 @@ class Node:
         """Every port once, lowest number first, port 0 of a switch included."""
         return self.ports if self.is_switch else self.ports[1:]
 
+    def arrival_port(self, ingress: int) -> Port:
+        """Return the port that has what came in by port *ingress* and ends here: port 0 of a switch, else that port."""
+        return self.ports[0 if self.is_switch else ingress]
+
     def set_p_key_capacity(self, partition_cap: int | None = None, enforcement_cap: int | None = None) -> None:
         """Set PartitionCap (CA and router ports, switch port 0) and PartitionEnforcementCap (external switch ports)."""
         for value in (partition_cap, enforcement_cap):
@@ -309,14 +334,14 @@ class Node:
             self.switch_info[14:16] = enforcement_cap.to_bytes(2)
         for port in self.all_ports:
             port.resize_p_keys()
-        self.subnet.touched_nodes.add(self)
+        self.touch()
 
     def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
         """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
         if self.switch_info is None:
             raise UsageError(f"{self.description} is no switch: it enforces nothing")
         self.switch_info[16] = self.switch_info[16] & 0x3F | inbound << 7 | outbound << 6
-        self.subnet.touched_nodes.add(self)
+        self.touch()
 
     def node_info(self, ingress: int) -> bytes:
         """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""
@@ -334,6 +359,10 @@ class Node:
             ingress,
             self.vendor_id.to_bytes(3),
         )
+
+    def touch(self) -> None:
+        """Note that this node may differ from what it was at the start."""
+        self.history.touched_nodes.add(self.index)
 
     def __repr__(self) -> str:
         return f"<Node {self.node_id} {self.description!r}>"

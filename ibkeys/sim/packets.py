@@ -2,22 +2,22 @@
 
 IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
 with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table, as far as SwitchInfo says
-that the switch can. What the inbound check makes of memberships is `Subnet.inbound_check`, one of two readings (see
+that the switch can. What the inbound check makes of memberships is one of two readings (see
 `ibkeys.keys.pkey.InboundCheck`). The receiver checks against the table of its end port, then the Q_Key. A drop is
 counted where it happens, and that port (or its switch) sends a trap.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ibkeys.keys.pkey import match_in_table, match_inbound
+from ibkeys.keys.pkey import InboundCheck, match_in_table, match_inbound
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim import pma, routing, traps
+from ibkeys.sim import routing
+from ibkeys.sim.agents import notices
+from ibkeys.sim.agents.notices import Packet
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import Port
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 WORDS: Final = 72
 """The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""
@@ -27,7 +27,7 @@ _CAPABILITY_SHIFT: Final = 4
 """From a bit of PortInfo's enforcement to that of SwitchInfo (byte 16) which says that the switch can do it."""
 
 
-def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = None) -> str:
+def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> str:
     """Let *packet* go its way, move the counters, send the traps; returns in words what became of it.
 
     Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
@@ -37,28 +37,28 @@ def carry(subnet: Subnet, packet: traps.Packet, expected_q_key: int | None = Non
     what = f"packet from {source} to {destination} with P_Key 0x{packet.p_key:04x}"
     for egress, ingress in passed:
         if enforces(egress, _OUTBOUND) and not allows(egress, packet.p_key):
-            _constraint(subnet, egress, packet, "port_xmit_constraint_errors")
+            _constraint(egress, packet, "port_xmit_constraint_errors", traps)
             return f"{what}: dropped by outbound enforcement at {egress}"
         _count_sent(egress)
         _count_received(ingress)
-        if enforces(ingress, _INBOUND) and match_inbound(packet.p_key, ingress.p_keys, subnet.inbound_check) is None:
-            _constraint(subnet, ingress, packet, "port_rcv_constraint_errors")
+        if enforces(ingress, _INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
+            _constraint(ingress, packet, "port_rcv_constraint_errors", traps)
             return f"{what}: dropped by inbound enforcement at {ingress}"
     if end is not destination:
         last = passed[-1][1] if passed else source
-        subnet.record("packet-lost", last)
+        last.record("packet-lost")
         return f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active"
     if not allows(end, packet.p_key):
         end.p_key_violations = min(end.p_key_violations + 1, 0xFFFF)
-        subnet.record("p-key-violation", end, p_key=packet.p_key, source=str(source))
-        subnet.security_trap(end, traps.bad_p_key(end, packet))
+        end.record("p-key-violation", p_key=packet.p_key, source=str(source))
+        traps.send_security(end, notices.bad_p_key(end, packet))
         return f"{what}: dropped at {end}: no entry of its P_Key table matches"
     if expected_q_key is not None and packet.q_key != expected_q_key:
         end.q_key_violations = min(end.q_key_violations + 1, 0xFFFF)
-        subnet.record("q-key-violation", end, q_key=packet.q_key, source=str(source))
-        subnet.security_trap(end, traps.bad_q_key(end, packet))
+        end.record("q-key-violation", q_key=packet.q_key, source=str(source))
+        traps.send_security(end, notices.bad_q_key(end, packet))
         return f"{what}: dropped at {end}: Q_Key 0x{packet.q_key or 0:08x}, its QP has 0x{expected_q_key:08x}"
-    subnet.record("packet", end, p_key=packet.p_key, source=str(source))
+    end.record("packet", p_key=packet.p_key, source=str(source))
     return f"{what}: received"
 
 
@@ -76,20 +76,20 @@ def enforces(port: Port, bit: int) -> bool:
     return node.enforcement_capacity > 0 and bool(node.switch_info[16] & bit << _CAPABILITY_SHIFT)
 
 
-def _constraint(subnet: Subnet, port: Port, packet: traps.Packet, counter: str) -> None:
-    pma.count(port, counter)
-    subnet.record("constraint-error", port, counter=counter, p_key=packet.p_key, source=str(packet.source))
+def _constraint(port: Port, packet: Packet, counter: str, traps: Traps) -> None:
+    port.count(counter)
+    port.record("constraint-error", counter=counter, p_key=packet.p_key, source=str(packet.source))
     if port.guard.capability_mask & CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED:
-        subnet.security_trap(port.guard, traps.bad_p_key_at_switch(port, packet))
+        traps.send_security(port.guard, notices.bad_p_key_at_switch(port, packet))
 
 
 def _count_sent(port: Port) -> None:
-    pma.count(port, "port_xmit_pkts")
-    pma.count(port, "port_unicast_xmit_pkts")
-    pma.count(port, "port_xmit_data", WORDS)
+    port.count("port_xmit_pkts")
+    port.count("port_unicast_xmit_pkts")
+    port.count("port_xmit_data", WORDS)
 
 
 def _count_received(port: Port) -> None:
-    pma.count(port, "port_rcv_pkts")
-    pma.count(port, "port_unicast_rcv_pkts")
-    pma.count(port, "port_rcv_data", WORDS)
+    port.count("port_rcv_pkts")
+    port.count("port_unicast_rcv_pkts")
+    port.count("port_rcv_data", WORDS)

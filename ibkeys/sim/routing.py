@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ibkeys.mad.const import PortState
 from ibkeys.sim.nodes import NO_ROUTE, Node, Port
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
@@ -110,15 +108,15 @@ def _egress(switch: Node, lid: int) -> Port | None:
 def forwarding_table(node: Node) -> bytearray:
     """Return the switch's linear forwarding table; min-hop routes over the first cabling until somebody sets it."""
     if node.routes is None:
-        node.routes = _min_hop(node.subnet, node)
+        node.routes = _min_hop(node)
     return node.routes
 
 
-def _min_hop(subnet: Subnet, switch: Node) -> bytearray:
+def _min_hop(switch: Node) -> bytearray:
     """Spread the destinations behind each switch over all shortest ways, by LID. Equal for equal files."""
     first_hops = _first_hops(switch)
-    table = bytearray(b"\xff" * subnet.first_top_lid())
-    for port, base, count in subnet.first_lids():
+    table = bytearray(b"\xff" * first_top_lid(switch.first_lids))
+    for port, base, count in switch.first_lids:
         node = port.node
         if node is switch:
             table[base : base + count] = bytes(count)
@@ -133,6 +131,11 @@ def _min_hop(subnet: Subnet, switch: Node) -> bytearray:
             for lid in range(base, base + count):
                 table[lid] = ways[lid % len(ways)]
     return table
+
+
+def first_top_lid(first_lids: Sequence[tuple[Port, int, int]]) -> int:
+    """Return the length that a forwarding table needs for the LIDs of the start (see `Node`)."""
+    return max((base + count for _, base, count in first_lids), default=0)
 
 
 def _first_hops(switch: Node) -> dict[int, list[int]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
+from ibkeys.sim.counters import Counters
+from ibkeys.sim.history import History
+from ibkeys.sim.managers import Managers
 from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
-from ibkeys.sim.pma import Counters
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 VERSION: Final = 1
 _ATTRIBUTE_SIZE: Final = 64
@@ -19,36 +19,34 @@ _MOST_ROUTES: Final = 48 * 1024
 _MOST_SECONDS: Final = 1e12
 
 
-def dump(subnet: Subnet) -> dict[str, Any]:
+def dump(nodes: Sequence[Node], history: History, fingerprint: str) -> dict[str, Any]:
     """Return the document for `Subnet.dump_state`."""
     return {
         "version": VERSION,
-        "fabric": subnet.fingerprint,
-        "now": subnet.now,
-        "ports": [_dump_port(port) for port in sorted(subnet.touched_ports, key=_place)],
-        "nodes": [_dump_node(node) for node in sorted(subnet.touched_nodes, key=lambda node: node.index)],
+        "fabric": fingerprint,
+        "now": history.now,
+        "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(history.touched_ports)],
+        "nodes": [_dump_node(nodes[index]) for index in sorted(history.touched_nodes)],
     }
 
 
-def load(subnet: Subnet, document: dict[str, Any]) -> None:
+def load(
+    document: dict[str, Any], nodes: Sequence[Node], history: History, managers: Managers, fingerprint: str
+) -> None:
     """Apply a document of `dump`. Raises StoreError."""
     try:
         if document["version"] != VERSION:
             raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
-        if document["fabric"] != subnet.fingerprint:
+        if document["fabric"] != fingerprint:
             raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
         for record in document["nodes"]:
-            _load_node(subnet, record)  # first, because capacities decide how large tables are
-        loaded = [_load_port(subnet, record) for record in document["ports"]]
+            _load_node(nodes, managers, record)  # first, because capacities decide how large tables are
+        loaded = [_load_port(nodes, record) for record in document["ports"]]
         for port in loaded:
             _check_cable(port)
-        subnet.advance(max(0.0, _seconds(document["now"]) - subnet.now))
+        history.advance(max(0.0, _seconds(document["now"]) - history.now))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
-
-
-def _place(port: Port) -> tuple[int, int]:
-    return port.node.index, port.number
 
 
 def _dump_port(port: Port) -> dict[str, Any]:
@@ -66,8 +64,8 @@ def _dump_port(port: Port) -> dict[str, Any]:
     return record
 
 
-def _load_port(subnet: Subnet, record: dict[str, Any]) -> Port:
-    port = _port_at(subnet, record["at"])
+def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
+    port = _port_at(nodes, record["at"])
     port.info[:] = _bytes(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
     port.guids = (
@@ -81,8 +79,8 @@ def _load_port(subnet: Subnet, record: dict[str, Any]) -> Port:
         fresh = Counters()
         port.counters = Counters(_bytes(basic, len(fresh.basic)), _bytes(extended, len(fresh.extended)))
     if "peer" in record:
-        port.peer = None if record["peer"] is None else _port_at(subnet, record["peer"])
-    subnet.touched_ports.add(port)
+        port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
+    port.touch()
     return port
 
 
@@ -118,9 +116,9 @@ def _bytes(value: str, size: int) -> bytes:
     return data
 
 
-def _port_at(subnet: Subnet, place: Any) -> Port:
+def _port_at(nodes: Sequence[Node], place: Any) -> Port:
     index, number = place
-    node = subnet.nodes[_number(index, len(subnet.nodes) - 1)]
+    node = nodes[_number(index, len(nodes) - 1)]
     return node.ports[_number(number, node.num_ports)]
 
 
@@ -142,8 +140,8 @@ def _dump_node(node: Node) -> dict[str, Any]:
     return record
 
 
-def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
-    node = subnet.nodes[_number(record["at"], len(subnet.nodes) - 1)]
+def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]) -> None:
+    node = nodes[_number(record["at"], len(nodes) - 1)]
     node.silent = _number(record["silent"], 2)
     node.partition_capacity, node.enforcement_capacity = (_number(value, MAX_P_KEYS) for value in record["caps"])
     if "description" in record:
@@ -167,5 +165,5 @@ def _load_node(subnet: Subnet, record: dict[str, Any]) -> None:
         manager = SubnetManager(
             node.ports[number], _number(state, SMState.MASTER), _number(priority, 15), _number(sm_key, (1 << 64) - 1)
         )
-    subnet.place_sm(node, manager)
-    subnet.touched_nodes.add(node)
+    managers.place(node, manager)
+    node.touch()

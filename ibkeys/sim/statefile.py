@@ -41,7 +41,7 @@ class StateFile:
             raise
         started, start = time.monotonic(), subnet.now
         subnet.follow_clock(lambda: start + time.monotonic() - started)
-        self._saved_changes = subnet.changes
+        self._saved_changes = subnet.history.changes
 
     def _lock(self) -> int:
         while True:
@@ -95,7 +95,7 @@ class StateFile:
 
     def save_if_changed(self) -> None:
         """Save if anything changed: what an SMP changed must survive a crash. Raises StoreError."""
-        if self.subnet.changes != self._saved_changes:
+        if self.subnet.history.changes != self._saved_changes:
             self.save()
 
     def save(self) -> None:
@@ -121,7 +121,7 @@ class StateFile:
             files.sync_directory(self.path.parent)
         except OSError as error:
             raise self._error("written", error) from None
-        self._saved_changes = self.subnet.changes
+        self._saved_changes = self.subnet.history.changes
 
     def close(self) -> None:
         """Save and unlock. Safe to call twice. Raises StoreError."""

@@ -9,23 +9,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, PortState, SMState
-from ibkeys.mad.notice import Notice
-from ibkeys.sim import links, packets, pma, power, routing, sma, state, traps
-from ibkeys.sim.build import Links, PortGuids, build
+from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, SMState
+from ibkeys.sim import links, packets, power, routing, state
+from ibkeys.sim.agents import notices, pma, sma
+from ibkeys.sim.agents.notices import Packet
+from ibkeys.sim.agents.sa import SubnetAdministration
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.netfile import parse_net_file, parse_net_text
-from ibkeys.sim.netmodel import NetFile
+from ibkeys.sim.history import Event, History
+from ibkeys.sim.managers import Managers
+from ibkeys.sim.netfile.build import Links, PortGuids, build
+from ibkeys.sim.netfile.model import NetFile
+from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
-from ibkeys.sim.sa import SubnetAdministration
+from ibkeys.sim.receivers import LATENCY, Delivery, Receiver, Receivers
 
-LATENCY: Final = 0.0
-"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
-MAX_EVENTS: Final = 20_000
 _IS_SM: Final = int(CapabilityMask.IS_SM)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
 _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
@@ -36,32 +38,12 @@ _ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
 _PERMISSIVE: Final = b"\xff\xff"
 
 
-class Delivery(NamedTuple):
-    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
-
-    delay: float
-    mad: bytes
-    slid: int
-
-
-class Event(NamedTuple):
-    """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
-
-    time: float
-    kind: str
-    node: str
-    port: int
-    detail: dict[str, Any]
-
-
-Receiver = Callable[[Delivery], None]
-
-
 class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
-    ``nodes`` in the order of the file; ``faults`` what goes wrong; ``events`` what happened (the last ones only, see
-    `MAX_EVENTS`); ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
+    ``nodes`` in the order of the file; ``history`` its clock, what happened and what changed; ``faults`` what goes
+    wrong; ``receivers`` the programs at its ports; ``traps`` what its agents tell the SM; ``managers`` who runs a
+    subnet manager; ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
     ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources;
     ``inbound_check`` what its switches check of memberships where they enforce inbound.
     """
@@ -72,26 +54,22 @@ class Subnet:
         if links not in ("active", "initialize"):
             raise UsageError(f"links {links!r}: active and initialize are known")
         self.faults = Faults(seed)
-        self.events: list[Event] = []
+        self.history = History()
         self.last_drop = ""
-        self.touched_ports: set[Port] = set()
-        self.touched_nodes: set[Node] = set()
-        self.changes = 0
-        self._now = 0.0
-        self._clock: Callable[[], float] | None = None
-        self._receivers: dict[Port, list[Receiver]] = {}
+        self.receivers = Receivers()
+        self.traps = Traps(self.faults, self.receivers)
         self.unplugged: dict[Port, Port] = {}
         self.sa_data_limit: int | None = None
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-        self._sas: dict[Node, SubnetAdministration] = {}
-        self._trap_number = 0
-        self._repeats = traps.Repeats()
-        self.nodes: list[Node] = build(self, file, port_guids, links)
+        self.nodes: list[Node] = build(self.history, file, port_guids, links)
+        self.managers = Managers(self.nodes)
         self._first_lids: list[tuple[Port, int, int]] = [
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
         ]
         self._by_id = {node.node_id: node for node in self.nodes}
-        self.touched_ports.clear()
+        for node in self.nodes:
+            node.first_lids = self._first_lids
+        self.history.touched_ports.clear()
         identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)
         self.fingerprint = hashlib.sha256(f"{port_guids} {links} {identity}".encode("utf-8", "replace")).hexdigest()
 
@@ -151,26 +129,27 @@ class Subnet:
 
     def first_top_lid(self) -> int:
         """Return the length that a forwarding table needs for the LIDs of the start."""
-        return max((base + count for _, base, count in self._first_lids), default=0)
+        return routing.first_top_lid(self._first_lids)
 
-    # Time
+    # What has happened
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened: the last events only, oldest first."""
+        return self.history.events
 
     @property
     def now(self) -> float:
         """The subnet's clock in seconds."""
-        if self._clock is not None:
-            self._now = max(self._now, self._clock())
-        return self._now
+        return self.history.now
 
     def advance(self, seconds: float) -> None:
         """Let time pass. Raises UsageError for less than none."""
-        if seconds < 0:
-            raise UsageError(f"time does not go back ({seconds} s)")
-        self._now = self.now + seconds
+        self.history.advance(seconds)
 
     def follow_clock(self, clock: Callable[[], float] | None) -> None:
         """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
-        self._clock = clock
+        self.history.follow_clock(clock)
 
     # Changing it without SMPs
 
@@ -185,8 +164,8 @@ class Subnet:
         found = self.node(node)
         if found.sm is not None:
             self.set_is_sm(found.sm.port, False)
-            self.place_sm(found, None)
-        self.touched_nodes.add(found)
+            self.managers.place(found, None)
+        found.touch()
         if state is None:
             return
         if not 0 <= state <= 3 or not 0 <= priority <= 15:
@@ -194,32 +173,17 @@ class Subnet:
         home = self.port(found, port) if port is not None else self.attach_port(found)
         if not home.is_end_port:
             raise UsageError(f"{home} is no end port: no SM runs there")
-        self.place_sm(found, SubnetManager(home, state, priority, sm_key))
+        self.managers.place(found, SubnetManager(home, state, priority, sm_key))
         self.set_is_sm(home, True)
         if state == SMState.MASTER:
             for other in self.nodes:
                 for end in other.end_ports:
                     end.info[SM_LID] = home.lid.to_bytes(2)
-                    self.touched_ports.add(end)
-
-    def place_sm(self, node: Node, manager: SubnetManager | None) -> None:
-        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
-
-        A master that takes the place of another one at the same port keeps its SA, with keys and groups.
-        """
-        node.sm = manager
-        before = self._sas.pop(node, None)
-        if manager is not None and manager.state == SMState.MASTER:
-            if before is None or before.home is not manager.port:
-                before = SubnetAdministration(self, manager.port)
-            manager.sa = self._sas[node] = before
+                    end.touch()
 
     def sa_of(self, node: Node | str | int) -> SubnetAdministration:
         """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
-        found = self.node(node)
-        if found.sm is None or found.sm.sa is None:
-            raise UsageError(f"{found.description} has no SA: no master subnet manager runs there")
-        return found.sm.sa
+        return self.managers.sa_of(self.node(node))
 
     def set_is_sm(self, port: Port, on: bool) -> None:
         """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
@@ -230,9 +194,9 @@ class Subnet:
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.info[CAPABILITY_MASK] = mask.to_bytes(4)
-            self.touched_ports.add(port)
+            port.touch()
             if mask & _IS_CAPABILITY_MASK_NOTICE_SUPPORTED:
-                self.send_trap(port, traps.capability_change(port))
+                self.traps.send(port, notices.capability_change(port))
 
     def set_description(self, node: Node | str | int, text: str) -> None:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
@@ -240,19 +204,22 @@ class Subnet:
         if len(raw) > 64:
             raise UsageError(f"a NodeDescription of {len(raw)} bytes; 64 is the most")
         found.description_bytes = raw
-        self.record("description", found.ports[0])
-        self.touched_nodes.add(found)
+        found.ports[0].record("description")
+        found.touch()
         for port in found.end_ports:
             if port.capability_mask & (_IS_CAPABILITY_MASK_NOTICE_SUPPORTED | _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED):
-                self.send_trap(port, traps.description_change(port))
+                self.traps.send(port, notices.description_change(port))
 
     def reset(self, node: Node | str | int) -> None:
         """Switch a node off and on: what is volatile returns to its state of power-up (see `ibkeys.sim.power`)."""
-        power.reset(self.node(node))
+        found = self.node(node)
+        if found.sm is not None:
+            self.set_sm(found, None)
+        power.reset(found, self.traps)
 
-    def packet(self, packet: traps.Packet, expected_q_key: int | None = None) -> str:
+    def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
         """Let a data packet go its way and return in words what became of it (see `ibkeys.sim.packets`)."""
-        return packets.carry(self, packet, expected_q_key)
+        return packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
 
     def attach_port(self, node: Node | str | int) -> Port:
         """Return the port that a program on *node* uses unless told: port 0 of a switch, else the first with a link."""
@@ -265,13 +232,13 @@ class Subnet:
         """Let a node answer nothing; with *forwards* False nothing passes through it either."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
-        self.touched_nodes.add(found)
-        self.changes += 1
+        found.touch()
+        self.history.changes += 1
 
     def unplug(self, node: Node | str | int, number: int) -> Port | None:
         """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
         port = self._external(node, number)
-        peer = links.disconnect(port)
+        peer = links.disconnect(port, self.traps)
         if peer is not None:
             self.unplugged[port], self.unplugged[peer] = peer, port
         return peer
@@ -282,7 +249,7 @@ class Subnet:
         for end in (port, far_end):
             if end.peer is not None or port is far_end:
                 raise UsageError(f"{end} has a cable already")
-        links.connect(port, far_end)
+        links.connect(port, far_end, self.traps)
 
     def _external(self, node: Node | str | int, number: int) -> Port:
         port = self.port(node, number)
@@ -297,16 +264,7 @@ class Subnet:
 
         Returns the function that ends this.
         """
-        self._receivers.setdefault(port, []).append(receiver)
-
-        def detach() -> None:
-            receivers = self._receivers.get(port, [])
-            if receiver in receivers:
-                receivers.remove(receiver)
-            if not receivers:
-                self._receivers.pop(port, None)
-
-        return detach
+        return self.receivers.attach(port, receiver)
 
     def process(self, mad: bytes, node: Node | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
         """Send *mad* from a port and return what comes back to it: nothing, one reply, or with faults more.
@@ -334,11 +292,11 @@ class Subnet:
         node, ingress = arrived
         if mad[3] & 0x80:
             return self._hand_over(mad, node, ingress, origin.lid)
-        slid = node.ports[0 if node.is_switch else ingress].lid
+        slid = node.arrival_port(ingress).lid
         answer = self._ask(mad, node, ingress, origin.lid)
         if answer is None:
             return []
-        back = routing.by_lid(node.ports[0 if node.is_switch else ingress], origin.lid)
+        back = routing.by_lid(node.arrival_port(ingress), origin.lid)
         if back is None or back[0] is not origin.node or (not back[0].is_switch and back[1] != origin.number):
             self.last_drop = "no route back"
             return []
@@ -353,7 +311,7 @@ class Subnet:
             self.last_drop = "no route"
             return []
         node = end.node
-        sa = node.sm.sa if node.sm is not None and node.sm.port is end and mad[1] == _ADMINISTRATION else None
+        sa = self.managers.sa_at(end) if mad[1] == _ADMINISTRATION else None
         if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
@@ -366,7 +324,11 @@ class Subnet:
             self.last_drop = "no route back"
             return []
         if sa is not None:
-            return [delivery for answer in sa.take(mad, origin) for delivery in self._reply(answer, mad, node, end.lid)]
+            answers = sa.take(mad, origin, self.sa_data_limit)
+            if answers is None:
+                self.last_drop = "sm_key"
+                return []
+            return [delivery for answer in answers for delivery in self._reply(answer, mad, node, end.lid)]
         status, data = pma.answer(node, mad)
         return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
 
@@ -393,7 +355,7 @@ class Subnet:
             return []
         node, ingress, back = walked
         if mad[34:36] != _PERMISSIVE:  # a LID-routed part follows
-            turning = node.ports[0] if node.is_switch else node.ports[ingress]
+            turning = node.arrival_port(ingress)
             arrived = routing.by_lid(turning, mad[34] << 8 | mad[35])
             if arrived is None:
                 self.last_drop = "no route"
@@ -427,15 +389,17 @@ class Subnet:
             self.last_drop = "fault"
             return None
         method = mad[3]
-        answer = sma.answer(node, ingress, mad)
-        if answer is None:
-            if method == 7 and self.last_drop == "not answered":
-                self._repressed(node.ports[0 if node.is_switch else ingress], mad)
-            if self._receivers and self.last_drop in ("not answered", "no SM") and method != 7:
-                self._hand_over(mad, node, ingress, slid)
+        answer = sma.answer(node, ingress, mad, self.traps)
+        if isinstance(answer, str):
+            self.last_drop = answer
+            if answer != "m_key":
+                if method == 7:
+                    self.traps.repress(node.arrival_port(ingress), mad)
+                elif self.receivers:
+                    self._hand_over(mad, node, ingress, slid)
             return None
         if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):
-            self.changes += 1
+            self.history.changes += 1
         return answer
 
     def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
@@ -448,108 +412,38 @@ class Subnet:
         return [Delivery(LATENCY + extra, mad, slid) for extra, mad in faults.spoil(reply)]
 
     def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> list[Delivery]:
-        port = node.ports[0 if node.is_switch else ingress]
-        for receiver in list(self._receivers.get(port, ())):
-            receiver(Delivery(LATENCY, mad, slid))
-        self.last_drop = "" if port in self._receivers else "nobody there"
+        taken = self.receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
+        self.last_drop = "" if taken else "nobody there"
         return []
 
     # What happens by itself
 
-    def record(self, kind: str, port: Port, **detail: Any) -> None:
-        """Note an event."""
-        self.changes += 1
-        if len(self.events) >= MAX_EVENTS:
-            del self.events[: MAX_EVENTS // 2]
-        self.events.append(Event(self.now, kind, port.node.description, port.number, detail))
-
-    def bad_m_key(self, port: Port, mad: bytes) -> None:
-        """Send trap 256 from *port*, as far as the spacing of traps allows."""
-        if traps.may_send(port, 256, self.now):
-            port.last_trap = self.now
-            self.send_trap(port, traps.bad_m_key(port, mad))
-
-    def security_trap(self, port: Port, notice: Notice) -> None:
-        """Send trap 257, 258 or 259 from the end port *port*, as far as the spacing of traps allows."""
-        if traps.may_send(port, notice.trap_number, self.now):
-            port.last_trap = self.now
-            self.send_trap(port, notice)
-
-    def link_changed(self, port: Port, kind: str) -> None:
-        """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
-        self.record(kind, port)
-        node = port.node
-        if node.switch_info is not None:
-            node.switch_info[11] |= 0x04
-            self.touched_nodes.add(node)
-            self.send_trap(node.ports[0], traps.link_state_change(node.ports[0]))
-
-    def send_trap(self, port: Port, notice: Notice) -> None:
-        """Send *notice* from *port* to its MasterSMLID. Whoever is attached there receives it.
-
-        `run_timers` sends it again until a TrapRepress comes.
-        """
-        if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
-            return
-        self._trap_number += 1
-        self.record("trap", port, number=notice.trap_number, to=port.sm_lid)
-        if self._receivers:
-            mad = traps.as_mad(notice, self._trap_number)
-            self._repeats.add(port, notice.trap_number, mad, self.now)
-            self._carry_trap(port, mad)
-
-    def _carry_trap(self, port: Port, mad: bytes) -> None:
-        faults = self.faults
-        if faults.drop and faults.random.random() < faults.drop:
-            return
-        arrived = routing.by_lid(port, port.sm_lid)
-        if arrived is not None:
-            dropped, self.last_drop = self.last_drop, ""
-            self._hand_over(mad, *arrived, port.lid)
-            self.last_drop = dropped
-
-    def _repressed(self, port: Port, mad: bytes) -> None:
-        """A TrapRepress has passed the M_Key check of *port*: what it answers is not repeated (IBA 13.4.9)."""
-        if self._repeats.repress(port, mad):
-            self.record("trap-repressed", port, number=mad[68] << 8 | mad[69])
-
-    def forget_traps(self, port: Port) -> None:
-        """Let *port* repeat nothing any more, as after a reset."""
-        self._repeats.forget(port)
-
     def next_timer(self) -> float | None:
         """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
-        timers = self._repeats.next_time(), self.next_sa_timer()
+        timers = self.traps.repeats.next_time(), self.next_sa_timer()
         return min((timer for timer in timers if timer is not None), default=None)
 
     def run_timers(self) -> None:
         """Do what is due: repeat traps and segments. Whoever serves the subnet in real time calls it; nobody has to."""
-        for port, mad in self._repeats.due(self.now):
-            self.record("trap-repeated", port, number=mad[68] << 8 | mad[69], to=port.sm_lid)
-            self._carry_trap(port, mad)
+        self.traps.repeat_due(self.now)
         self.run_sa_timers()
 
     def next_sa_timer(self) -> float | None:
         """Return the time at which an SA sends a segment again."""
-        if not self._sas:
-            return None
-        timers = (sa.next_timer() for sa in self._sas.values())
-        return min((timer for timer in timers if timer is not None), default=None)
+        return self.managers.next_timer()
 
     def run_sa_timers(self) -> None:
         """Let every SA send again what its asker did not acknowledge in time."""
-        for sa in self._sas.values():
-            for asker, mad in sa.resend():
-                for delivery in self._reply(mad, mad, sa.home.node, sa.home.lid):
-                    for receiver in list(self._receivers.get(asker, ())):
-                        receiver(delivery)
+        for home, asker, mad in self.managers.resend():
+            for delivery in self._reply(mad, mad, home.node, home.lid):
+                self.receivers.deliver(asker, delivery)
 
     # State that lasts
 
     def dump_state(self) -> dict[str, Any]:
         """Return what differs from a fresh subnet of the same file, as a JSON document. It holds M_Keys."""
-        return state.dump(self)
+        return state.dump(self.nodes, self.history, self.fingerprint)
 
     def load_state(self, document: dict[str, Any]) -> None:
         """Bring a fresh subnet of the same file to the state of a `dump_state`. Raises StoreError."""
-        state.load(self, document)
+        state.load(document, self.nodes, self.history, self.managers, self.fingerprint)

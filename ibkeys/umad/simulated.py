@@ -21,10 +21,11 @@ from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, Usage
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
-from ibkeys.sim.build import Links, PortGuids
+from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.statefile import StateFile
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
 
 CA_NAME: Final = "sim0"

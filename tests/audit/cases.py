@@ -9,7 +9,6 @@ from pathlib import Path
 from ibkeys.audit.inputs import AuditInput, StoredPort, StoreView
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID
-from ibkeys.sim import pma
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import (
     KEY,
@@ -137,7 +136,7 @@ def enforcing(mistake: Callable[[Subnet], object] = lambda net: None) -> Subnet:
 
 
 def drops(net: Subnet) -> None:
-    pma.count(net.port(SWITCH, 2), "port_rcv_constraint_errors", 5)
+    net.port(SWITCH, 2).count("port_rcv_constraint_errors", 5)
 
 
 def asked(*, sa_key: int = 1, enhanced: bool = False, master: bool = True) -> AuditInput:

@@ -15,7 +15,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
-from ibkeys.sim import portinfo as sim_portinfo
+from ibkeys.sim.agents import portinfo as sim_portinfo
 from tests.change.test_pkeys import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
@@ -170,9 +170,9 @@ def test_a_port_that_no_sm_configured_yet_can_be_written(monkeypatch: pytest.Mon
     if strict:
         original = sim_portinfo.apply
 
-        def all_or_nothing(target: object, data: bytes) -> bool:
+        def all_or_nothing(target: object, data: bytes, *rest: object) -> bool:
             before = bytes(port.info)
-            valid = original(target, data)  # type: ignore[arg-type]
+            valid = original(target, data, *rest)  # type: ignore[arg-type]
             if not valid:
                 port.info[:] = before
             return valid

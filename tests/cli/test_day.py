@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.sim import guard
+from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Result, run
@@ -133,7 +133,7 @@ def spend_a_day(net: Subnet, folder: Path, *options: object) -> dict[tuple[str, 
 
 def protected(net: Subnet) -> dict[Port, tuple[int, int]]:
     for port in end_ports(net):
-        guard.expire(net, port)
+        mkey_check.expire(port)
     return {port: (port.m_key, port.protect_bits) for port in end_ports(net)}
 
 

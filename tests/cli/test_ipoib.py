@@ -15,7 +15,7 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.partitions import ipoib
 from ibkeys.fabric.live import Fabric
 from ibkeys.partitions.model import broadcast_mgid
-from ibkeys.sim.sa_records import Group
+from ibkeys.sim.agents.sa_records import Group
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.fabricsim import subnet

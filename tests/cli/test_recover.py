@@ -33,8 +33,8 @@ class Lab:
         with open_simulated(self.spec) as port:
             for number, end in enumerate(self.end_ports(port)):
                 end.m_key, end.protect_bits, end.lease_period = KEY + number, 2, LEASE
-                port.subnet.touched_ports.add(end)
-                port.subnet.changes += 1
+                end.touch()
+                port.subnet.history.changes += 1
 
     @staticmethod
     def end_ports(port: Any) -> list[Any]:
@@ -152,8 +152,8 @@ def test_what_never_opens_is_named_and_the_exit_code_says_so(lab: Lab) -> None:
     with open_simulated(lab.spec) as port:
         dead = port.subnet.port("leaf 2-2", 0)
         dead.lease_period = 0
-        port.subnet.touched_ports.add(dead)
-        port.subnet.changes += 1
+        dead.touch()
+        port.subnet.history.changes += 1
     result = lab.recover("--topology", lab.snapshot, "--yes", "-f", "json")
     assert result.code == 3
     [failed] = [row for row in map(json.loads, result.out.splitlines()) if row.get("result") == "failed"]

@@ -17,7 +17,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import SaHeader
-from ibkeys.sim.sa_records import Group
+from ibkeys.sim.agents.sa_records import Group
 from ibkeys.umad.port import Outgoing, SendFailure
 from ibkeys.umad.simulated import parse_spec
 from tests.client.sasim import SA_KEY, SM, Recorder, recorded, with_sm

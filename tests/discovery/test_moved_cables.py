@@ -21,7 +21,7 @@ from typing import Final
 import pytest
 
 import ibkeys
-from ibkeys.sim import pma, routing
+from ibkeys.sim import routing
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
@@ -86,7 +86,7 @@ class Site:
         for node in net.nodes:
             for port in node.all_ports:
                 if port.peer is not None and (known.counters or known.sa):
-                    pma.count(port, "link_downed_counter", chance.randrange(4))
+                    port.count("link_downed_counter", chance.randrange(4))
         self.ring = protect_all(net)
         if known.counters:
             keep_counters(net, self.ring)

@@ -6,7 +6,6 @@ import pytest
 
 from ibkeys.errors import MadStatusError, NoReply, Unreachable
 from ibkeys.mad.performance import PortCounters
-from ibkeys.sim import pma
 from ibkeys.topology.model import Port
 from tests.fabricsim import subnet, tool
 
@@ -14,8 +13,8 @@ from tests.fabricsim import subnet, tool
 def test_constraint_errors_of_every_port() -> None:
     net = subnet("ft648")
     switch = next(node for node in net.nodes if node.is_switch)
-    pma.count(net.port(switch, 3), "port_rcv_constraint_errors", 7)
-    pma.count(net.port(switch, 4), "port_xmit_constraint_errors", 300)
+    net.port(switch, 3).count("port_rcv_constraint_errors", 7)
+    net.port(switch, 4).count("port_xmit_constraint_errors", 300)
     with tool(net) as fabric:
         ports = list(fabric.sweep().ports())
         before = net.now

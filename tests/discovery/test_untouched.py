@@ -11,9 +11,9 @@ import pytest
 
 import ibkeys
 from ibkeys.mad.const import MgmtClass
-from ibkeys.sim import pma
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
 from tests.discovery.test_sweep import links_found, links_of
@@ -39,7 +39,7 @@ def shake(net: Subnet) -> None:
     """Let links have gone down before: counters differ from port to port."""
     for number, port in enumerate(port for node in net.nodes for port in node.all_ports):
         if port.peer is not None and number % 3:
-            pma.count(port, "link_downed_counter", number % 3)
+            port.count("link_downed_counter", number % 3)
 
 
 def clear_counters(net: Subnet) -> None:
@@ -222,7 +222,7 @@ def test_a_full_counter_proves_nothing() -> None:
     net = subnet("two-switch")
     ring = protect_all(net)
     near = net.port("MF0;switch-a:IS5023/U1", 2)
-    pma.count(near, "link_downed_counter", 255)
+    near.count("link_downed_counter", 255)
     keep_counters(net, ring)
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring

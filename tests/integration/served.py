@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ibkeys.sim.steer_socket import ask
+from ibkeys.sim.server.steer_socket import ask
 from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys_environment
 
 

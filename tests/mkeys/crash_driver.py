@@ -32,7 +32,8 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 
 from ibkeys.mad.const import Method
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim import steer_socket
-from ibkeys.sim.server import Server
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server import steer_socket
+from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
 
 NET = """
@@ -136,7 +136,7 @@ class Running:
         self.subnet = Subnet.from_text(NET, links=options.pop("links", "active"))
         self.said: list[str] = []
         self._stack = stack
-        self.server = Server(self.subnet, self.name, tell=self.said.append, **options)
+        self.server = Server(self.subnet, self.name, log=self.said.append, **options)
         stack.callback(self.server.close)
         thread = threading.Thread(target=self.server.serve, daemon=True)
         thread.start()

@@ -14,9 +14,9 @@ import pytest
 
 from ibkeys.errors import TransportError, UsageError
 from ibkeys.mad.const import AttributeID
-from ibkeys.sim import clients, steer_socket
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim.server import Server
+from ibkeys.sim.server import clients, steer_socket
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
 from tests.sim.programs import NET, TIMEOUT, Program, Running, fresh_name, get, idents
 
@@ -98,7 +98,7 @@ def test_packets_that_came_before_the_program_could_know_its_slot_are_not_taken_
                 bind(self, address)
                 stranger.sendto(bytes(protocol.PACKET_SIZE), address)
 
-        patch.setattr("ibkeys.sim.clients.socket.socket", Socket)
+        patch.setattr("ibkeys.sim.server.clients.socket.socket", Socket)
         client = Raced(name).add(1, Subnet.from_text(NET).node("H-1").ports[1], b"")
         assert client is not None
         with pytest.raises(BlockingIOError):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import UsageError
-from ibkeys.sim import ibsim_protocol as protocol
+from ibkeys.sim.server import ibsim_protocol as protocol
 
 
 def test_names_end_in_a_nul_that_counts() -> None:

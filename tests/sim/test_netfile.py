@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import NodeType
-from ibkeys.sim import netfile
-from ibkeys.sim.netfile import parse_net_file, parse_net_text
-from ibkeys.sim.netmodel import NetFile
+from ibkeys.sim.netfile import reader
+from ibkeys.sim.netfile.model import NetFile
+from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.umad.simulated import DEMO
 from tests.corpus import DATA, files, label
 
@@ -202,14 +202,14 @@ def test_files_that_include_others_many_times_come_to_an_end(tmp_path: Path, mon
         (tmp_path / f"{depth}.net").write_text(f'include "{depth + 1}.net"\n' * 1000)
     (tmp_path / "9.net").write_text("# the end\n")
     read = 0
-    whole = netfile.files.read_bytes
+    whole = reader.files.read_bytes
 
     def counted(path: Path, limit: int) -> bytes:
         nonlocal read
         read += 1
         return whole(path, limit)
 
-    monkeypatch.setattr(netfile.files, "read_bytes", counted)
+    monkeypatch.setattr(reader.files, "read_bytes", counted)
     with pytest.raises(FileFormatError, match="more files inside each other"):
         parse_net_file(tmp_path / "0.net")
     assert read <= 1001

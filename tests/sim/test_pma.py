@@ -9,7 +9,6 @@ import pytest
 
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
-from ibkeys.sim import pma
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 
@@ -47,8 +46,8 @@ def test_counters_that_never_counted_are_0(subnet: Subnet) -> None:
 def test_counters_stick_at_their_largest_value_and_are_cleared_one_by_one(subnet: Subnet) -> None:
     port = subnet.port(LEAF, 2)
     for name in ("port_rcv_constraint_errors", "port_xmit_constraint_errors"):
-        pma.count(port, name, 300)
-    pma.count(port, "port_xmit_data", 1 << 33)
+        port.count(name, 300)
+    port.count("port_xmit_data", 1 << 33)
     data = ask(subnet, GET, 0x12, b"\0\2")[1]
     assert (data[16], data[17], data[24:28]) == (0xFF, 0xFF, b"\xff\xff\xff\xff")
     status, data = ask(subnet, SET, 0x12, b"\0\2" + (1 << 8).to_bytes(2))
@@ -63,7 +62,7 @@ def test_counters_stick_at_their_largest_value_and_are_cleared_one_by_one(subnet
 
 def test_counter_select_2_clears_port_xmit_wait(subnet: Subnet) -> None:
     port = subnet.port(LEAF, 2)
-    pma.count(port, "port_xmit_wait", 5)
+    port.count("port_xmit_wait", 5)
     assert ask(subnet, SET, 0x12, b"\0\2\xff\xff")[1][40:44] == b"\0\0\0\5"
     assert ask(subnet, SET, 0x12, b"\0\2".ljust(18, b"\0") + b"\1")[1][40:44] == bytes(4)
 
@@ -95,7 +94,7 @@ def test_no_m_key_guards_it_and_links_must_be_active(subnet: Subnet) -> None:
 
 
 def test_counters_are_part_of_the_state(subnet: Subnet) -> None:
-    pma.count(subnet.port(LEAF, 2), "port_rcv_constraint_errors", 4)
+    subnet.port(LEAF, 2).count("port_rcv_constraint_errors", 4)
     fresh = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
     fresh.load_state(subnet.dump_state())
-    assert pma.read(fresh.port(LEAF, 2), "port_rcv_constraint_errors") == 4
+    assert fresh.port(LEAF, 2).counter("port_rcv_constraint_errors") == 4

@@ -17,10 +17,10 @@ import pytest
 from ibkeys.errors import TransportError
 from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import clients
-from ibkeys.sim import ibsim_protocol as protocol
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.server import Server
+from ibkeys.sim.server import clients
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
 from tests.sim.programs import NET, TIMEOUT, Program, Running, get, gmp, tid
 
@@ -283,7 +283,7 @@ def test_a_program_that_does_not_read_holds_up_nobody(running: Running) -> None:
             sent += 1
     except TimeoutError:
         pass
-    assert clients.HOLD <= sent < 20_000, "the server stopped reading from it"
+    assert clients.PAUSE_AT <= sent < 20_000, "the server stopped reading from it"
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
     assert [tid(lazy.receive().mad) & 0xFFFFFFFF for _ in range(sent)] == list(range(sent))
     assert lazy.exchange(get(AttributeID.NODE_INFO)).status == 0

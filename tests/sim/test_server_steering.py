@@ -11,10 +11,10 @@ from contextlib import ExitStack
 import pytest
 
 from ibkeys.errors import TransportError, UsageError
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim import steer_socket
-from ibkeys.sim.server import Server
-from ibkeys.sim.steering import Script
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server import steer_socket
+from ibkeys.sim.server.server import Server
+from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 from tests.sim.programs import NET, TIMEOUT, Running
 

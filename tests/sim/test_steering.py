@@ -13,9 +13,9 @@ from ibkeys.keys.pkey import InboundCheck
 from ibkeys.mad.const import AttributeID, CapabilityMask, Method, PortState, TrapNumber
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, CapabilityChangeDetails, Notice
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim import pma
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering import GRAMMAR, Script, execute
+from ibkeys.sim.steering.commands import GRAMMAR, execute
+from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 
@@ -75,10 +75,10 @@ def test_a_blank_line_and_a_comment_do_nothing(subnet: Subnet) -> None:
     ],
 )
 def test_a_line_written_wrong_changes_nothing_and_says_how(subnet: Subnet, line: str, part: str) -> None:
-    before = subnet.changes
+    before = subnet.history.changes
     with pytest.raises(UsageError, match=part.replace("[", r"\[").replace("|", r"\|")):
         execute(subnet, line)
-    assert subnet.changes == before
+    assert subnet.history.changes == before
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_cable_out_and_back(subnet: Subnet, heard: list[bytes]) -> None:
     assert (port.peer, port.state) == (None, PortState.DOWN)
     assert numbers(heard) == [TrapNumber.LINK_STATE_CHANGE]
     assert subnet.node(SPINE).switch_info[11] & 0x04  # type: ignore[index]
-    assert pma.read(port, "link_downed_counter") == 1
+    assert port.counter("link_downed_counter") == 1
     execute(subnet, f"link {SPINE}[1] up")
     assert (port.peer, port.state) == (subnet.port(SPINE, 1), PortState.INITIALIZE)
     execute(subnet, f'link "{B}":1 down')
@@ -175,9 +175,9 @@ def test_no_answer_shows_an_m_key(subnet: Subnet) -> None:
 
 def test_a_packet_with_a_key_of_the_receiver_arrives_and_is_counted(subnet: Subnet) -> None:
     assert packet(subnet, "") == "received"
-    counts = [pma.read(subnet.port(A, 1), name) for name in ("port_xmit_pkts", "port_xmit_data", "port_rcv_pkts")]
+    counts = [subnet.port(A, 1).counter(name) for name in ("port_xmit_pkts", "port_xmit_data", "port_rcv_pkts")]
     assert counts == [1, 72, 0]
-    assert pma.read(subnet.port(B, 1), "port_rcv_pkts") == 1
+    assert subnet.port(B, 1).counter("port_rcv_pkts") == 1
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_enforcement_at_the_switch_ports(subnet: Subnet, heard: list[bytes], inb
     where.inbound_enforcement, where.outbound_enforcement = int(inbound), int(not inbound)
     assert f"dropped by {'inbound' if inbound else 'outbound'} enforcement at {where}" in packet(subnet, "pkey=0x8001")
     assert packet(subnet, "pkey=0x7fff") == "received"
-    assert (pma.read(where, counter), subnet.port(B, 1).p_key_violations) == (1, 0)
+    assert (where.counter(counter), subnet.port(B, 1).p_key_violations) == (1, 0)
     assert numbers(heard) == [TrapNumber.BAD_P_KEY_SWITCH_PORT]
     details = BadPKeySwitchPortDetails(heard[0][64:128])
     assert (details.p_key, details.sw_lid_addr, details.port_no) == (0x8001, where.guard.lid, where.number)

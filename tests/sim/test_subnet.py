@@ -17,7 +17,8 @@ from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.subnet import Delivery, Subnet
+from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.simulated import DEMO
 from tests.corpus import DATA, files, label
 

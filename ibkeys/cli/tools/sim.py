@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.sim.server import Seen, Server
-    from ibkeys.sim.steering import Script
+    from ibkeys.sim.server.server import Server
+    from ibkeys.sim.server.traffic import Seen
+    from ibkeys.sim.steering.script import Script
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -106,7 +107,7 @@ def serve(
     FILE is a net file of ibsim, or what ibnetdiscover printed; without it a small demo fabric is served. Runs until
     SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
     """
-    from ibkeys.sim.server import Server
+    from ibkeys.sim.server.server import Server
     from ibkeys.sim.statefile import StateFile
     from ibkeys.umad.simulated import SimSpec
 
@@ -137,8 +138,8 @@ def serve(
                 home=home,
                 watch=(lambda seen: _all(watchers, seen)) if watchers else None,
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
-                tell=_say,
-                chat=_say if verbose else None,
+                log=_say,
+                log_clients=_say if verbose else None,
             )
         )
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,8 +166,8 @@ def ctl(name: str, words: tuple[str, ...]) -> int:
     Sends one line to the server that has this socket name and prints the answer. 'ibkeys sim ctl help' lists what can
     be said; ibkeys-sim(1) explains it.
     """
-    from ibkeys.sim.ibsim_protocol import check_name
-    from ibkeys.sim.steer_socket import ask
+    from ibkeys.sim.server.ibsim_protocol import check_name
+    from ibkeys.sim.server.steer_socket import ask
 
     line = _line_of(words)
     if "\n" in line:
@@ -189,8 +190,8 @@ def _line_of(words: tuple[str, ...]) -> str:
 
 
 def _listening_at(text: str | None) -> tuple[str, int]:
-    from ibkeys.sim.clients import MAX_CLIENTS
-    from ibkeys.sim.ibsim_protocol import DEFAULT_PORT
+    from ibkeys.sim.server.clients import MAX_CLIENTS
+    from ibkeys.sim.server.ibsim_protocol import DEFAULT_PORT
 
     if text is None:
         return _LOOPBACK, DEFAULT_PORT
@@ -208,7 +209,7 @@ def _say(line: str) -> None:
 
 
 def _script(path: str) -> Script:
-    from ibkeys.sim.steering import Script
+    from ibkeys.sim.steering.script import Script
 
     try:
         return Script.parse(files.read_text(path, files.LIST, "replace"), path)

@@ -6,17 +6,15 @@ ibsim does not model: enforcement capabilities and that for trap 259 are real he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, PortState
-from ibkeys.sim import extended_port_info
+from ibkeys.sim.agents import extended_port_info
+from ibkeys.sim.history import History
 from ibkeys.sim.links import negotiate
-from ibkeys.sim.netmodel import FileNode, FilePort, NetFile
+from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile
 from ibkeys.sim.nodes import Node, Port
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 PortGuids = Literal["file", "ibsim"]
 Links = Literal["active", "initialize"]
@@ -75,9 +73,9 @@ _SPEEDS: Final = {
 _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
-def build(subnet: Subnet, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
+def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
     """Return the nodes of *file*, cabled, in the state that *links* names."""
-    nodes = [_node(subnet, index, record, port_guids) for index, record in enumerate(file.nodes)]
+    nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
         port.peer = port.first_peer = peer
@@ -92,8 +90,8 @@ def build(subnet: Subnet, file: NetFile, port_guids: PortGuids, links: Links) ->
     return nodes
 
 
-def _node(subnet: Subnet, index: int, record: FileNode, port_guids: PortGuids) -> Node:
-    node = Node(subnet, index, record.node_id, record.node_type, record.num_ports, record.guid)
+def _node(history: History, index: int, record: FileNode, port_guids: PortGuids) -> Node:
+    node = Node(history, index, record.node_id, record.node_type, record.num_ports, record.guid)
     node.description_bytes = record.description
     node.system_image_guid = record.system_image_guid
     node.vendor_id, node.device_id = record.vendor_id, record.device_id

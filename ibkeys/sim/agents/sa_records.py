@@ -5,17 +5,14 @@ Sizes are OpenSM's: padded to whole 8 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import match_in_table
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, PortState
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
-from ibkeys.sim.nodes import Port
-
-if TYPE_CHECKING:
-    from ibkeys.sim.sa import SubnetAdministration
+from ibkeys.sim.nodes import Node, Port
 
 BROADCAST_MGID: Final = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF
 """The IPv4 broadcast group of the default partition (RFC 4391)."""
@@ -47,42 +44,60 @@ class Record(NamedTuple):
     other: Port | None = None
 
 
-Maker = Callable[["SubnetAdministration", bool, int | None], Iterator[Record]]
-"""Makes the records for (SA, whether the asker is trusted, the LID that the query names for the port, if any)."""
+class Source:
+    """What records are made from: the nodes as they are now, and the multicast groups."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.groups = [Group()]
+        self._by_lid: dict[int, list[Port]] = {}
+
+    def end_ports(self, lid: int | None) -> Iterator[Port]:
+        """Return the end ports that have a LID, of those with base LID *lid* only where the query names one."""
+        if lid is None:
+            return (port for node in self.nodes for port in node.end_ports if port.lid)
+        return iter(self._with_lid(lid))
+
+    def all_ports(self, lid: int | None) -> Iterator[Port]:
+        """Yield the ports behind `end_ports`: those of a switch come with its port 0."""
+        for port in self.end_ports(lid):
+            yield from port.node.all_ports if port.node.is_switch else (port,)
+
+    def _with_lid(self, lid: int) -> list[Port]:
+        """Return the end ports with that base LID, without looking through all of them each time."""
+        ports = self._by_lid.get(lid)
+        if ports is None or any(port.lid != lid for port in ports):
+            self._by_lid = {}
+            for node in self.nodes:
+                for port in node.end_ports:
+                    self._by_lid.setdefault(port.lid, []).append(port)
+        return self._by_lid.get(lid, [])
+
+
+Maker = Callable[[Source, bool, int | None], Iterator[Record]]
+"""Makes the records for (source, whether the asker is trusted, the LID that the query names for the port, if any)."""
 
 
 def _padded(record: SaRecord) -> bytes:
     return record.raw.ljust(-(-record.size // 8) * 8, b"\0")
 
 
-def _end_ports(sa: SubnetAdministration, lid: int | None) -> Iterator[Port]:
-    """Yield the end ports that have a LID, of those with *lid* only where the query names one."""
-    if lid is None:
-        return (port for node in sa.subnet.nodes for port in node.end_ports if port.lid)
-    return iter(sa.ports_with(lid))
-
-
-def _all_ports(sa: SubnetAdministration, lid: int | None) -> Iterator[Port]:
-    for port in _end_ports(sa, lid):
-        yield from port.node.all_ports if port.node.is_switch else (port,)
-
-
-def _nodes(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
-    for port in _end_ports(sa, lid):
+def _nodes(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in source.end_ports(lid):
         node = port.node
         raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[:40] + node.description_bytes
         yield Record(_padded(NodeRecord(raw.ljust(NodeRecord.size, b"\0"))), port)
 
 
-def _port_infos(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
-    for port in _all_ports(sa, lid):
+def _port_infos(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in source.all_ports(lid):
         head = port.guard.lid.to_bytes(2) + bytes((port.number, 0))
         yield Record(_padded(PortInfoRecord(head + bytes(port.info))), port.guard)
 
 
-def _links(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
+def _links(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
     """A link that is not Active is not in the table: the SM has not swept since it came up."""
-    for port in _all_ports(sa, lid):
+    for port in source.all_ports(lid):
         peer = port.peer
         if peer is not None and port.number and port.state == PortState.ACTIVE and peer.guard.lid:
             record = LinkRecord.new(
@@ -91,15 +106,15 @@ def _links(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterato
             yield Record(_padded(record), port.guard, other=peer.guard)
 
 
-def _p_keys(sa: SubnetAdministration, _trusted: bool, lid: int | None) -> Iterator[Record]:
-    for port in _all_ports(sa, lid):
+def _p_keys(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+    for port in source.all_ports(lid):
         for block in range(-(-port.p_key_capacity // P_KEYS_PER_BLOCK)):
             head = port.guard.lid.to_bytes(2) + block.to_bytes(2) + bytes((port.number, 0, 0, 0))
             yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
 
 
-def _groups(sa: SubnetAdministration, trusted: bool, _lid: int | None) -> Iterator[Record]:
-    for group in sa.groups:
+def _groups(source: Source, trusted: bool, _lid: int | None) -> Iterator[Record]:
+    for group in source.groups:
         record = MCMemberRecord.new(
             mgid=group.mgid,
             mlid=group.mlid,

@@ -38,7 +38,7 @@ def write(node: Node, ingress: int, modifier: int, data: bytes) -> bytes | None:
     info = bytearray(tables.get((ATTRIBUTE, port.number), EMPTY_BLOCK))
     info[_STATE_CHANGE_ENABLE] = data[_STATE_CHANGE_ENABLE]
     tables[ATTRIBUTE, port.number] = bytes(info)
-    node.subnet.touched_nodes.add(node)
+    node.touch()
     return bytes(info)
 
 

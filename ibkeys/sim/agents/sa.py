@@ -8,19 +8,17 @@ Tables are sent with RMPP.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method
 from ibkeys.mad.fields import Row
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
-from ibkeys.sim.nodes import Port
-from ibkeys.sim.rmpp_sender import Transfer
-from ibkeys.sim.sa_records import MAKERS, Group, has_partition, shares_p_key
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
+from ibkeys.sim.agents.rmpp_sender import Transfer
+from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
+from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
@@ -37,25 +35,32 @@ _CLASS_PORT_INFO: Final = ClassPortInfo.new(
 
 
 class SubnetAdministration:
-    """The SA at *home*, the port of the master SM.
+    """The SA of the subnet of *nodes* at *home*, the port of the master SM.
 
     ``sa_key``: the SM_Key of trusted askers; ``enhanced_trust``: an untrusted asker gets no NodeRecord table (as with
-    OpenSM's sa_enhanced_trust_model); ``groups``: the multicast groups.
+    OpenSM's sa_enhanced_trust_model).
     """
 
-    def __init__(self, subnet: Subnet, home: Port) -> None:
-        self.subnet = subnet
+    def __init__(self, nodes: Sequence[Node], home: Port) -> None:
         self.home = home
         self.sa_key = DEFAULT_SA_KEY
         self.enhanced_trust = False
-        self.groups = [Group()]
-        self._by_lid: dict[int, list[Port]] = {}
+        self._history = home.node.history
+        self._source = Source(nodes)
         # by asker and TransactionID
         self._transfers: dict[tuple[Port, bytes], Transfer] = {}
 
-    def take(self, mad: bytes, asker: Port) -> list[bytes]:
-        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the asker now."""
-        now, key = self.subnet.now, (asker, mad[8:16])
+    @property
+    def groups(self) -> list[Group]:
+        """The multicast groups."""
+        return self._source.groups
+
+    def take(self, mad: bytes, asker: Port, limit: int | None = None) -> list[bytes] | None:
+        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the asker now.
+
+        Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
+        """
+        now, key = self._history.now, (asker, mad[8:16])
         if mad[26] & ACTIVE:
             transfer = self._transfers.get(key)
             if transfer is None:
@@ -68,10 +73,9 @@ class SubnetAdministration:
             return []  # the same request again, while its answer is on its way
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.sm_key not in (0, self.sa_key):
-            self.subnet.last_drop = "sm_key"
-            self.subnet.record("sm-key-dropped", self.home, asker=str(asker))
-            return []
-        status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker)
+            self.home.record("sm-key-dropped", asker=str(asker))
+            return None
+        status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker, limit)
         answer = build_sa(
             header.method | 0x80,
             header.attribute_id,
@@ -93,7 +97,7 @@ class SubnetAdministration:
 
     def resend(self) -> list[tuple[Port, bytes]]:
         """Return what is due to be sent again, and to which port."""
-        now, again = self.subnet.now, []
+        now, again = self._history.now, []
         for key, transfer in list(self._transfers.items()):
             if transfer.due is not None and transfer.due <= now:
                 again += [(key[0], mad) for mad in transfer.resend(now)]
@@ -101,7 +105,7 @@ class SubnetAdministration:
                     del self._transfers[key]
         return again
 
-    def _answer(self, header: SaHeader, query: bytes, asker: Port) -> tuple[int, int, bytes]:
+    def _answer(self, header: SaHeader, query: bytes, asker: Port, limit: int | None) -> tuple[int, int, bytes]:
         """Return status, distance of the records and their data."""
         method, attribute = header.method, header.attribute_id
         trusted = header.sm_key != 0
@@ -122,7 +126,7 @@ class SubnetAdministration:
         visible: dict[Port, bool] = {}
         found = []
         lid = next((int(str(value)) for row, value in compared if row.name in _PORT_LIDS and value), None)
-        for raw, port, p_key, other in make(self, trusted, lid):
+        for raw, port, p_key, other in make(self._source, trusted, lid):
             if any(row.decode(raw) != value for row, value in compared):
                 continue
             if p_key and not has_partition(asker, p_key):
@@ -132,20 +136,9 @@ class SubnetAdministration:
         if method == Method.GET and len(found) != 1:
             return TOO_MANY_RECORDS if found else NO_RECORDS, 0, b""
         data = b"".join(found)
-        limit = self.subnet.sa_data_limit
         if limit is not None and len(data) > limit:
             return NO_RESOURCES, 0, b""
         return MadStatus.OK, len(found[0]) if found else 0, data
-
-    def ports_with(self, lid: int) -> list[Port]:
-        """Return the end ports whose base LID is *lid*, without looking through all of them each time."""
-        ports = self._by_lid.get(lid)
-        if ports is None or any(port.lid != lid for port in ports):
-            self._by_lid = {}
-            for node in self.subnet.nodes:
-                for port in node.end_ports:
-                    self._by_lid.setdefault(port.lid, []).append(port)
-        return self._by_lid.get(lid, [])
 
     def _is_shown(self, asker: Port, port: Port, known: dict[Port, bool]) -> bool:
         if port not in known:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Container
 from typing import Final, Literal, NamedTuple
 
 from ibkeys.errors import TransportError
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim.credentials import own_users, user_of_stream
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.credentials import own_users, user_of_stream
 
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16

@@ -10,13 +10,14 @@ from typing import Final
 
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType, PortPhysicalState, PortState
 from ibkeys.sim import links
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import PROTECT_BYTE, STATE_BYTE, Port
 
 _DISABLE_EXTENDED: Final = 30
 _ALL_EXTENDED: Final = 31
 
 
-def apply(port: Port, data: bytes) -> bool:
+def apply(port: Port, data: bytes, traps: Traps) -> bool:
     """Apply the attribute of a Set to *port*; returns whether every field was valid."""
     node = port.node
     valid = _link_fields(port, data)
@@ -30,8 +31,8 @@ def apply(port: Port, data: bytes) -> bool:
     if node.is_switch and port.number and node.switch_info is not None:
         # SwitchInfo byte 16 has the four capabilities in the order in which PortInfo byte 43 has the four bits.
         info[43] = info[43] & 0xF0 | data[43] & node.switch_info[16] >> 4
-    valid &= _states(port, data)
-    node.subnet.touched_ports.add(port)
+    valid &= _states(port, data, traps)
+    port.touch()
     return valid
 
 
@@ -111,7 +112,7 @@ def _extended_speed(port: Port, value: int) -> bool:
     return True
 
 
-def _states(port: Port, data: bytes) -> bool:
+def _states(port: Port, data: bytes, traps: Traps) -> bool:
     """PortState and PortPhysicalState. Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set."""
     wanted, physical = data[STATE_BYTE] & 0x0F, data[33] >> 4
     now = port.info[STATE_BYTE] & 0x0F
@@ -128,14 +129,14 @@ def _states(port: Port, data: bytes) -> bool:
         port.info[STATE_BYTE] = port.info[STATE_BYTE] & 0xF0 | wanted
         return True
     if wanted == PortState.DOWN or physical:
-        _relink(port, physical)
+        _relink(port, physical, traps)
     return True
 
 
-def _relink(port: Port, physical: int) -> None:
+def _relink(port: Port, physical: int, traps: Traps) -> None:
     """Take the link down; unless it is told to stay there, hardware trains it again up to Initialize."""
     target = physical or links.physical_state(port)
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):
         target = PortPhysicalState.POLLING
-    links.take_down(port, target)
-    links.bring_up(port)
+    links.take_down(port, traps, target)
+    links.bring_up(port, traps)

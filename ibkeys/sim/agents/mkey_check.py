@@ -6,14 +6,12 @@ else decide by method and ProtectBits, count, start the timer, send trap 256.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ibkeys.keys.mkey import check_m_key
 from ibkeys.mad.const import AttributeID, Method
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import KEY, LEASE_PERIOD, PROTECT_BYTE, Port
-
-if TYPE_CHECKING:
-    from ibkeys.sim.subnet import Subnet
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1
@@ -24,17 +22,17 @@ _GET: Final = int(Method.GET)
 _SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
-def check(subnet: Subnet, port: Port, mad: bytes) -> int:
+def check(port: Port, mad: bytes, traps: Traps) -> int:
     """Decide about one Get, Set or TrapRepress at *port* and do what follows from it."""
     info = port.info
     key = info[KEY]
     if key == _NO_KEY or key == mad[24:32]:
         if port.lease_deadline is not None:
-            expire(subnet, port)
-            _stop(subnet, port)
+            expire(port)
+            _stop(port)
         return ACCEPTED
     if port.lease_deadline is not None:
-        expire(subnet, port)
+        expire(port)
     attribute = mad[16] << 8 | mad[17]
     verdict = check_m_key(
         mad[3],
@@ -49,30 +47,30 @@ def check(subnet: Subnet, port: Port, mad: bytes) -> int:
         hidden = attribute in _SHOW_KEYS and mad[3] == _GET and info[PROTECT_BYTE] >> 6 == 1 and key != mad[24:32]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
-        _violation(subnet, port, mad, verdict.start_lease)
+        _violation(port, mad, verdict.start_lease, traps)
     return REFUSED
 
 
-def expire(subnet: Subnet, port: Port) -> None:
+def expire(port: Port) -> None:
     """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
-    if port.lease_deadline is not None and subnet.now >= port.lease_deadline:
+    if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
         port.info[PROTECT_BYTE] &= 0x3F
-        subnet.touched_ports.add(port)
-        subnet.record("lease-expired", port)
+        port.touch()
+        port.record("lease-expired")
 
 
-def _stop(subnet: Subnet, port: Port) -> None:
+def _stop(port: Port) -> None:
     if port.lease_deadline is not None:
         port.lease_deadline = None
-        subnet.touched_ports.add(port)
-        subnet.record("lease-stopped", port)
+        port.touch()
+        port.record("lease-stopped")
 
 
-def _violation(subnet: Subnet, port: Port, mad: bytes, start_lease: bool) -> None:
+def _violation(port: Port, mad: bytes, start_lease: bool, traps: Traps) -> None:
     port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
-    subnet.record("m-key-violation", port, method=mad[3], attribute=mad[16] << 8 | mad[17])
+    port.record("m-key-violation", method=mad[3], attribute=mad[16] << 8 | mad[17])
     if start_lease and port.lease_deadline is None:
-        port.lease_deadline = subnet.now + port.lease_period
-        subnet.record("lease-started", port, deadline=port.lease_deadline)
-    subnet.bad_m_key(port, mad)
+        port.lease_deadline = port.node.history.now + port.lease_period
+        port.record("lease-started", deadline=port.lease_deadline)
+    traps.send_bad_m_key(port, mad)

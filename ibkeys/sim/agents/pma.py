@@ -11,7 +11,6 @@ from typing import Final
 
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method
-from ibkeys.mad.fields import Layout
 from ibkeys.mad.performance import (
     CLASS_PORT_INFO,
     DATA_OFFSET,
@@ -35,39 +34,6 @@ _CLASS_PORT_INFO: Final = ClassPortInfo.new(
 ).raw.ljust(DATA_SIZE, b"\0")
 
 Answer = tuple[int, bytes]
-
-
-class Counters:
-    """The counters of one port. They come into being with the first event that counts."""
-
-    __slots__ = ("basic", "extended")
-
-    def __init__(self, basic: bytes = bytes(PortCounters.size), extended: bytes = bytes(PortCountersExtended.size)):
-        self.basic, self.extended = bytearray(basic), bytearray(extended)
-
-    def add(self, name: str, count: int = 1) -> None:
-        """Count; a counter sticks at its largest value."""
-        _add(self.basic, PortCounters, name, count)
-        _add(self.extended, PortCountersExtended, name, count)
-
-
-def _add(buffer: bytearray, layout: type[Layout], name: str, count: int) -> None:
-    row = layout.rows.get(name)
-    if row is not None:
-        row.patch(buffer, min(row.decode(bytes(buffer)) + count, row.max))
-
-
-def count(port: Port, name: str, number: int = 1) -> None:
-    """Add to a counter of *port*, by its name in `PortCounters` or `PortCountersExtended`."""
-    if port.counters is None:
-        port.counters = Counters()
-    port.counters.add(name, number)
-    port.node.subnet.touched_ports.add(port)
-
-
-def read(port: Port, name: str) -> int:
-    """Return one counter as PortCounters shows it."""
-    return int(PortCounters.rows[name].decode(bytes(port.counters.basic))) if port.counters is not None else 0
 
 
 def answer(node: Node, mad: bytes) -> Answer:
@@ -106,8 +72,8 @@ def _clear(port: Port, data: bytes, extended: bool) -> None:
     for bit, name in enumerate(names):
         if select >> bit & 1:
             layout.rows[name].patch(buffer, 0)
-    port.node.subnet.touched_ports.add(port)
-    port.node.subnet.changes += 1
+    port.touch()
+    port.node.history.changes += 1
 
 
 def _shown(port: Port, extended: bool) -> bytes:

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import Final
 
 from ibkeys.errors import TransportError
-from ibkeys.sim import ibsim_protocol as protocol
-from ibkeys.sim.credentials import show_senders
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.credentials import show_senders
 
 MAX_CLIENTS: Final = 256
 """Slots. ibsim has ten; its clients take any number."""
 MAX_WAITING: Final = 4096
 """Datagrams kept for a client that does not read; more are lost, as in a switch."""
-HOLD: Final = 512
+PAUSE_AT: Final = 512
 """From so many on nothing more is read from the client itself until it has read its answers."""
 
 Address = bytes | str | tuple[str, int]
@@ -32,10 +32,10 @@ class Client:
         "address",
         "fd",
         "gone",
-        "held",
         "ident",
         "is_known",
         "is_sm",
+        "paused",
         "peer",
         "port",
         "slot",
@@ -58,7 +58,7 @@ class Client:
         self.is_sm = False
         self.is_known = False
         self.gone = False
-        self.held = False
+        self.paused = False
         self.waiting: deque[bytes] = deque()
 
     def __str__(self) -> str:
@@ -66,13 +66,17 @@ class Client:
 
 
 class Clients:
-    """The slots. ``name`` is the base name of the sockets; with *listen* they are UDP ports after that one."""
+    """The slots. ``name`` is the base name of the sockets; with *listen* they are UDP ports after that one.
+
+    ``leaving`` are the clients that are gone and still have their slots.
+    """
 
     def __init__(self, name: str, listen: tuple[str, int] | None = None) -> None:
         self.name = name
         self.listen = listen
         self._slots: list[Client | None] = [None] * MAX_CLIENTS
         self._at: dict[Port, list[Client]] = {}
+        self.leaving: list[Client] = []
 
     def __iter__(self) -> Iterator[Client]:
         return iter([client for client in self._slots if client is not None])
@@ -113,6 +117,12 @@ class Clients:
         self._slots[slot] = client
         self._at.setdefault(port, []).append(client)
         return client
+
+    def mark_gone(self, client: Client) -> None:
+        """Note that *client* is not there any more; it is removed when nothing is under way."""
+        if not client.gone:
+            client.gone = True
+            self.leaving.append(client)
 
     def remove(self, client: Client) -> None:
         """Free the client's slot and close its socket."""

@@ -1,9 +1,9 @@
 """The net file: topologies as ibsim reads them and as ibnetdiscover writes them.
 
 A file is a list of node records with their port lines. What a record does not say (states, tables) is no matter of this
-module: `parse_net_file` returns what the text says, checked for consistency, and `ibkeys.sim.build` makes a subnet of
-it. Lines that are no part of the grammar are skipped, as ibsim does, so a dump with an error message as its first line
-loads; a mistake inside a line that is part of it raises FileFormatError with line and column.
+module: `parse_net_file` returns what the text says, checked for consistency, and `ibkeys.sim.netfile.build` makes nodes
+of it. Lines that are no part of the grammar are skipped, as ibsim does, so a dump with an error message as its first
+line loads; a mistake inside a line that is part of it raises FileFormatError with line and column.
 Source: ibsim's sim_net.c and ibnetdiscover's output.
 """
 
@@ -16,8 +16,8 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType
-from ibkeys.sim.netline import Line, to_number
-from ibkeys.sim.netmodel import FileNode, FilePort, NetFile, connect
+from ibkeys.sim.netfile.line import Line, to_number
+from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, connect
 
 MAX_INCLUDES: Final = 9
 MAX_PORTS: Final = 254

@@ -7,10 +7,12 @@ arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
-from ibkeys.sim import extended_port_info, guard, portinfo, routing
+from ibkeys.sim import routing
+from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
+from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
 
 OK: Final = int(MadStatus.OK)
@@ -21,13 +23,15 @@ INVALID: Final = int(MadStatus.INVALID_FIELD)
 
 
 class Request(NamedTuple):
-    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself."""
+    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
+    sends the traps that follow: of a wrong M_Key, of a link that changes."""
 
     node: Node
     ingress: int
     mad: bytes
     modifier: int
     key_hidden: bool
+    traps: Traps
 
     @property
     def data(self) -> bytes:
@@ -37,10 +41,12 @@ class Request(NamedTuple):
     @property
     def port(self) -> Port:
         """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
-        return self.node.ports[0 if self.node.is_switch else self.ingress]
+        return self.node.arrival_port(self.ingress)
 
 
 Answer = tuple[int, bytes]
+Silence = Literal["m_key", "not answered", "no SM"]
+"""Why nothing is answered."""
 Handler = Callable[[Request], Answer | None]
 
 
@@ -76,7 +82,7 @@ def _set_switch_info(request: Request) -> Answer:
     info[11] = data[11] & 0xF8 | change | data[11] & 0x03
     if request.node.ports[0].capability_mask & 1 << 30:
         info[18:20] = data[18:20]
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return status, bytes(info)
 
 
@@ -104,10 +110,10 @@ def _get_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     hidden = request.key_hidden
     if not request.node.is_switch and port.number != request.ingress:
-        verdict = guard.check(request.node.subnet, port, request.mad)
-        if verdict == guard.REFUSED:
+        verdict = mkey_check.check(port, request.mad, request.traps)
+        if verdict == mkey_check.REFUSED:
             return None
-        hidden = verdict == guard.ACCEPTED_KEY_HIDDEN
+        hidden = verdict == mkey_check.ACCEPTED_KEY_HIDDEN
     return OK, _port_info_bytes(request, port, hidden)
 
 
@@ -117,10 +123,10 @@ def _set_port_info(request: Request) -> Answer | None:
         return INVALID, EMPTY_BLOCK
     if not request.node.is_switch and port.number != request.ingress:
         # Another port of a CA is not set but shown (qib, hfi1), after its own M_Key check.
-        if guard.check(request.node.subnet, port, request.mad) == guard.REFUSED:
+        if mkey_check.check(port, request.mad, request.traps) == mkey_check.REFUSED:
             return None
         return OK, _port_info_bytes(request, port, False)
-    valid = portinfo.apply(port, request.data)
+    valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
         shown[51] |= request.mad[64 + 51] & 0x80  # ClientReregister comes back
@@ -169,7 +175,7 @@ def _set_guid_info(request: Request) -> Answer:
             if port.guids is None:
                 port.guids = {}
             port.guids[index] = int.from_bytes(request.data[8 * place : 8 * place + 8])
-    port.node.subnet.touched_ports.add(port)
+    port.touch()
     return OK, port.guid_block(request.modifier)
 
 
@@ -226,7 +232,7 @@ def _set_routes(request: Request) -> Answer:
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return OK, request.data
 
 
@@ -272,7 +278,7 @@ def _set_table(request: Request) -> Answer:
     if request.node.tables is None:
         request.node.tables = {}
     request.node.tables[place[0]] = request.data
-    request.node.subnet.touched_nodes.add(request.node)
+    request.node.touch()
     return OK, request.data
 
 
@@ -320,38 +326,33 @@ _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Met
 _NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
 
 
-def answer(node: Node, ingress: int, mad: bytes) -> Answer | None:
-    """Return status and attribute that *node* answers to the SMP *mad*, None when it answers nothing.
+def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silence:
+    """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
 
-    Order as in the Linux software SMAs: class version, M_Key, method, attribute. ``node.subnet.last_drop`` says why
-    nothing is answered.
+    Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
-    subnet = node.subnet
     if mad[2] != 1:
         return BAD_VERSION, mad[64:128]
     method, attribute = mad[3], mad[16] << 8 | mad[17]
     modifier = int.from_bytes(mad[20:24])
-    verdict = guard.ACCEPTED
+    verdict = mkey_check.ACCEPTED
     if method in (1, 2, 7):
-        port = node.ports[0 if node.is_switch else ingress]
-        verdict = guard.check(subnet, port, mad)
-        if verdict == guard.REFUSED:
-            subnet.last_drop = "m_key"
+        verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)
+        if verdict == mkey_check.REFUSED:
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
-                guard.check(subnet, node.ports[other], mad)  # counts there too when the key fails there as well (qib)
-            return None
+                mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
+            return "m_key"
     if method in _NOT_ANSWERED:
-        subnet.last_drop = "not answered"
-        return None
+        return "not answered"
     handlers = _HANDLERS.get(method)
     if handlers is None:
         return BAD_METHOD, mad[64:128]
     handler = handlers.get(attribute)
     if handler is None:
         return BAD_ATTRIBUTE, mad[64:128]
-    done = handler(Request(node, ingress, mad, modifier, verdict == guard.ACCEPTED_KEY_HIDDEN))
+    done = handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
     if done is None:
-        subnet.last_drop = "no SM" if attribute == AttributeID.SM_INFO else "m_key"
+        return "no SM" if attribute == AttributeID.SM_INFO else "m_key"
     return done

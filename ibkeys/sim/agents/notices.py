@@ -1,0 +1,123 @@
+"""What the traps of a simulated SMA say: the Notice of each (IBA 13.4.8, 14.2.5.1)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ibkeys.mad.const import AttributeID, Method, MgmtClass, NodeType, NoticeType, TrapNumber
+from ibkeys.mad.notice import (
+    BadMKeyDetails,
+    BadPKeyDetails,
+    BadPKeySwitchPortDetails,
+    BadQKeyDetails,
+    CapabilityChangeDetails,
+    LinkStateDetails,
+    Notice,
+)
+from ibkeys.mad.smp import DirectedRouteSmp, build_smp
+from ibkeys.sim.nodes import Port
+
+MAX_NOTICE_PATH: Final = 30
+
+
+def bad_m_key(port: Port, mad: bytes) -> Notice:
+    """Return trap 256 for the SMP *mad* that *port* refused."""
+    directed = mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE
+    details = BadMKeyDetails.new(
+        lid_addr=port.lid,
+        method=mad[3],
+        attribute_id=mad[16] << 8 | mad[17],
+        attribute_modifier=int.from_bytes(mad[20:24]),
+        m_key=int.from_bytes(mad[24:32]),
+    )
+    if directed:
+        smp = DirectedRouteSmp(mad)
+        hops = min(smp.hop_count, MAX_NOTICE_PATH)
+        # The path from the first hop on; the Linux SMAs start at the unused entry 0 and so lose the last hop.
+        path = smp.return_path[1 : hops + 1]
+        details = details.replace(
+            dr_slid=smp.dr_slid,
+            dr_notice=1,
+            dr_path_truncated=smp.hop_count > MAX_NOTICE_PATH,
+            dr_hop_count=hops,
+            dr_notice_return_path=(*path, *[0] * (MAX_NOTICE_PATH - len(path))),
+        )
+    return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_M_KEY).with_details(details)
+
+
+def link_state_change(port: Port) -> Notice:
+    """Return trap 128: the state of some port of the switch whose port 0 is *port* changed."""
+    notice = _notice(port, NoticeType.URGENT, TrapNumber.LINK_STATE_CHANGE)
+    return notice.with_details(LinkStateDetails.new(lid_addr=port.lid))
+
+
+def capability_change(port: Port) -> Notice:
+    """Return trap 144: the CapabilityMask of *port* changed."""
+    details = CapabilityChangeDetails(bytes(64)).replace(lid_addr=port.lid, capability_mask=port.capability_mask)
+    return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
+
+
+def description_change(port: Port) -> Notice:
+    """Return trap 144: the NodeDescription behind *port* changed."""
+    details = CapabilityChangeDetails(bytes(64)).replace(
+        lid_addr=port.lid,
+        other_local_changes=1,
+        capability_mask=port.capability_mask,
+        node_description_change=1,
+    )
+    return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
+
+
+class Packet(NamedTuple):
+    """What a security trap says of a packet: its ends, its keys, SL and QPs."""
+
+    source: Port
+    destination: Port
+    p_key: int
+    q_key: int | None = None
+    sl: int = 0
+    source_qp: int = 1
+    destination_qp: int = 1
+
+
+def bad_p_key(port: Port, packet: Packet) -> Notice:
+    """Return trap 257: the end port *port* got a packet with a P_Key that matches nothing in its table."""
+    details = BadPKeyDetails.new(key=packet.p_key, **_ends(packet))
+    return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_P_KEY).with_details(details)
+
+
+def bad_q_key(port: Port, packet: Packet) -> Notice:
+    """Return trap 258: the end port *port* got a packet with a wrong Q_Key."""
+    details = BadQKeyDetails.new(key=packet.q_key or 0, **_ends(packet))
+    return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_Q_KEY).with_details(details)
+
+
+def bad_p_key_at_switch(port: Port, packet: Packet) -> Notice:
+    """Return trap 259: *port*, an external port of a switch, dropped a packet by its P_Key. DataValid is left 0."""
+    details = BadPKeySwitchPortDetails.new(
+        p_key=packet.p_key, sw_lid_addr=port.guard.lid, port_no=port.number, **_ends(packet)
+    )
+    return _notice(port.guard, NoticeType.SECURITY, TrapNumber.BAD_P_KEY_SWITCH_PORT).with_details(details)
+
+
+def _ends(packet: Packet) -> dict[str, int]:
+    source, destination = packet.source, packet.destination
+    return {
+        "lid_addr1": source.lid,
+        "lid_addr2": destination.lid,
+        "sl": packet.sl,
+        "qp1": packet.source_qp,
+        "qp2": packet.destination_qp,
+        "gid_addr1": int.from_bytes(source.info[8:16]) << 64 | source.guid,
+        "gid_addr2": int.from_bytes(destination.info[8:16]) << 64 | destination.guid,
+    }
+
+
+def _notice(port: Port, kind: NoticeType, number: TrapNumber) -> Notice:
+    producer = NodeType(port.node.node_type)
+    return Notice.new(is_generic=1, type=kind, producer_type=producer, trap_number=number, issuer_lid=port.lid)
+
+
+def as_mad(notice: Notice, transaction_id: int) -> bytes:
+    """Return the SMP that carries *notice*."""
+    return build_smp(Method.TRAP, AttributeID.NOTICE, data=notice.raw, transaction_id=transaction_id)

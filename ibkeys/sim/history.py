@@ -1,0 +1,63 @@
+"""What has happened in a simulated subnet so far: its clock, its events, and what differs from the start.
+
+Nodes and ports write into it, so it knows them only by their places: the index of a node and the number of a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from ibkeys.errors import UsageError
+
+MAX_EVENTS: Final = 20_000
+
+
+class Event(NamedTuple):
+    """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
+
+    time: float
+    kind: str
+    node: str
+    port: int
+    detail: dict[str, Any]
+
+
+class History:
+    """The past of one subnet.
+
+    ``events``: what happened, the last ones only (see `MAX_EVENTS`); ``changes``: a count that grows with each change;
+    ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): what may differ from the start.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.changes = 0
+        self.touched_ports: set[tuple[int, int]] = set()
+        self.touched_nodes: set[int] = set()
+        self._now = 0.0
+        self._clock: Callable[[], float] | None = None
+
+    @property
+    def now(self) -> float:
+        """The subnet's clock in seconds."""
+        if self._clock is not None:
+            self._now = max(self._now, self._clock())
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass. Raises UsageError for less than none."""
+        if seconds < 0:
+            raise UsageError(f"time does not go back ({seconds} s)")
+        self._now = self.now + seconds
+
+    def follow_clock(self, clock: Callable[[], float] | None) -> None:
+        """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
+        self._clock = clock
+
+    def record(self, kind: str, node: str, port: int, detail: dict[str, Any]) -> None:
+        """Note an event, which is a change too."""
+        self.changes += 1
+        if len(self.events) >= MAX_EVENTS:
+            del self.events[: MAX_EVENTS // 2]
+        self.events.append(Event(self.now, kind, node, port, detail))

@@ -1,0 +1,51 @@
+"""The programs at the ports of a simulated subnet: who has what arrives at a port and no agent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ibkeys.sim.nodes import Port
+
+LATENCY: Final = 0.0
+"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
+
+
+class Delivery(NamedTuple):
+    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
+
+    delay: float
+    mad: bytes
+    slid: int
+
+
+Receiver = Callable[[Delivery], None]
+
+
+class Receivers:
+    """The receivers at each port, in the order in which they were attached. False while there are none at all."""
+
+    def __init__(self) -> None:
+        self._at: dict[Port, list[Receiver]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    def attach(self, port: Port, receiver: Receiver) -> Callable[[], None]:
+        """Let *receiver* have what arrives at *port*; returns the function that ends this."""
+        self._at.setdefault(port, []).append(receiver)
+
+        def detach() -> None:
+            receivers = self._at.get(port, [])
+            if receiver in receivers:
+                receivers.remove(receiver)
+            if not receivers:
+                self._at.pop(port, None)
+
+        return detach
+
+    def deliver(self, port: Port, delivery: Delivery) -> bool:
+        """Give *delivery* to every receiver at *port*; returns whether anybody is there."""
+        for receiver in list(self._at.get(port, ())):
+            receiver(delivery)
+        return port in self._at

@@ -1,0 +1,206 @@
+"""Programs that attach, ask about their port, and leave: the control requests of ibsim's protocol."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Callable, Container
+from functools import partial
+
+from ibkeys.errors import AddressError
+from ibkeys.sim.nodes import KEY, Node, Port
+from ibkeys.sim.server import clients as attached
+from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.clients import Address, Client, Clients
+from ibkeys.sim.server.credentials import receive
+from ibkeys.sim.server.loop import Loop
+from ibkeys.sim.server.traffic import BATCH, Traffic
+from ibkeys.sim.subnet import Subnet
+
+
+class Attachments:
+    """Answers the control requests that come in at *control*; *traffic* carries what the clients send.
+
+    Programs of *users* may attach, None: everybody's; those that name no node attach to *home*. *log* gets a line about
+    each that is refused, *log_clients* about those that come and go.
+    """
+
+    def __init__(
+        self,
+        subnet: Subnet,
+        clients: Clients,
+        control: socket.socket,
+        loop: Loop,
+        traffic: Traffic,
+        counts: Counter[str],
+        *,
+        users: Container[int] | None,
+        home: Node,
+        log: Callable[[str], None],
+        log_clients: Callable[[str], None],
+    ) -> None:
+        self._subnet = subnet
+        self._clients = clients
+        self._control = control
+        self._loop = loop
+        self._traffic = traffic
+        self._counts = counts
+        self._users = users
+        self._home = home
+        self._log = log
+        self._log_clients = log_clients
+        self._logged_users: set[int] = set()
+        self._detach: dict[Port, Callable[[], None]] = {}
+
+    def read(self, events: int) -> None:
+        """Take control requests and answer them."""
+        for _ in range(BATCH):
+            try:
+                raw, user, address = receive(self._control, protocol.CONTROL_SIZE + 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                continue  # UDP: an earlier reply found nobody
+            reply = self._reply(raw, address) if self._may_attach(user) else self._turn_away(raw, user)
+            if reply is None or not address:
+                self._counts["malformed"] += 1
+                continue
+            try:
+                self._control.sendto(reply, address)
+            except OSError:
+                self._counts["lost"] += 1
+            if self._clients.leaving:
+                self.detach_leaving()
+
+    def _may_attach(self, user: int) -> bool:
+        return self._users is None or user in self._users
+
+    def _turn_away(self, raw: bytes, user: int) -> bytes | None:
+        """Do nothing of what another user asks for, and say so: a program that hears nothing waits for ever."""
+        self._counts["of other users"] += 1
+        if user not in self._logged_users:
+            self._logged_users.add(user)
+            self._log(f"a program of another user (UID {user}) was turned away; --allow-others lets it attach")
+        request = protocol.parse_control(raw)
+        return None if request is None else protocol.control(request, protocol.ERROR)
+
+    def _reply(self, raw: bytes, address: Address | None) -> bytes | None:
+        request = protocol.parse_control(raw)
+        if request is None or not address:
+            return None
+        self._counts["control requests"] += 1
+        if request.kind == protocol.CONNECT:
+            data = self._connect(protocol.parse_client_info(request.data), address)
+        elif request.client >= attached.MAX_CLIENTS:
+            return None
+        elif not protocol.DISCONNECT <= request.kind <= protocol.GET_P_KEYS:
+            return raw
+        else:
+            client = self._clients.get(request.client)
+            # Nobody speaks for another program.
+            data = self._answer(client, request) if client is not None and client.address == address else None
+        return protocol.control(request, protocol.ERROR) if data is None else protocol.control(request, data=data)
+
+    def _connect(self, info: protocol.ClientInfo, address: Address) -> bytes | None:
+        try:
+            node = self._subnet.node(info.node) if info.node else self._home
+        except AddressError as error:
+            self._log(f"refused {info.ident}: SIM_HOST: {error}")
+            return None
+        former = self._clients.same(info.ident, address)
+        if former is not None:
+            self._clients.mark_gone(former)
+        self.detach_leaving()
+        if info.is_sm and self._sms_on(node):
+            self.drop_dead()
+            if self._sms_on(node):
+                self._log(f"refused {info.ident}: another SM is attached to {node.description}")
+                return None
+        port = self._subnet.attach_port(node)
+        try:
+            client = self._clients.add(info.ident, port, address)
+            if client is None:
+                self.drop_dead()
+                client = self._clients.add(info.ident, port, address)
+        except OSError as error:
+            self._log(f"refused {info.ident}: {error.strerror or error}")
+            return None
+        if client is None:
+            self._log(f"refused {info.ident}: all {attached.MAX_CLIENTS} slots are taken")
+            return None
+        self._loop.register(client.fd, partial(self._traffic.ready, client))
+        if port not in self._detach:
+            self._detach[port] = self._subnet.attach(port, partial(self._traffic.arrived, port))
+        if info.is_sm:
+            self._set_is_sm(client, True)
+        self._log_clients(f"{client} attached")
+        return protocol.client_info(client.slot, info.is_sm, node.node_id)
+
+    def _sms_on(self, node: Node) -> list[Client]:
+        return [client for client in self._clients if client.is_sm and client.port.node is node]
+
+    def _answer(self, client: Client, request: protocol.Control) -> bytes | None:
+        port, kind = client.port, request.kind
+        node = port.node
+        if kind == protocol.GET_NODE_INFO:
+            return node.node_info(port.number)
+        if kind == protocol.GET_PORT_INFO:
+            return self._port_info(port, request.data[0])
+        if kind == protocol.GET_VENDOR:
+            return protocol.vendor(node.vendor_id, node.device_id, node.revision)
+        if kind == protocol.GET_PORT:
+            return protocol.port(port.lid, port.state)
+        if kind == protocol.GET_P_KEYS:
+            return port.p_key_block(0)
+        if kind == protocol.GET_GUID:
+            return protocol.guid(node.guid)
+        if kind == protocol.GET_GID:
+            return bytes(port.info[8:16]) + protocol.guid(node.guid)
+        if kind == protocol.SET_IS_SM:
+            self._set_is_sm(client, protocol.number(request.data) != 0)
+        else:
+            self._clients.mark_gone(client)
+        return request.data
+
+    def _port_info(self, home: Port, number: int) -> bytes | None:
+        """Return PortInfo as the host knows it, which is without its M_Key."""
+        if number > home.node.num_ports:
+            return None
+        info = bytearray(home.node.ports[number].info if number else home.info)
+        info[KEY] = bytes(8)
+        info[28] = number or home.number
+        return bytes(info)
+
+    def _set_is_sm(self, client: Client, on: bool) -> None:
+        client.is_sm = on
+        port = client.port
+        own = port.node.sm  # one that the subnet plays itself
+        self._subnet.set_is_sm(
+            port, any(other.is_sm for other in self._clients.at(port)) or (own is not None and own.port is port)
+        )
+
+    def drop_dead(self) -> None:
+        """Look for clients that died without a word and free their slots."""
+        for client in self._clients:
+            if not self._clients.is_alive(client):
+                self._clients.mark_gone(client)
+        self.detach_leaving()
+
+    def detach_leaving(self) -> None:
+        """Free the slots of the clients that are gone."""
+        while self._clients.leaving:
+            client = self._clients.leaving.pop()
+            self._loop.unregister(client.fd)
+            self._clients.remove(client)
+            if client.is_sm:
+                self._set_is_sm(client, False)
+            if not self._clients.at(client.port):
+                self._detach.pop(client.port)()
+            self._log_clients(f"{client} left")
+
+    def close(self) -> None:
+        """Detach all programs."""
+        for detach in self._detach.values():
+            detach()
+        for client in self._clients:
+            self._clients.remove(client)

@@ -1,0 +1,85 @@
+"""The loop of the server: waits for sockets and for times, and calls what is to be done then.
+
+Whatever a call raises is reported and the loop goes on: a bug that one program meets must not end the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Final
+
+READABLE: Final = select.EPOLLIN
+WRITABLE: Final = select.EPOLLOUT
+
+
+class Loop:
+    """Sockets with their handlers, and work for later. *report* is told what a handler or a work raised."""
+
+    def __init__(self, report: Callable[[Exception], None]) -> None:
+        self._report = report
+        self._handlers: dict[int, Callable[[int], object]] = {}
+        self._later: list[tuple[float, int, Callable[[], object]]] = []
+        self._sequence = 0
+        self._closed = False
+        self.stopping = False
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll = select.epoll()
+        self._epoll.register(self._wake, READABLE)
+
+    def register(self, fd: int, handler: Callable[[int], object]) -> None:
+        """Call *handler* with the events whenever there is something to read."""
+        self._handlers[fd] = handler
+        self._epoll.register(fd, READABLE)
+
+    def wait_for(self, fd: int, events: int) -> None:
+        """Wait for other events of a registered socket."""
+        self._epoll.modify(fd, events)
+
+    def unregister(self, fd: int) -> None:
+        """Wait for this socket no more. It is not closed yet."""
+        del self._handlers[fd]
+        self._epoll.unregister(fd)
+
+    def at(self, delay: float, work: Callable[[], object]) -> None:
+        """Do *work* *delay* seconds from now, in the loop."""
+        self._sequence += 1
+        heapq.heappush(self._later, (time.monotonic() + delay, self._sequence, work))
+
+    def run_due(self, now: float) -> float | None:
+        """Do the work whose time has come; returns the seconds from *now* until there is more, None without any."""
+        while self._later and self._later[0][0] <= now:
+            self.guarded(heapq.heappop(self._later)[2])
+        return max(0.0, self._later[0][0] - now) if self._later else None
+
+    def poll(self, wait: float) -> None:
+        """Wait up to *wait* seconds, and call the handlers of the sockets that are ready."""
+        for fd, events in self._epoll.poll(wait):
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                try:
+                    handler(events)
+                except Exception as error:
+                    self._report(error)
+
+    def guarded(self, work: Callable[[], object]) -> None:
+        """Do *work*; report what it raises."""
+        try:
+            work()
+        except Exception as error:
+            self._report(error)
+
+    def stop(self) -> None:
+        """End the wait, and be ``stopping``. May be called from a signal handler or another thread."""
+        self.stopping = True
+        if not self._closed:
+            os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """Close what the loop itself has open."""
+        self._closed = True
+        self._epoll.close()
+        os.close(self._wake)

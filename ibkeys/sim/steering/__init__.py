@@ -1,0 +1,1 @@
+"""A simulated subnet steered in words: one line in, what came of it out."""

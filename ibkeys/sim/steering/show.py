@@ -1,0 +1,63 @@
+"""What a port and an event look like as text. No line shows an M_Key."""
+
+from __future__ import annotations
+
+from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, CapabilityMask, PortPhysicalState, PortState
+from ibkeys.sim.agents import mkey_check
+from ibkeys.sim.history import Event
+from ibkeys.sim.nodes import Node, Port
+
+
+def node_lines(node: Node) -> list[str]:
+    """Return a node and each of its ports as lines."""
+    kind = "switch" if node.is_switch else "router" if node.node_type == 3 else "ca"
+    state = ("", ", silent", ", dead")[node.silent] + (", runs an SM" if node.sm is not None else "")
+    head = f"{node.node_id} {node.description!r}: {kind} of {node.num_ports} ports, GUID 0x{node.guid:016x}{state}"
+    return [head, *(f"  {port.number}: {_summary(port)}" for port in node.all_ports)]
+
+
+def _summary(port: Port) -> str:
+    parts = [PORT_STATE_NAMES[PortState(port.state)]]
+    if port.is_end_port:
+        parts.append(f"LID {port.lid}")
+    if port.peer is not None:
+        parts.append(f"to {port.peer}")
+    return ", ".join(parts)
+
+
+def port_lines(port: Port) -> list[str]:
+    """Return all that there is to see of a port as lines."""
+    mkey_check.expire(port)
+    physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
+    lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
+    if port.is_end_port:
+        left = None if port.lease_deadline is None else max(0.0, port.lease_deadline - port.node.history.now)
+        timer = "stopped" if left is None else f"{left:.3f} s left"
+        m_key = "set (not shown)" if port.m_key else "none"
+        m_key_nv, p_key_nv = (
+            "yes" if port.capability_mask & bit else "no"
+            for bit in (CapabilityMask.IS_M_KEY_NVRAM, CapabilityMask.IS_P_KEY_NVRAM)
+        )
+        counts = f"M_Key {port.m_key_violations}, P_Key {port.p_key_violations}, Q_Key {port.q_key_violations}"
+        lines += [
+            f"  LMC: {port.lmc}, MasterSMLID: {port.sm_lid}, port GUID: 0x{port.guid:016x}",
+            f"  M_Key: {m_key}, ProtectBits: {port.protect_bits}, lease: {port.lease_period} s, timer {timer}",
+            f"  NV-RAM: M_Key {m_key_nv}, P_Keys {p_key_nv}",
+            f"  violations: {counts}",
+        ]
+    else:
+        inbound, outbound = ("on" if bit else "off" for bit in (port.inbound_enforcement, port.outbound_enforcement))
+        received, sent = (port.counter(f"port_{way}_constraint_errors") for way in ("rcv", "xmit"))
+        lines.append(f"  enforcement: inbound {inbound}, outbound {outbound}")
+        lines.append(f"  constraint errors: received {received}, sent {sent}")
+    keys = [f"0x{key:04x}" for key in port.p_keys if key]
+    lines.append(f"  P_Keys: {' '.join(keys) or 'none'} (capacity {port.p_key_capacity})")
+    return lines
+
+
+def event_line(event: Event) -> str:
+    """Return an event as a line: time, kind, place, and the rest as name=value."""
+    words = [f"{event.time:.3f} {event.kind} {event.node} port {event.port}"]
+    for name, value in event.detail.items():
+        words.append(f"{name}={value:.3f}" if isinstance(value, float) else f"{name}={value}")
+    return " ".join(words)

@@ -1,0 +1,140 @@
+"""The words of a steering line: numbers, shares, times, and the nodes and ports that they name."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ibkeys.errors import AddressError, UsageError
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.subnet import Subnet
+
+_TOKEN: Final = re.compile(r'(?:"[^"]*"|[^\s"#]|(?<!\s)#)+')
+_PLACE: Final = re.compile(
+    r'(?:"(?P<quoted>[^"]*)"|(?P<plain>.*?))(?:\[(?P<port>\d{1,3})\]|:(?P<colon>\d{1,3}))?', re.DOTALL
+)
+_MOST_SECONDS: Final = 1e9
+
+
+class Token(NamedTuple):
+    """A word of a line, and the column where it begins, from 1."""
+
+    text: str
+    column: int
+
+
+class LineError(UsageError):
+    """A line that is written wrong, with the column of the word that is."""
+
+    def __init__(self, message: str, column: int = 1) -> None:
+        self.column = column
+        super().__init__(message)
+
+
+def split_line(line: str) -> list[Token]:
+    """Return the words of a line up to its comment. Raises LineError, as all that reads words here does."""
+    if line.count('"') % 2:
+        raise LineError("a double quote is not closed", line.rindex('"') + 1)
+    tokens, at = [], 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+            continue
+        if line[at] == "#":
+            break
+        found = _TOKEN.match(line, at)
+        if found is None:
+            raise LineError(f"{shortened(line[at:])} is no word", at + 1)
+        tokens.append(Token(found[0], at + 1))
+        at = found.end()
+    return tokens
+
+
+def shortened(text: str) -> str:
+    """Return *text* in quotes for a message, cut where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def is_first(token: Token, first: str, second: str) -> bool:
+    """Return whether the word is *first*; it is one of the two."""
+    if token.text not in (first, second):
+        raise LineError(f"{shortened(token.text)}: write {first} or {second}", token.column)
+    return token.text == first
+
+
+def to_number(token: Token, text: str, what: str, most: int) -> int:
+    """Return the number that *text* is, decimal or 0x; *what* says in the message what it stands for."""
+    try:
+        value = int(text, 16) if text[:2].lower() == "0x" else int(text)
+    except ValueError:
+        value = -1
+    if not text.isascii() or not 0 <= value <= most:
+        raise LineError(f"{shortened(text)} is no {what} (0 to {most if most < 0x10000 else hex(most)})", token.column)
+    return value
+
+
+def to_share(token: Token) -> float:
+    """Return a percentage as a share from 0 to 1."""
+    try:
+        value = float(token.text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise LineError(f"{shortened(token.text)} is no percentage from 0 to 100", token.column)
+    return value / 100
+
+
+def to_seconds(token: Token, text: str) -> float:
+    """Return the seconds that *text*, all of the word or a part of it, stands for."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _MOST_SECONDS:
+        raise LineError(f"{shortened(token.text)} is no number of seconds", token.column)
+    return value
+
+
+def unquoted(token: Token) -> str:
+    """Return the word without its double quotes."""
+    return token.text.replace('"', "")
+
+
+def find(subnet: Subnet, token: Token) -> tuple[Node, int | None]:
+    """Return the node, and the port number when the word names one. Raises AddressError."""
+    found = _PLACE.fullmatch(token.text)
+    if found is None:
+        raise LineError(f'{shortened(token.text)}: write NODE[PORT] or "NODE"[PORT]', token.column)
+    if found["quoted"] is None and found["colon"] is not None:
+        try:
+            return subnet.node(token.text), None  # a node whose name ends in a colon and a number
+        except AddressError:
+            pass
+    name = found["quoted"] if found["quoted"] is not None else found["plain"]
+    number = found["port"] or found["colon"]
+    return subnet.node(name), int(number) if number is not None else None
+
+
+def find_node(subnet: Subnet, token: Token) -> Node:
+    """Return the node of a word that names no port. Raises UsageError, AddressError."""
+    node, number = find(subnet, token)
+    if number is not None:
+        raise UsageError(f"{token.text}: this command is about a whole node; leave the port number out")
+    return node
+
+
+def find_port(subnet: Subnet, token: Token) -> Port:
+    """Return the port that the word names. Raises UsageError, AddressError."""
+    node, number = find(subnet, token)
+    if number is None:
+        raise UsageError(f"{token.text}: which port? Write {token.text}[1]")
+    return subnet.port(node, number)
+
+
+def find_end_port(subnet: Subnet, token: Token) -> Port:
+    """Return the end port that the word names, for a node its attached port. Raises UsageError, AddressError."""
+    node, number = find(subnet, token)
+    port = subnet.attach_port(node) if number is None else subnet.port(node, number)
+    if not port.is_end_port:
+        raise UsageError(f"{port} is no end port: packets begin and end at CA and router ports and at switch port 0")
+    return port
