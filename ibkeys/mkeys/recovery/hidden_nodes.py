@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.client.scheduler import MAX_WINDOW
@@ -17,11 +17,10 @@ from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS, Method
-from ibkeys.mkeys.recovery.timing import DUE, LATE, SOON, BlindEnd, Closed
+from ibkeys.mkeys.recovery.locked_ports import BlindEnd, Closed
+from ibkeys.mkeys.recovery.questions import Questions
+from ibkeys.mkeys.recovery.timing import DUE, LATE, SOON
 from ibkeys.topology.model import LinkEnd, Node, Port
-
-if TYPE_CHECKING:
-    from ibkeys.mkeys.recovery.search import Search
 
 BLIND_PROBES: Final = 64
 """Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
@@ -36,44 +35,32 @@ up."""
 
 
 class BlindProbes:
-    """The blind probes of one search.
+    """The blind probes of one search."""
 
-    ``ends``: links of closed switches that probes proved, by their far ends. ``since``: when the leases behind a switch
-    that has opened were started, by its GUID.
-    """
-
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._linked = {guid for guid, _ in search.links}
-        self.ends: dict[LinkEnd, BlindEnd] = {}
-        self.since: dict[int, float] = {}
-        self._waves: dict[int, int] = {}
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._waiting = questions.waiting
+        self._linked = {guid for guid, _ in self._waiting.links}
         self._by_near: dict[LinkEnd, Closed] = {}
-
-    def opened(self, spot: Closed) -> None:
-        """Note that *spot*, which has a GUID now, is closed no longer."""
-        if spot.blind and spot.guid is not None:
-            self.since[spot.guid] = spot.blind_at
-            self._waves[spot.guid] = self._waves.get(spot.guid, 0) + spot.waves
 
     def dead_ends(self) -> int:
         """Return how many probes went through ports that turned out to have no link, or to be no switch's."""
-        return sum(map(self._dead_ends, self._waves))
+        return sum(map(self._dead_ends, self._waiting.blind_waves))
 
     def _dead_ends(self, guid: int) -> int:
-        node = self._search.nodes.get(guid)
+        node = self._waiting.nodes.get(guid)
         if node is None:
             return 0
         linked = sum(0 < port.num <= BLIND_PROBES and port.is_linked for port in node.ports.values())
-        return self._waves[guid] * (BLIND_PROBES - (linked if node.is_switch else 0))
+        return self._waiting.blind_waves[guid] * (BLIND_PROBES - (linked if node.is_switch else 0))
 
     def next_time(self, spot: Closed) -> float | None:
         """Return when `probe` has something to do for *spot*, None when that is not known."""
-        if self._is_time(spot, self._search.now + DUE):
-            return self._search.now
-        if not self._search.leases or not self._has_wave_left(spot):
+        if self._is_time(spot, self._waiting.now + DUE):
+            return self._waiting.now
+        if not self._waiting.leases or not self._has_wave_left(spot):
             return None
-        return max(self._search.leases) + (spot.blind_at + LATE if spot.blind else spot.started + SOON)
+        return max(self._waiting.leases) + (spot.blind_at + LATE if spot.blind else spot.started + SOON)
 
     def last_look(self, spots: Sequence[Closed]) -> None:
         """Look behind switches that are about to be given up."""
@@ -81,7 +68,7 @@ class BlindProbes:
 
     def may_be_a_switch(self, spot: Closed) -> bool:
         """Whether something may be behind *spot* that only blind probes would find."""
-        if len(spot.path) >= MAX_HOPS or (not spot.path and self._search.start[1]):
+        if len(spot.path) >= MAX_HOPS or (not spot.path and self._waiting.start[1]):
             return False
         # Where the known links tell what is behind it, each of those is asked on its own route.
         return spot.guid is None or spot.guid not in self._linked
@@ -91,23 +78,23 @@ class BlindProbes:
 
     def probe(self) -> None:
         """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
-        now = self._search.now + DUE
-        ready = [spot for spot in self._search.closed.values() if self._is_time(spot, now)]
+        now = self._waiting.now + DUE
+        ready = [spot for spot in self._waiting.closed.values() if self._is_time(spot, now)]
         if ready:
-            self._probe_all(_in_turn(ready), self._search.next_due(now))
+            self._probe_all(_in_turn(ready), self._waiting.next_due(now))
 
     def _probe_all(self, spots: Iterable[Closed], until: float | None = None) -> None:
         """Probe through *spots*, one group after the other, until others are due; through one group at least."""
-        search, client = self._search, self._search.client
-        left = (spot for spot in spots if search.closed.get(spot.path) is spot)
+        waiting, client = self._waiting, self._questions.client
+        left = (spot for spot in spots if waiting.closed.get(spot.path) is spot)
         groups: list[list[Closed]] = []
-        self._by_near = {spot.near.link_end: spot for spot in search.closed.values() if spot.near is not None}
+        self._by_near = {spot.near.link_end: spot for spot in waiting.closed.values() if spot.near is not None}
 
         def go_on() -> None:
-            if client.backlog > _NEARLY_SENT or (groups and until is not None and search.now >= until):
+            if client.backlog > _NEARLY_SENT or (groups and until is not None and waiting.now >= until):
                 return
             for spot in groups[-2] if len(groups) > 1 else ():
-                spot.blind_at = search.now  # by now its last probe is sent
+                spot.blind_at = waiting.now  # by now its last probe is sent
             group = list(islice(left, PROBED_AT_ONCE))
             if not group:
                 return
@@ -118,8 +105,8 @@ class BlindProbes:
                 for spot in group:
                     client.start(self._probe_one(spot, num))
 
-        search.run_probes(go_on)
-        asked_at = search.now - client.timing.timeout
+        self._questions.run_probes(go_on)
+        asked_at = waiting.now - client.timing.timeout
         for spot in chain.from_iterable(groups[-2:]):
             spot.blind_at = max(spot.blind_at, asked_at)
         if groups:
@@ -129,12 +116,12 @@ class BlindProbes:
         for spot in spots:
             spot.blind += 1
             spot.waves += 1
-            spot.blind_at = self._search.now
+            spot.blind_at = self._waiting.now
 
     def _is_time(self, spot: Closed, now: float) -> bool:
         """Whether to probe through *spot* now: for the first time unless most of its own lease is over, for then it
         will soon tell itself what is behind it; again when the leases behind it should be over."""
-        lease = max(self._search.leases, default=0)
+        lease = max(self._waiting.leases, default=0)
         if not self._has_wave_left(spot):
             return False
         if spot.blind:
@@ -142,28 +129,28 @@ class BlindProbes:
         return not spot.started + lease / 2 < now < spot.started + lease + SOON
 
     def _probe_one(self, spot: Closed, num: int) -> Task:
-        far = yield from self._search.look((*spot.path, num), None)
-        if far is None or self._search.closed.get(spot.path) is not spot:
+        far = yield from self._questions.look((*spot.path, num), None)
+        if far is None or self._waiting.closed.get(spot.path) is not spot:
             return
-        self.ends[far] = BlindEnd(spot.path, num, far)
+        self._waiting.blind_ends[far] = BlindEnd(spot.path, num, far)
         other = self._by_near.get(far)
-        if other is not None and other is not spot and self._search.drop(other):
+        if other is not None and other is not spot and self._waiting.drop(other):
             spot.waves += other.waves  # the same switch, seen from behind
 
     def _calm(self) -> None:
         """Ask the ports whose keys are known with them: a blind probe may have hit one and started its lease."""
         tasks = []
-        for port in self._search.fabric.end_ports():
+        for port in self._waiting.fabric.end_ports():
             info = port.port_info
             if info is not None and info.m_key and info.m_key_protect_bits >= 2 and info.m_key_lease_period:
                 tasks.append(self._ask_with_key(port, MKey(info.m_key)))
-        self._search.run(tasks)
+        self._questions.run(tasks)
 
     def _ask_with_key(self, port: Port, key: MKey) -> Task:
         path = port.node.path if port.node.is_switch else port.path
         assert path is not None
         try:
-            yield self._search.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
+            yield self._questions.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
         except IbkeysError:
             return
 

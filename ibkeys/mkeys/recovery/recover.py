@@ -28,9 +28,10 @@ from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.recovery.hidden_nodes import BLIND_PROBES, MOST_BLIND_WAVES
+from ibkeys.mkeys.recovery.locked_ports import Closed, Hidden
 from ibkeys.mkeys.recovery.routes import Links, hidden_behind, links_of
 from ibkeys.mkeys.recovery.search import Search
-from ibkeys.mkeys.recovery.timing import Closed, Hidden, most_questions, patience
+from ibkeys.mkeys.recovery.timing import most_questions, patience
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Entry
@@ -181,9 +182,9 @@ class Recovery:
             self.search.survey()
         finally:
             ring.spares = self._spares
-        self.search.leases |= self._stored_leases()
-        self.search.add_routes()
-        self._new = self.search.take_found()
+        self.search.waiting.leases |= self._stored_leases()
+        self.search.waiting.add_routes()
+        self._new = self.search.waiting.take_found()
 
     def _stored_leases(self) -> set[int]:
         """Return the leases that this tool has set, in seconds, as the key store has them."""
@@ -199,20 +200,20 @@ class Recovery:
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""
         search, wishes = self.search, self.wishes
-        leases = tuple(sorted(search.leases))
+        leases = tuple(sorted(search.waiting.leases))
         seconds = patience(leases, wishes.wait)
         tries = min(wishes.tries, len(wishes.try_keys) + max(map(len, self._spares.values()), default=0))
-        each = tries + 2 + most_questions(leases, seconds, len(search.closed)) if search.closed else 0
-        blind = sum(search.blind.may_be_a_switch(spot) for spot in search.closed.values())
+        each = tries + 2 + most_questions(leases, seconds, len(search.waiting.closed)) if search.waiting.closed else 0
+        blind = search.may_be_switches
         return Outlook(
             shown=sum(self._is_news(port, locked) for port, locked in self._new),
-            hidden=len(search.hidden),
-            never=sum(not hidden.lease for hidden in search.hidden.values()),
-            silent=len(search.closed),
+            hidden=len(search.waiting.hidden),
+            never=sum(not hidden.lease for hidden in search.waiting.hidden.values()),
+            silent=len(search.waiting.closed),
             leases=leases,
             has_links=bool(self._links),
             tries=tries,
-            violations=each * len(search.closed) + 3 * len(search.hidden),
+            violations=each * len(search.waiting.closed) + 3 * len(search.waiting.hidden),
             blind_probes=blind * BLIND_PROBES * MOST_BLIND_WAVES,
             seconds=seconds,
         )
@@ -220,7 +221,11 @@ class Recovery:
     def objections(self) -> list[Objection]:
         """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
         search, writer = self.search, self.writer
-        if not (search.closed or search.hidden or (self.wishes.sets_something and not self.outlook().is_empty)):
+        if not (
+            search.waiting.closed
+            or search.waiting.hidden
+            or (self.wishes.sets_something and not self.outlook().is_empty)
+        ):
             return []
         for port in search.fabric.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
@@ -291,7 +296,7 @@ class Recovery:
                 progress(
                     Status(
                         self.account.done + len(self._to_change),
-                        len(search.closed) + len(search.hidden),
+                        len(search.waiting.closed) + len(search.waiting.hidden),
                         search.now - self._started,
                         None if opening is None else opening - search.now,
                     )
@@ -316,7 +321,7 @@ class Recovery:
 
     def _take(self, report: Report) -> None:
         """Put the keys that were found into the key store, together and before anything else; then report."""
-        found, self._new = [*self._new, *self.search.take_found()], []
+        found, self._new = [*self._new, *self.search.waiting.take_found()], []
         news = [(port, locked) for port, locked in found if self._is_news(port, locked)]
         with_key = [port for port, _ in news if port.m_key_state == "set"]
         if with_key:
@@ -384,27 +389,35 @@ class Recovery:
         for port in self._to_change:
             reason = "its key is in the key store; what was to be set was not, the run was interrupted"
             self._count(report, Result(port.identity(), "failed", reason))
-        waiting = [*search.closed.values(), *search.hidden.values()]
-        closed = [each for each in (*search.given_up, *waiting) if isinstance(each, Closed) and not self._is_back(each)]
+        waiting = [*search.waiting.closed.values(), *search.waiting.hidden.values()]
+        closed = [
+            each
+            for each in (*search.waiting.given_up, *waiting)
+            if isinstance(each, Closed) and not self._is_back(each)
+        ]
         links, ids = self._links_with(closed)
         for spot in closed:
-            behind = hidden_behind(links, search.start, [ids[spot.path]])
+            behind = hidden_behind(links, search.waiting.start, [ids[spot.path]])
             self._count(report, Result(self._identity(spot), "failed", self._why_closed(spot, behind)))
-        for hidden in (*search.given_up, *waiting):
+        for hidden in (*search.waiting.given_up, *waiting):
             if isinstance(hidden, Hidden):
                 self._count(report, Result(hidden.port.identity(), "failed", self._why_hidden(hidden)))
 
     def _is_back(self, spot: Closed) -> bool:
-        return (spot.guid in self.search.reached) or (spot.near is not None and spot.near.peer is not None)
+        return (spot.guid in self.search.waiting.reached) or (spot.near is not None and spot.near.peer is not None)
 
     def _why_closed(self, spot: Closed, behind: set[int]) -> str:
         search = self.search
         route = DirectedAddress(spot.path)
         where = f"{route}{f', behind {spot.near}' if spot.near is not None else ''}"
-        if self.account.interrupted and spot.path in search.closed:
+        if self.account.interrupted and spot.path in search.waiting.closed:
             why = "still silent when the run was interrupted; a lease that was started runs on"
         else:
-            known = f"the longest known here is {max(search.leases)} s" if search.leases else "none is known here"
+            known = (
+                f"the longest known here is {max(search.waiting.leases)} s"
+                if search.waiting.leases
+                else "none is known here"
+            )
             why = (
                 f"silent for {search.now - spot.started:.0f} s since its lease should have begun ({known}): its lease "
                 "is 0 or longer than was waited for (--wait), or its agent is dead, which looks the same"
@@ -414,7 +427,7 @@ class Recovery:
     def _what_is_behind(self, behind: set[int]) -> str:
         if not behind:
             return ""
-        silent = behind - self.search.reached
+        silent = behind - self.search.waiting.reached
         names = ", ".join(self._name(guid) for guid in sorted(behind)[:_NAMED])
         more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
         how = f"{len(silent)} of them silent" if silent else "all of them back"
@@ -423,7 +436,7 @@ class Recovery:
     def _why_hidden(self, hidden: Hidden) -> str:
         if not hidden.lease:
             return f"level 1 with lease 0: it hides its key and never opens by itself; {_LEFT}"
-        if self.account.interrupted and hidden.port in self.search.hidden:
+        if self.account.interrupted and hidden.port in self.search.waiting.hidden:
             return f"at level 1, lease {hidden.lease} s, still waiting when the run was interrupted; its lease runs on"
         return (
             f"at level 1, lease {hidden.lease} s: it did not open; something sends it SMPs with its right key (an SM, "
@@ -456,7 +469,7 @@ class Recovery:
             if spot.guid is None and spot.near is not None:
                 far = (ids[spot.path], -1)  # nobody knows which of its ports this link is at
                 links[spot.near.link_end], links[far] = far, spot.near.link_end
-        for end, blind in self.search.blind.ends.items():
+        for end, blind in self.search.waiting.blind_ends.items():
             if blind.path in ids:
                 links[end], links[ids[blind.path], blind.num] = (ids[blind.path], blind.num), end
         return links, ids

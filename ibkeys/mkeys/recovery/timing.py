@@ -9,10 +9,7 @@ now and then, because their timers may have run before, and to learn a lease fro
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
-
-from ibkeys.topology.model import LinkEnd, Port
 
 LATE: Final = 0.1
 """Seconds after the end of a lease that a port is asked: its clock is another one."""
@@ -34,50 +31,6 @@ DUE: Final = 1e-6
 """Seconds by which a clock may be rounded."""
 SOON: Final = 2.0
 """Seconds after the end of its lease within which a port should have been seen open."""
-
-
-@dataclass(slots=True, eq=False)
-class Closed:
-    """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
-
-    ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
-    ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
-    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``blind``: how often blind probes
-    went through it, the last time at ``blind_at``; ``waves``: as often, also by other routes to the same switch.
-    """
-
-    path: tuple[int, ...]
-    near: Port | None
-    guid: int | None
-    started: float
-    last: float
-    asked: int = 1
-    tried: int = 0
-    blind: int = 0
-    blind_at: float = 0.0
-    waves: int = 0
-    answered: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Hidden:
-    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
-    ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
-
-    port: Port
-    lease: int
-    started: float | None = None
-    last: float = 0.0
-    tried: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BlindEnd:
-    """Port ``num`` of the closed switch at the end of the route ``path``, found by a probe through it."""
-
-    path: tuple[int, ...]
-    num: int
-    far: LinkEnd
 
 
 def next_question(started: float, last: float, leases: Collection[int]) -> float | None:

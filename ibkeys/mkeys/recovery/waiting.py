@@ -1,0 +1,190 @@
+"""The ports that a search waits for, and what it has found: each answer is sorted here, and nothing is sent.
+
+Who asks (`ibkeys.mkeys.recovery.questions`), starts leases and probes through closed switches reads this, and leaves
+here when it did so: a port that is taken up later may have a lease that runs already.
+"""
+
+from __future__ import annotations
+
+from ibkeys.discovery.sweep import Sweep
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.mkeys.recovery.locked_ports import BlindEnd, Closed, Hidden
+from ibkeys.mkeys.recovery.routes import Links, routes
+from ibkeys.mkeys.recovery.timing import next_question
+from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
+
+
+class WaitingPorts:
+    """The ports that one search waits for. ``closed`` and ``hidden``: who is waited for; ``given_up``: who was.
+
+    ``leases``: seconds, as ports of this fabric show them or the key store has them; it may be added to. ``since``:
+    when the waiting began, or the last port opened. ``reached``: GUIDs of switches and end ports that were read;
+    ``nodes``: all that were found, by the GUIDs of node and end ports. ``without_key``: hiding ports that proved to
+    have none.
+
+    ``leases_started``: when the lease of a port was started without hearing of it, by its GUID. ``blind_ends``: links
+    of closed switches that probes proved, by their far ends. ``blind_since``: when the leases behind a switch that has
+    opened were started, by its GUID; ``blind_waves``: how often blind probes went through it.
+    """
+
+    def __init__(self, sweep: Sweep, links: Links) -> None:
+        self.sweep = sweep
+        self.links = links
+        self.fabric = sweep.fabric
+        self.closed: dict[tuple[int, ...], Closed] = {}
+        self._closed_by_guid: dict[int, Closed] = {}
+        self.hidden: dict[Port, Hidden] = {}
+        self.given_up: list[Closed | Hidden] = []
+        self.without_key: list[Port] = []
+        self.leases: set[int] = set()
+        self.since = 0.0
+        self.reached: set[int] = set()
+        self.nodes: dict[int, Node] = {}
+        self.leases_started: dict[int, float] = {}
+        self.blind_ends: dict[LinkEnd, BlindEnd] = {}
+        self.blind_since: dict[int, float] = {}
+        self.blind_waves: dict[int, int] = {}
+        self._found: list[Port] = []
+        self._was_locked: set[int] = set()
+        self._seen: set[Port] = set()
+
+    @property
+    def now(self) -> float:
+        """The local port's clock, in seconds."""
+        return self.sweep.client.port.now()
+
+    @property
+    def start(self) -> LinkEnd:
+        """The local port, as links name it."""
+        local = self.sweep.client.port.attributes()
+        return local.port_guid, local.port
+
+    def take_found(self) -> list[tuple[Port, bool]]:
+        """Return, once each, the end ports whose M_Key has become known (zero included), and whether it was locked."""
+        found, self._found = self._found, []
+        return [(port, port.guid in self._was_locked) for port in found]
+
+    def next_due(self, now: float) -> float | None:
+        """Return when the next silent port is to be asked after *now*, None when that is not known."""
+        dues = (next_question(spot.started, spot.last, self.leases) for spot in self.closed.values())
+        return min((due for due in dues if due is not None and due > now), default=None)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def sort_answers(self) -> None:
+        """Sort what the sweep has brought: who opened, who is silent, who hides its key."""
+        for node in self.fabric.nodes:
+            self.nodes[node.guid] = node
+            for port in node.ports.values():
+                if port.info is not None and port not in self._seen and (node.is_switch or port.path is not None):
+                    self._seen.add(port)
+                    if port.is_end_port:
+                        self._take_up(port)
+        for port in [port for port in self.hidden if port.m_key_state != "hidden" or port in self.without_key]:
+            del self.hidden[port]
+            self._was_locked.add(port.guid)
+            self._found.append(port)
+        for spot in list(self.closed.values()):
+            peer = spot.near.peer if spot.near is not None else None
+            if peer is not None:
+                self.identify(spot, peer.link_end[0])
+            if peer is not None or spot.answered or spot.guid in self.reached:
+                self.drop(spot)
+                self._opened(spot)
+        unanswered, self.sweep.unanswered = self.sweep.unanswered, {}
+        for path, near in unanswered.items():
+            self.add(path, near)
+
+    def _take_up(self, port: Port) -> None:
+        info = PortInfo(port.info or b"")
+        self.reached.add(port.guid)
+        self.nodes.setdefault(port.guid, port.node)
+        if port.node.is_switch:
+            self.reached.add(port.node.guid)
+        if info.m_key_lease_period and (info.m_key or port.m_key_state == "hidden"):
+            self.leases.add(info.m_key_lease_period)
+        if port.m_key_state == "hidden":
+            self.hidden[port] = Hidden(port, info.m_key_lease_period, self.leases_started.get(port.guid), self.now)
+        else:
+            self._found.append(port)
+
+    def _opened(self, spot: Closed) -> None:
+        self.since = self.now
+        if spot.guid is None:
+            return
+        node = self.nodes.get(spot.guid)
+        self._was_locked.add(node.port(0).guid if node is not None and node.is_switch else spot.guid)
+        if spot.blind:
+            self.blind_since[spot.guid] = spot.blind_at
+            self.blind_waves[spot.guid] = self.blind_waves.get(spot.guid, 0) + spot.waves
+
+    # --- who is silent -----------------------------------------------------------------------------------------------
+
+    def add_routes(self) -> None:
+        """Take up the nodes that the known links lead to, that were not reached, and of which no key is known."""
+        ring = self.sweep.ring
+        for guid, path in routes(self.links, self.start).items():
+            has_key = ring.for_all is None and not ring.by_guid.get(guid, NO_MKEY).is_zero
+            if path in self.closed or guid in self.reached or guid in self._closed_by_guid or has_key or not path:
+                continue
+            self._wait_for(Closed(path, None, guid, self.now, self.now, asked=0))
+
+    def add(self, path: tuple[int, ...], near: Port | None) -> None:
+        """Take up somebody silent, unless it is known by another route or as a closed switch seen from behind."""
+        if near is not None and near.peer is not None:
+            return
+        spot = self.closed.get(path)
+        if spot is not None:
+            spot.near = near
+            return
+        end = near.link_end if near is not None else None
+        if end in self.blind_ends or any(isinstance(old, Closed) and old.path == path for old in self.given_up):
+            return
+        far = self.links.get(end) if end is not None else None
+        guid = far[0] if far else None
+        if guid is None and not path:
+            guid = self.start[0]
+        if guid is not None:
+            if guid in self.reached:
+                return
+            rival = self._closed_by_guid.get(guid)
+            if rival is not None:
+                if rival.near is None and rival.path:  # links of this run are better than those that somebody saw once
+                    self.drop(rival)
+                    rival.path, rival.near = path, near
+                    self._wait_for(rival)
+                return
+        limit = self.sweep.bounds.refuses_node(len(self.fabric.nodes) + len(self.closed), 0)
+        if limit and near is not None:
+            text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
+            self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            return
+        asked_at = self.now - self.sweep.client.timing.timeout
+        since = self.blind_since.get(near.node.guid, asked_at) if near is not None else asked_at
+        self._wait_for(Closed(path, near, guid, min(since, asked_at), self.now))
+
+    def _wait_for(self, spot: Closed) -> None:
+        self.closed[spot.path] = spot
+        if spot.guid is not None:
+            self._closed_by_guid[spot.guid] = spot
+
+    def identify(self, spot: Closed, guid: int) -> None:
+        """Note who *spot* is."""
+        if spot.guid != guid:
+            self._closed_by_guid.pop(spot.guid or 0, None)
+            spot.guid = guid
+
+    def drop(self, spot: Closed) -> bool:
+        """Wait for *spot* no longer; whether it was waited for."""
+        if self.closed.get(spot.path) is not spot:
+            return False
+        del self.closed[spot.path]
+        for guid in [guid for guid in (spot.guid,) if guid is not None and self._closed_by_guid.get(guid) is spot]:
+            del self._closed_by_guid[guid]
+        return True
+
+    def abandon(self, hidden: Hidden) -> None:
+        """Wait for a port that hides its key no longer."""
+        del self.hidden[hidden.port]
+        self.given_up.append(hidden)
