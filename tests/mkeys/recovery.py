@@ -7,8 +7,11 @@ from typing import Any
 
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.outlook import Outlook
+from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+from ibkeys.mkeys.recovery.result import Account, Result, Status
 from ibkeys.mkeys.recovery.routes import links_of
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet

@@ -18,7 +18,9 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.recovery.recover import Account, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+from ibkeys.mkeys.recovery.result import Account, Result, Status
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.recover import Wishes
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.subnet import Subnet
 from tests.mkeys.recovery import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
 

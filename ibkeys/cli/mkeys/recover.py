@@ -23,7 +23,10 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
-    from ibkeys.mkeys.recovery.recover import Outlook, Progress, Recovery, Result, Status, Wishes
+    from ibkeys.mkeys.recovery.outlook import Outlook
+    from ibkeys.mkeys.recovery.recover import Recovery
+    from ibkeys.mkeys.recovery.result import Progress, Result, Status
+    from ibkeys.mkeys.recovery.wishes import Wishes
     from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
@@ -62,7 +65,8 @@ def mkey_recover(
     the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its key: it goes
     into the key store. Nothing is set on a port unless --set-new, --new-m-key, --protect or --lease ask for it.
     """
-    from ibkeys.mkeys.recovery.recover import Wishes, plan_recovery
+    from ibkeys.mkeys.recovery.recover import plan_recovery
+    from ibkeys.mkeys.recovery.wishes import Wishes
 
     if set_new and new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
