@@ -17,7 +17,7 @@ from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS, Method
-from ibkeys.mkeys.recovery.locked_ports import BlindEnd, Closed
+from ibkeys.mkeys.recovery.locked_ports import BlindEnd, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.timing import DUE, LATE, SOON
 from ibkeys.topology.model import LinkEnd, Node, Port
@@ -41,7 +41,7 @@ class BlindProbes:
         self._questions = questions
         self._waiting = questions.waiting
         self._linked = {guid for guid, _ in self._waiting.links}
-        self._by_near: dict[LinkEnd, Closed] = {}
+        self._by_near: dict[LinkEnd, SilentPort] = {}
 
     def dead_ends(self) -> int:
         """Return how many probes went through ports that turned out to have no link, or to be no switch's."""
@@ -54,47 +54,47 @@ class BlindProbes:
         linked = sum(0 < port.num <= BLIND_PROBES and port.is_linked for port in node.ports.values())
         return self._waiting.blind_waves[guid] * (BLIND_PROBES - (linked if node.is_switch else 0))
 
-    def next_time(self, spot: Closed) -> float | None:
-        """Return when `probe` has something to do for *spot*, None when that is not known."""
-        if self._is_time(spot, self._waiting.now + DUE):
+    def next_time(self, silent: SilentPort) -> float | None:
+        """Return when `probe` has something to do for *silent*, None when that is not known."""
+        if self._is_time(silent, self._waiting.now + DUE):
             return self._waiting.now
-        if not self._waiting.leases or not self._has_wave_left(spot):
+        if not self._waiting.leases or not self._has_wave_left(silent):
             return None
-        return max(self._waiting.leases) + (spot.blind_at + LATE if spot.blind else spot.started + SOON)
+        return max(self._waiting.leases) + (silent.blind_at + LATE if silent.blind else silent.started + SOON)
 
-    def last_look(self, spots: Sequence[Closed]) -> None:
+    def last_look(self, ports: Sequence[SilentPort]) -> None:
         """Look behind switches that are about to be given up."""
-        self._probe_all(spot for spot in spots if self.may_be_a_switch(spot) and spot.blind < MOST_BLIND_WAVES)
+        self._probe_all(silent for silent in ports if self.may_be_a_switch(silent) and silent.blind < MOST_BLIND_WAVES)
 
-    def may_be_a_switch(self, spot: Closed) -> bool:
-        """Whether something may be behind *spot* that only blind probes would find."""
-        if len(spot.path) >= MAX_HOPS or (not spot.path and self._waiting.start[1]):
+    def may_be_a_switch(self, silent: SilentPort) -> bool:
+        """Whether something may be behind *silent* that only blind probes would find."""
+        if len(silent.path) >= MAX_HOPS or (not silent.path and self._waiting.start[1]):
             return False
         # Where the known links tell what is behind it, each of those is asked on its own route.
-        return spot.guid is None or spot.guid not in self._linked
+        return silent.guid is None or silent.guid not in self._linked
 
-    def _has_wave_left(self, spot: Closed) -> bool:
-        return spot.blind < MOST_BLIND_WAVES - 1 and self.may_be_a_switch(spot)
+    def _has_wave_left(self, silent: SilentPort) -> bool:
+        return silent.blind < MOST_BLIND_WAVES - 1 and self.may_be_a_switch(silent)
 
     def probe(self) -> None:
         """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
         now = self._waiting.now + DUE
-        ready = [spot for spot in self._waiting.closed.values() if self._is_time(spot, now)]
+        ready = [silent for silent in self._waiting.silent.values() if self._is_time(silent, now)]
         if ready:
             self._probe_all(_in_turn(ready), self._waiting.next_due(now))
 
-    def _probe_all(self, spots: Iterable[Closed], until: float | None = None) -> None:
-        """Probe through *spots*, one group after the other, until others are due; through one group at least."""
+    def _probe_all(self, ports: Iterable[SilentPort], until: float | None = None) -> None:
+        """Probe through *ports*, one group after the other, until others are due; through one group at least."""
         waiting, client = self._waiting, self._questions.client
-        left = (spot for spot in spots if waiting.closed.get(spot.path) is spot)
-        groups: list[list[Closed]] = []
-        self._by_near = {spot.near.link_end: spot for spot in waiting.closed.values() if spot.near is not None}
+        left = (silent for silent in ports if waiting.silent.get(silent.path) is silent)
+        groups: list[list[SilentPort]] = []
+        self._by_near = {silent.near.link_end: silent for silent in waiting.silent.values() if silent.near is not None}
 
         def go_on() -> None:
             if client.backlog > _NEARLY_SENT or (groups and until is not None and waiting.now >= until):
                 return
-            for spot in groups[-2] if len(groups) > 1 else ():
-                spot.blind_at = waiting.now  # by now its last probe is sent
+            for silent in groups[-2] if len(groups) > 1 else ():
+                silent.blind_at = waiting.now  # by now its last probe is sent
             group = list(islice(left, PROBED_AT_ONCE))
             if not group:
                 return
@@ -102,40 +102,40 @@ class BlindProbes:
             self._count_wave(group)
             # One port of each switch after the other, so that no switch has all its probes at once.
             for num in range(1, BLIND_PROBES + 1):
-                for spot in group:
-                    client.start(self._probe_one(spot, num))
+                for silent in group:
+                    client.start(self._probe_one(silent, num))
 
         self._questions.run_probes(go_on)
         asked_at = waiting.now - client.timing.timeout
-        for spot in chain.from_iterable(groups[-2:]):
-            spot.blind_at = max(spot.blind_at, asked_at)
+        for silent in chain.from_iterable(groups[-2:]):
+            silent.blind_at = max(silent.blind_at, asked_at)
         if groups:
             self._calm()
 
-    def _count_wave(self, spots: Sequence[Closed]) -> None:
-        for spot in spots:
-            spot.blind += 1
-            spot.waves += 1
-            spot.blind_at = self._waiting.now
+    def _count_wave(self, ports: Sequence[SilentPort]) -> None:
+        for silent in ports:
+            silent.blind += 1
+            silent.waves += 1
+            silent.blind_at = self._waiting.now
 
-    def _is_time(self, spot: Closed, now: float) -> bool:
-        """Whether to probe through *spot* now: for the first time unless most of its own lease is over, for then it
+    def _is_time(self, silent: SilentPort, now: float) -> bool:
+        """Whether to probe through *silent* now: for the first time unless most of its own lease is over, for then it
         will soon tell itself what is behind it; again when the leases behind it should be over."""
         lease = max(self._waiting.leases, default=0)
-        if not self._has_wave_left(spot):
+        if not self._has_wave_left(silent):
             return False
-        if spot.blind:
-            return bool(lease) and now >= spot.blind_at + lease + LATE
-        return not spot.started + lease / 2 < now < spot.started + lease + SOON
+        if silent.blind:
+            return bool(lease) and now >= silent.blind_at + lease + LATE
+        return not silent.started + lease / 2 < now < silent.started + lease + SOON
 
-    def _probe_one(self, spot: Closed, num: int) -> Task:
-        far = yield from self._questions.look((*spot.path, num), None)
-        if far is None or self._waiting.closed.get(spot.path) is not spot:
+    def _probe_one(self, silent: SilentPort, num: int) -> Task:
+        far = yield from self._questions.look((*silent.path, num), None)
+        if far is None or self._waiting.silent.get(silent.path) is not silent:
             return
-        self._waiting.blind_ends[far] = BlindEnd(spot.path, num, far)
+        self._waiting.blind_ends[far] = BlindEnd(silent.path, num, far)
         other = self._by_near.get(far)
-        if other is not None and other is not spot and self._waiting.drop(other):
-            spot.waves += other.waves  # the same switch, seen from behind
+        if other is not None and other is not silent and self._waiting.drop(other):
+            silent.waves += other.waves  # the same switch, seen from behind
 
     def _calm(self) -> None:
         """Ask the ports whose keys are known with them: a blind probe may have hit one and started its lease."""
@@ -155,15 +155,15 @@ class BlindProbes:
             return
 
 
-def _in_turn(spots: Sequence[Closed]) -> Iterator[Closed]:
-    """Yield *spots* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
+def _in_turn(ports: Sequence[SilentPort]) -> Iterator[SilentPort]:
+    """Yield *ports* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
     beginning with another one at each, for neighbours of the same number often are the same switch."""
-    by_near: dict[Node | None, list[Closed]] = {}
-    for spot in spots:
-        by_near.setdefault(spot.near.node if spot.near is not None else None, []).append(spot)
+    by_near: dict[Node | None, list[SilentPort]] = {}
+    for silent in ports:
+        by_near.setdefault(silent.near.node if silent.near is not None else None, []).append(silent)
     turned = []
     for number, group in enumerate(by_near.values()):
         first = number % len(group)
         turned.append(group[first:] + group[:first])
     for rank in zip_longest(*turned):
-        yield from (spot for spot in rank if spot is not None)
+        yield from (silent for silent in rank if silent is not None)

@@ -18,7 +18,7 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import Notice
-from ibkeys.mkeys.recovery.locked_ports import Hidden
+from ibkeys.mkeys.recovery.locked_ports import HidingPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.store.journal import Entry
 from ibkeys.topology.model import Port
@@ -47,54 +47,54 @@ class Provoker:
     def start_routes(self) -> None:
         """Start the leases of nodes that only known links tell of, all together: first by TrapRepress, which waits for
         nobody, then by a question, which tells who is open, and starts the lease where an agent ignored the former."""
-        spots = [spot for spot in self._waiting.closed.values() if not spot.asked]
-        if not spots:
+        ports = [silent for silent in self._waiting.silent.values() if not silent.asked]
+        if not ports:
             return
-        self._questions.tell(self._trap_repress(spot.path) for spot in spots)
-        for spot in spots:
-            spot.asked, spot.started = 2, self._waiting.now
-            if spot.guid is not None:
-                self._waiting.leases_started[spot.guid] = self._waiting.now
-        self._questions.tell(self._questions.question(spot.path) for spot in spots[FIRST_LOOKS:])
-        for spot in spots:
-            spot.last = self._waiting.now
-        self._questions.run([self._questions.poll(spot) for spot in spots[:FIRST_LOOKS]])
+        self._questions.tell(self._trap_repress(silent.path) for silent in ports)
+        for silent in ports:
+            silent.asked, silent.started = 2, self._waiting.now
+            if silent.guid is not None:
+                self._waiting.leases_started[silent.guid] = self._waiting.now
+        self._questions.tell(self._questions.question(silent.path) for silent in ports[FIRST_LOOKS:])
+        for silent in ports:
+            silent.last = self._waiting.now
+        self._questions.run([self._questions.poll(silent) for silent in ports[:FIRST_LOOKS]])
 
-    def start_hidden(self, record: Record) -> None:
+    def start_hiding(self, record: Record) -> None:
         """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
-        waiting = [hidden for hidden in self._waiting.hidden.values() if hidden.started is None]
-        for hidden in [each for each in waiting if not each.lease or self._provoked(each.port) > _MOST_PROVOCATIONS]:
-            waiting.remove(hidden)
-            self._waiting.abandon(hidden)
+        waiting = [hiding for hiding in self._waiting.hiding.values() if hiding.started is None]
+        for hiding in [each for each in waiting if not each.lease or self._provoked(each.port) > _MOST_PROVOCATIONS]:
+            waiting.remove(hiding)
+            self._waiting.abandon(hiding)
         for by_set in (False, False, True):
             if not waiting:
                 return
-            before = {hidden.port: PortInfo(hidden.port.info or b"").m_key_violations for hidden in waiting}
+            before = {hiding.port: PortInfo(hiding.port.info or b"").m_key_violations for hiding in waiting}
             if by_set:
-                self._questions.run([self._write_back(hidden, record) for hidden in waiting])
+                self._questions.run([self._write_back(hiding, record) for hiding in waiting])
             else:
                 self._questions.tell(
-                    self._trap_repress(hidden.port.path or hidden.port.node.path) for hidden in waiting
+                    self._trap_repress(hiding.port.path or hiding.port.node.path) for hiding in waiting
                 )
             now = self._waiting.now
             self._questions.run(
-                [self._questions.show(hidden) for hidden in waiting if hidden.port in self._waiting.hidden]
+                [self._questions.show(hiding) for hiding in waiting if hiding.port in self._waiting.hiding]
             )
-            for hidden in waiting:
-                count = PortInfo(hidden.port.info or b"").m_key_violations
-                if count > before[hidden.port] or count == _SATURATED:
-                    hidden.started = now
-            waiting = [each for each in waiting if each.port in self._waiting.hidden and each.started is None]
-        for hidden in waiting:
-            hidden.started = self._waiting.now  # it will be seen when the lease should be over
+            for hiding in waiting:
+                count = PortInfo(hiding.port.info or b"").m_key_violations
+                if count > before[hiding.port] or count == _SATURATED:
+                    hiding.started = now
+            waiting = [each for each in waiting if each.port in self._waiting.hiding and each.started is None]
+        for hiding in waiting:
+            hiding.started = self._waiting.now  # it will be seen when the lease should be over
 
     def _provoked(self, port: Port) -> int:
         count = self._provocations[port] = self._provocations.get(port, 0) + 1
         return count
 
-    def _write_back(self, hidden: Hidden, record: Record) -> Task:
+    def _write_back(self, hiding: HidingPort, record: Record) -> Task:
         """Task: read the first block of P_Keys and write the same bytes, without a key."""
-        port = hidden.port
+        port = hiding.port
         path = port.node.path if port.node.is_switch else port.path
         assert path is not None
         route, modifier = DirectedAddress(path), p_key_modifier(port, 0)
@@ -110,7 +110,7 @@ class Provoker:
             entry.failed()
         except (NoReply, SendRefused):
             entry.failed()
-            hidden.started = self._waiting.now
+            hiding.started = self._waiting.now
         else:
             entry.done()
             self._waiting.without_key.append(port)

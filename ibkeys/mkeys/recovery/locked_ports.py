@@ -8,7 +8,7 @@ from ibkeys.topology.model import LinkEnd, Port
 
 
 @dataclass(slots=True, eq=False)
-class Closed:
+class SilentPort:
     """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
 
     ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
@@ -31,7 +31,7 @@ class Closed:
 
 
 @dataclass(slots=True, eq=False)
-class Hidden:
+class HidingPort:
     """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
     ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
 

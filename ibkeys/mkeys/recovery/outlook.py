@@ -47,20 +47,20 @@ def outlook_of(search: Search, wishes: Wishes, shown: int, spares: int) -> Outlo
     """Return what *search* would do after its survey. *shown*: keys that can be read and are not known; *spares*: most
     further keys that are known for one port."""
     waiting = search.waiting
-    closed, hidden = len(waiting.closed), len(waiting.hidden)
+    silent, hiding = len(waiting.silent), len(waiting.hiding)
     leases = tuple(sorted(waiting.leases))
     seconds = patience(leases, wishes.wait)
     tries = min(wishes.tries, len(wishes.try_keys) + spares)
-    each = tries + 2 + most_questions(leases, seconds, closed) if closed else 0
+    each = tries + 2 + most_questions(leases, seconds, silent) if silent else 0
     return Outlook(
         shown=shown,
-        hidden=hidden,
-        never=sum(not port.lease for port in waiting.hidden.values()),
-        silent=closed,
+        hidden=hiding,
+        never=sum(not port.lease for port in waiting.hiding.values()),
+        silent=silent,
         leases=leases,
         has_links=bool(waiting.links),
         tries=tries,
-        violations=each * closed + 3 * hidden,
+        violations=each * silent + 3 * hiding,
         blind_probes=search.may_be_switches * BLIND_PROBES * MOST_BLIND_WAVES,
         seconds=seconds,
     )

@@ -11,7 +11,7 @@ from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
-from ibkeys.mkeys.recovery.locked_ports import Closed, Hidden
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.topology.model import Port
 
@@ -78,20 +78,20 @@ class Questions:
         """Return the question, without a key, who is at the end of a route."""
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
-    def poll(self, spot: Closed, key: MKey = NO_MKEY) -> Task:
+    def poll(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
         """Task: ask somebody silent once more."""
-        spot.asked += 1
-        spot.last = self.waiting.now
-        far = yield from self.look(spot.path, spot.near, key)
+        silent.asked += 1
+        silent.last = self.waiting.now
+        far = yield from self.look(silent.path, silent.near, key)
         if far is not None:
-            spot.answered = True
-            self.waiting.identify(spot, far[0])
+            silent.answered = True
+            self.waiting.identify(silent, far[0])
 
-    def show(self, hidden: Hidden, key: MKey = NO_MKEY) -> Task:
+    def show(self, hiding: HidingPort, key: MKey = NO_MKEY) -> Task:
         """Task: get PortInfo of a port that hides its key: at level 1 this counts nothing and stops nothing, unless
         *key* is the right one."""
-        port = hidden.port
-        hidden.last = self.waiting.now
+        port = hiding.port
+        hiding.last = self.waiting.now
         path = port.node.path if port.node.is_switch else port.path
         assert path is not None
         request = self.client.request(Method.GET, PortInfo, port.num, DirectedAddress(path), m_key=key)

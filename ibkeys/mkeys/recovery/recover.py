@@ -85,7 +85,7 @@ class Recovery:
     def objections(self) -> list[Objection]:
         """Return the interlocks that it sets off: none while no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
-        if not (waiting.closed or waiting.hidden or (self.wishes.sets_something and not self.outlook().is_empty)):
+        if not (waiting.silent or waiting.hiding or (self.wishes.sets_something and not self.outlook().is_empty)):
             return []
         for port in waiting.fabric.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
@@ -157,7 +157,7 @@ class Recovery:
                 progress(
                     Status(
                         self.account.done + len(self._keys.to_change),
-                        len(search.waiting.closed) + len(search.waiting.hidden),
+                        len(search.waiting.silent) + len(search.waiting.hiding),
                         search.now - self._started,
                         None if opening is None else opening - search.now,
                     )

@@ -19,7 +19,7 @@ from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.hidden_nodes import BlindProbes
 from ibkeys.mkeys.recovery.lease_start import Provoker, Record
-from ibkeys.mkeys.recovery.locked_ports import Closed, Hidden
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.timing import (
@@ -79,7 +79,7 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether nobody is waited for any more."""
-        return not (self.waiting.closed or self.waiting.hidden or self._unread())
+        return not (self.waiting.silent or self.waiting.hiding or self._unread())
 
     @property
     def smps(self) -> int:
@@ -95,7 +95,7 @@ class Search:
     @property
     def may_be_switches(self) -> int:
         """Silent ports that blind probes may go through."""
-        return sum(map(self._blind.may_be_a_switch, self.waiting.closed.values()))
+        return sum(map(self._blind.may_be_a_switch, self.waiting.silent.values()))
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
@@ -115,15 +115,15 @@ class Search:
         """
         ring, tasks = self.ring, []
         own = self.waiting.start[0]
-        if () in self.waiting.closed and ring.others_for(own, ring.key_of(own)):
+        if () in self.waiting.silent and ring.others_for(own, ring.key_of(own)):
             tasks.append(self._root())
-        for spot in self.waiting.closed.values():
-            expected = ring.expected_behind(spot.near.link_end) if spot.near is not None else None
+        for silent in self.waiting.silent.values():
+            expected = ring.expected_behind(silent.near.link_end) if silent.near is not None else None
             others = ring.others_for(expected[0], ring.key_of(expected[0])) if expected is not None else ()
-            if spot.near is not None and others:
-                spot.asked += 1 + len(others)
-                tasks.append(self.sweep.ask_again(spot.near))
-        tasks += [self.sweep.read_again(port) for port in self.waiting.hidden if ring.others_for(port.guid, port.m_key)]
+            if silent.near is not None and others:
+                silent.asked += 1 + len(others)
+                tasks.append(self.sweep.ask_again(silent.near))
+        tasks += [self.sweep.read_again(port) for port in self.waiting.hiding if ring.others_for(port.guid, port.m_key)]
         self._questions.run(tasks)
         self._try_given()
 
@@ -131,12 +131,12 @@ class Search:
         """Try the given keys, one after the other, on everybody on whom they were not tried yet."""
         while True:
             tasks: list[Task] = []
-            for spot in [spot for spot in self.waiting.closed.values() if spot.tried < len(self.given)]:
-                tasks.append(self._questions.poll(spot, self.given[spot.tried]))
-                spot.tried += 1
-            for hidden in [hidden for hidden in self.waiting.hidden.values() if hidden.tried < len(self.given)]:
-                tasks.append(self._questions.show(hidden, self.given[hidden.tried]))
-                hidden.tried += 1
+            for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.given)]:
+                tasks.append(self._questions.poll(silent, self.given[silent.tried]))
+                silent.tried += 1
+            for hiding in [hiding for hiding in self.waiting.hiding.values() if hiding.tried < len(self.given)]:
+                tasks.append(self._questions.show(hiding, self.given[hiding.tried]))
+                hiding.tried += 1
             if not tasks:
                 return
             self._questions.run(tasks)
@@ -146,38 +146,38 @@ class Search:
         self._begun = self.waiting.since = self.now  # the user may have thought it over since the survey
         self._provoker.start_routes()
         self._try_given()
-        self._provoker.start_hidden(record)
+        self._provoker.start_hiding(record)
         self._blind.probe()
         self._next_scouts = next_scouting(self.waiting.since, self.now, self.waiting.leases)
 
     def next_time(self) -> float:
         """Return when `ask_due` has something to do."""
-        times = [self._next_scouts] if self.waiting.closed else []
+        times = [self._next_scouts] if self.waiting.silent else []
         if self._unread():
             times.append(self.now)
-        for spot in self.waiting.closed.values():
-            due = next_question(spot.started, spot.last, self.waiting.leases)
-            times.append(self._limit_of_closed(spot))
-            if due is not None and spot.asked < MOST_QUESTIONS:
+        for silent in self.waiting.silent.values():
+            due = next_question(silent.started, silent.last, self.waiting.leases)
+            times.append(self._limit_of_silent(silent))
+            if due is not None and silent.asked < MOST_QUESTIONS:
                 times.append(due)
-            blind = self._blind.next_time(spot)
+            blind = self._blind.next_time(silent)
             if blind is not None:
                 times.append(blind)
-        for hidden in self.waiting.hidden.values():
-            due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))
-            times += [self._limit_of(hidden), *([due] if due is not None else [])]
+        for hiding in self.waiting.hiding.values():
+            due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
+            times += [self._limit_of_hiding(hiding), *([due] if due is not None else [])]
         return min(times)
 
     def next_opening(self) -> float | None:
         """Return when the next lease should be over, None when that is not known."""
-        times = [hidden.started + hidden.lease for hidden in self.waiting.hidden.values() if hidden.started is not None]
-        times += [spot.started + lease for spot in self.waiting.closed.values() for lease in self.waiting.leases]
+        times = [hiding.started + hiding.lease for hiding in self.waiting.hiding.values() if hiding.started is not None]
+        times += [silent.started + lease for silent in self.waiting.silent.values() for lease in self.waiting.leases]
         return min((time for time in times if time > self.now), default=None)
 
     def ask_due(self, record: Record) -> None:
         """Ask whoever is due at this time, look behind what opened, and give up whom nothing can be expected of."""
         now = self.now + DUE
-        asked = [spot for spot in self.waiting.closed.values() if self._is_due(spot, now)]
+        asked = [silent for silent in self.waiting.silent.values() if self._is_due(silent, now)]
         if now >= self._next_scouts:
             soon = self.waiting.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
@@ -185,11 +185,11 @@ class Search:
             else:
                 asked += self._scouts(asked)
                 self._next_scouts = 0.0
-        tasks = [self._questions.poll(spot) for spot in asked]
-        for hidden in self.waiting.hidden.values():
-            due = next_question(hidden.started or 0.0, hidden.last, (hidden.lease,))
+        tasks = [self._questions.poll(silent) for silent in asked]
+        for hiding in self.waiting.hiding.values():
+            due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
             if due is not None and due <= now:
-                tasks.append(self._questions.show(hidden))
+                tasks.append(self._questions.show(hiding))
         for port in self._unread():
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_again(port))
@@ -198,10 +198,10 @@ class Search:
             self._next_scouts = next_scouting(self.waiting.since, now, self.waiting.leases)
         self._try_given()
         self._blind.probe()
-        for hidden in list(self.waiting.hidden.values()):
-            if hidden.started is not None and now > hidden.started + hidden.lease + SOON:
-                hidden.started = None  # what should have started it was lost, or a right key stopped it
-        self._provoker.start_hidden(record)
+        for hiding in list(self.waiting.hiding.values()):
+            if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
+                hiding.started = None  # what should have started it was lost, or a right key stopped it
+        self._provoker.start_hiding(record)
         self._give_up(now)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
@@ -230,31 +230,33 @@ class Search:
 
     # --- asking again and giving up ----------------------------------------------------------------------------------
 
-    def _is_due(self, spot: Closed, now: float) -> bool:
-        due = next_question(spot.started, spot.last, self.waiting.leases)
-        return due is not None and due <= now and spot.asked < MOST_QUESTIONS
+    def _is_due(self, silent: SilentPort, now: float) -> bool:
+        due = next_question(silent.started, silent.last, self.waiting.leases)
+        return due is not None and due <= now and silent.asked < MOST_QUESTIONS
 
-    def _scouts(self, asked: Sequence[Closed]) -> list[Closed]:
+    def _scouts(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
         """Choose who is asked early: those whose leases began first, and some of the others in turn."""
         chosen = set(asked)
-        others = [spot for spot in self.waiting.closed.values() if spot not in chosen and spot.asked < MOST_QUESTIONS]
-        others.sort(key=lambda spot: spot.started)
+        others = [
+            silent for silent in self.waiting.silent.values() if silent not in chosen and silent.asked < MOST_QUESTIONS
+        ]
+        others.sort(key=lambda silent: silent.started)
         first, rest = others[: SCOUTS // 2], others[SCOUTS // 2 :]
         self._turn += SCOUTS // 2
         return first + [rest[(self._turn + step) % len(rest)] for step in range(min(SCOUTS // 2, len(rest)))]
 
-    def _limit_of_closed(self, spot: Closed) -> float:
-        return max(spot.started, self._begun) + patience(self.waiting.leases, self.wait)
+    def _limit_of_silent(self, silent: SilentPort) -> float:
+        return max(silent.started, self._begun) + patience(self.waiting.leases, self.wait)
 
-    def _limit_of(self, hidden: Hidden) -> float:
-        return (hidden.started or 0.0) + patience((hidden.lease,), self.wait)
+    def _limit_of_hiding(self, hiding: HidingPort) -> float:
+        return (hiding.started or 0.0) + patience((hiding.lease,), self.wait)
 
     def _give_up(self, now: float) -> None:
-        over = [spot for spot in self.waiting.closed.values() if now >= self._limit_of_closed(spot)]
+        over = [silent for silent in self.waiting.silent.values() if now >= self._limit_of_silent(silent)]
         self._blind.last_look(over)
-        self._questions.run([self._questions.poll(spot) for spot in over if spot.path in self.waiting.closed])
-        for spot in over:
-            if self.waiting.drop(spot):
-                self.waiting.given_up.append(spot)
-        for hidden in [each for each in self.waiting.hidden.values() if now >= self._limit_of(each)]:
-            self.waiting.abandon(hidden)
+        self._questions.run([self._questions.poll(silent) for silent in over if silent.path in self.waiting.silent])
+        for silent in over:
+            if self.waiting.drop(silent):
+                self.waiting.given_up.append(silent)
+        for hiding in [each for each in self.waiting.hiding.values() if now >= self._limit_of_hiding(each)]:
+            self.waiting.abandon(hiding)

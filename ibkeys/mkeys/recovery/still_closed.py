@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.mkeys.recovery.locked_ports import Closed, Hidden
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.result import Result
 from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
@@ -32,30 +32,30 @@ class StillClosed:
     def results(self) -> Iterator[Result]:
         """Yield each, the silent ones first."""
         waiting = self._waiting
-        locked = [*waiting.given_up, *waiting.closed.values(), *waiting.hidden.values()]
-        closed = [each for each in locked if isinstance(each, Closed) and not self._is_back(each)]
+        locked = [*waiting.given_up, *waiting.silent.values(), *waiting.hiding.values()]
+        closed = [each for each in locked if isinstance(each, SilentPort) and not self._is_back(each)]
         links, ids = self._links_with(closed)
-        for spot in closed:
-            behind = hidden_behind(links, waiting.start, [ids[spot.path]])
-            yield Result(self._identity(spot), "failed", self._why_closed(spot, behind))
-        for hidden in locked:
-            if isinstance(hidden, Hidden):
-                yield Result(hidden.port.identity(), "failed", self._why_hidden(hidden))
+        for silent in closed:
+            behind = hidden_behind(links, waiting.start, [ids[silent.path]])
+            yield Result(self._identity(silent), "failed", self._why_silent(silent, behind))
+        for hiding in locked:
+            if isinstance(hiding, HidingPort):
+                yield Result(hiding.port.identity(), "failed", self._why_hiding(hiding))
 
-    def _is_back(self, spot: Closed) -> bool:
-        return (spot.guid in self._waiting.reached) or (spot.near is not None and spot.near.peer is not None)
+    def _is_back(self, silent: SilentPort) -> bool:
+        return (silent.guid in self._waiting.reached) or (silent.near is not None and silent.near.peer is not None)
 
-    def _why_closed(self, spot: Closed, behind: set[int]) -> str:
+    def _why_silent(self, silent: SilentPort, behind: set[int]) -> str:
         waiting = self._waiting
-        route = DirectedAddress(spot.path)
-        where = f"{route}{f', behind {spot.near}' if spot.near is not None else ''}"
-        if self.interrupted and spot.path in waiting.closed:
+        route = DirectedAddress(silent.path)
+        where = f"{route}{f', behind {silent.near}' if silent.near is not None else ''}"
+        if self.interrupted and silent.path in waiting.silent:
             why = "still silent when the run was interrupted; a lease that was started runs on"
         else:
             known = f"the longest known here is {max(waiting.leases)} s" if waiting.leases else "none is known here"
             why = (
-                f"silent for {waiting.now - spot.started:.0f} s since its lease should have begun ({known}): its lease "
-                "is 0 or longer than was waited for (--wait), or its agent is dead, which looks the same"
+                f"silent for {waiting.now - silent.started:.0f} s since its lease should have begun ({known}): its "
+                "lease is 0 or longer than was waited for (--wait), or its agent is dead, which looks the same"
             )
         return f"{where}: {why}; {self._what_is_behind(behind)}{_LEFT}"
 
@@ -68,13 +68,13 @@ class StillClosed:
         how = f"{len(silent)} of them silent" if silent else "all of them back"
         return f"{len(behind)} ports are reached only through it, {how}: {names}{more}; "
 
-    def _why_hidden(self, hidden: Hidden) -> str:
-        if not hidden.lease:
+    def _why_hiding(self, hiding: HidingPort) -> str:
+        if not hiding.lease:
             return f"level 1 with lease 0: it hides its key and never opens by itself; {_LEFT}"
-        if self.interrupted and hidden.port in self._waiting.hidden:
-            return f"at level 1, lease {hidden.lease} s, still waiting when the run was interrupted; its lease runs on"
+        if self.interrupted and hiding.port in self._waiting.hiding:
+            return f"at level 1, lease {hiding.lease} s, still waiting when the run was interrupted; its lease runs on"
         return (
-            f"at level 1, lease {hidden.lease} s: it did not open; something sends it SMPs with its right key (an SM, "
+            f"at level 1, lease {hiding.lease} s: it did not open; something sends it SMPs with its right key (an SM, "
             f"another tool), or its agent starts no lease; {_LEFT}"
         )
 
@@ -83,8 +83,8 @@ class StillClosed:
         name = port.node.description if port is not None else self.wishes.names.get(guid)
         return f"{name!r} 0x{guid:016x}" if name else f"0x{guid:016x}"
 
-    def _identity(self, spot: Closed) -> dict[str, Any]:
-        guid = spot.guid
+    def _identity(self, silent: SilentPort) -> dict[str, Any]:
+        guid = silent.guid
         ports = {num for near, num in self._waiting.links if near == guid} if guid is not None else set()
         is_switch = len(ports) > 1
         return {
@@ -96,14 +96,14 @@ class StillClosed:
             "lid": None,
         }
 
-    def _links_with(self, closed: Sequence[Closed]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
+    def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
         """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""
         links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.fabric)}
-        ids = {spot.path: -number if spot.guid is None else spot.guid for number, spot in enumerate(closed, 1)}
-        for spot in closed:
-            if spot.guid is None and spot.near is not None:
-                far = (ids[spot.path], -1)  # nobody knows which of its ports this link is at
-                links[spot.near.link_end], links[far] = far, spot.near.link_end
+        ids = {silent.path: -number if silent.guid is None else silent.guid for number, silent in enumerate(closed, 1)}
+        for silent in closed:
+            if silent.guid is None and silent.near is not None:
+                far = (ids[silent.path], -1)  # nobody knows which of its ports this link is at
+                links[silent.near.link_end], links[far] = far, silent.near.link_end
         for end, blind in self._waiting.blind_ends.items():
             if blind.path in ids:
                 links[end], links[ids[blind.path], blind.num] = (ids[blind.path], blind.num), end

@@ -9,14 +9,14 @@ from __future__ import annotations
 from ibkeys.discovery.sweep import Sweep
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.mkeys.recovery.locked_ports import BlindEnd, Closed, Hidden
+from ibkeys.mkeys.recovery.locked_ports import BlindEnd, HidingPort, SilentPort
 from ibkeys.mkeys.recovery.routes import Links, routes
 from ibkeys.mkeys.recovery.timing import next_question
 from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
 
 
 class WaitingPorts:
-    """The ports that one search waits for. ``closed`` and ``hidden``: who is waited for; ``given_up``: who was.
+    """The ports that one search waits for. ``silent`` and ``hiding``: who is waited for; ``given_up``: who was.
 
     ``leases``: seconds, as ports of this fabric show them or the key store has them; it may be added to. ``since``:
     when the waiting began, or the last port opened. ``reached``: GUIDs of switches and end ports that were read;
@@ -32,10 +32,10 @@ class WaitingPorts:
         self.sweep = sweep
         self.links = links
         self.fabric = sweep.fabric
-        self.closed: dict[tuple[int, ...], Closed] = {}
-        self._closed_by_guid: dict[int, Closed] = {}
-        self.hidden: dict[Port, Hidden] = {}
-        self.given_up: list[Closed | Hidden] = []
+        self.silent: dict[tuple[int, ...], SilentPort] = {}
+        self._silent_by_guid: dict[int, SilentPort] = {}
+        self.hiding: dict[Port, HidingPort] = {}
+        self.given_up: list[SilentPort | HidingPort] = []
         self.without_key: list[Port] = []
         self.leases: set[int] = set()
         self.since = 0.0
@@ -67,7 +67,7 @@ class WaitingPorts:
 
     def next_due(self, now: float) -> float | None:
         """Return when the next silent port is to be asked after *now*, None when that is not known."""
-        dues = (next_question(spot.started, spot.last, self.leases) for spot in self.closed.values())
+        dues = (next_question(silent.started, silent.last, self.leases) for silent in self.silent.values())
         return min((due for due in dues if due is not None and due > now), default=None)
 
     # --- answers -----------------------------------------------------------------------------------------------------
@@ -81,17 +81,17 @@ class WaitingPorts:
                     self._seen.add(port)
                     if port.is_end_port:
                         self._take_up(port)
-        for port in [port for port in self.hidden if port.m_key_state != "hidden" or port in self.without_key]:
-            del self.hidden[port]
+        for port in [port for port in self.hiding if port.m_key_state != "hidden" or port in self.without_key]:
+            del self.hiding[port]
             self._was_locked.add(port.guid)
             self._found.append(port)
-        for spot in list(self.closed.values()):
-            peer = spot.near.peer if spot.near is not None else None
+        for silent in list(self.silent.values()):
+            peer = silent.near.peer if silent.near is not None else None
             if peer is not None:
-                self.identify(spot, peer.link_end[0])
-            if peer is not None or spot.answered or spot.guid in self.reached:
-                self.drop(spot)
-                self._opened(spot)
+                self.identify(silent, peer.link_end[0])
+            if peer is not None or silent.answered or silent.guid in self.reached:
+                self.drop(silent)
+                self._opened(silent)
         unanswered, self.sweep.unanswered = self.sweep.unanswered, {}
         for path, near in unanswered.items():
             self.add(path, near)
@@ -105,19 +105,19 @@ class WaitingPorts:
         if info.m_key_lease_period and (info.m_key or port.m_key_state == "hidden"):
             self.leases.add(info.m_key_lease_period)
         if port.m_key_state == "hidden":
-            self.hidden[port] = Hidden(port, info.m_key_lease_period, self.leases_started.get(port.guid), self.now)
+            self.hiding[port] = HidingPort(port, info.m_key_lease_period, self.leases_started.get(port.guid), self.now)
         else:
             self._found.append(port)
 
-    def _opened(self, spot: Closed) -> None:
+    def _opened(self, silent: SilentPort) -> None:
         self.since = self.now
-        if spot.guid is None:
+        if silent.guid is None:
             return
-        node = self.nodes.get(spot.guid)
-        self._was_locked.add(node.port(0).guid if node is not None and node.is_switch else spot.guid)
-        if spot.blind:
-            self.blind_since[spot.guid] = spot.blind_at
-            self.blind_waves[spot.guid] = self.blind_waves.get(spot.guid, 0) + spot.waves
+        node = self.nodes.get(silent.guid)
+        self._was_locked.add(node.port(0).guid if node is not None and node.is_switch else silent.guid)
+        if silent.blind:
+            self.blind_since[silent.guid] = silent.blind_at
+            self.blind_waves[silent.guid] = self.blind_waves.get(silent.guid, 0) + silent.waves
 
     # --- who is silent -----------------------------------------------------------------------------------------------
 
@@ -126,20 +126,20 @@ class WaitingPorts:
         ring = self.sweep.ring
         for guid, path in routes(self.links, self.start).items():
             has_key = ring.for_all is None and not ring.by_guid.get(guid, NO_MKEY).is_zero
-            if path in self.closed or guid in self.reached or guid in self._closed_by_guid or has_key or not path:
+            if path in self.silent or guid in self.reached or guid in self._silent_by_guid or has_key or not path:
                 continue
-            self._wait_for(Closed(path, None, guid, self.now, self.now, asked=0))
+            self._wait_for(SilentPort(path, None, guid, self.now, self.now, asked=0))
 
     def add(self, path: tuple[int, ...], near: Port | None) -> None:
         """Take up somebody silent, unless it is known by another route or as a closed switch seen from behind."""
         if near is not None and near.peer is not None:
             return
-        spot = self.closed.get(path)
-        if spot is not None:
-            spot.near = near
+        silent = self.silent.get(path)
+        if silent is not None:
+            silent.near = near
             return
         end = near.link_end if near is not None else None
-        if end in self.blind_ends or any(isinstance(old, Closed) and old.path == path for old in self.given_up):
+        if end in self.blind_ends or any(isinstance(old, SilentPort) and old.path == path for old in self.given_up):
             return
         far = self.links.get(end) if end is not None else None
         guid = far[0] if far else None
@@ -148,43 +148,43 @@ class WaitingPorts:
         if guid is not None:
             if guid in self.reached:
                 return
-            rival = self._closed_by_guid.get(guid)
+            rival = self._silent_by_guid.get(guid)
             if rival is not None:
                 if rival.near is None and rival.path:  # links of this run are better than those that somebody saw once
                     self.drop(rival)
                     rival.path, rival.near = path, near
                     self._wait_for(rival)
                 return
-        limit = self.sweep.bounds.refuses_node(len(self.fabric.nodes) + len(self.closed), 0)
+        limit = self.sweep.bounds.refuses_node(len(self.fabric.nodes) + len(self.silent), 0)
         if limit and near is not None:
             text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
             self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
         asked_at = self.now - self.sweep.client.timing.timeout
         since = self.blind_since.get(near.node.guid, asked_at) if near is not None else asked_at
-        self._wait_for(Closed(path, near, guid, min(since, asked_at), self.now))
+        self._wait_for(SilentPort(path, near, guid, min(since, asked_at), self.now))
 
-    def _wait_for(self, spot: Closed) -> None:
-        self.closed[spot.path] = spot
-        if spot.guid is not None:
-            self._closed_by_guid[spot.guid] = spot
+    def _wait_for(self, silent: SilentPort) -> None:
+        self.silent[silent.path] = silent
+        if silent.guid is not None:
+            self._silent_by_guid[silent.guid] = silent
 
-    def identify(self, spot: Closed, guid: int) -> None:
-        """Note who *spot* is."""
-        if spot.guid != guid:
-            self._closed_by_guid.pop(spot.guid or 0, None)
-            spot.guid = guid
+    def identify(self, silent: SilentPort, guid: int) -> None:
+        """Note who *silent* is."""
+        if silent.guid != guid:
+            self._silent_by_guid.pop(silent.guid or 0, None)
+            silent.guid = guid
 
-    def drop(self, spot: Closed) -> bool:
-        """Wait for *spot* no longer; whether it was waited for."""
-        if self.closed.get(spot.path) is not spot:
+    def drop(self, silent: SilentPort) -> bool:
+        """Wait for *silent* no longer; whether it was waited for."""
+        if self.silent.get(silent.path) is not silent:
             return False
-        del self.closed[spot.path]
-        for guid in [guid for guid in (spot.guid,) if guid is not None and self._closed_by_guid.get(guid) is spot]:
-            del self._closed_by_guid[guid]
+        del self.silent[silent.path]
+        for guid in [guid for guid in (silent.guid,) if guid is not None and self._silent_by_guid.get(guid) is silent]:
+            del self._silent_by_guid[guid]
         return True
 
-    def abandon(self, hidden: Hidden) -> None:
+    def abandon(self, hiding: HidingPort) -> None:
         """Wait for a port that hides its key no longer."""
-        del self.hidden[hidden.port]
-        self.given_up.append(hidden)
+        del self.hiding[hiding.port]
+        self.given_up.append(hiding)
