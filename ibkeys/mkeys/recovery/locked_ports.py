@@ -13,8 +13,9 @@ class SilentPort:
 
     ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
     ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
-    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``blind``: how often blind probes
-    went through it, the last time at ``blind_at``; ``waves``: as often, also by other routes to the same switch.
+    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``probed``: how often probes
+    went through its ports, the last time at ``probed_at``; ``probe_rounds``: as often, also by other routes to the same
+    switch.
     """
 
     path: tuple[int, ...]
@@ -24,9 +25,9 @@ class SilentPort:
     last: float
     asked: int = 1
     tried: int = 0
-    blind: int = 0
-    blind_at: float = 0.0
-    waves: int = 0
+    probed: int = 0
+    probed_at: float = 0.0
+    probe_rounds: int = 0
     answered: bool = False
 
 
@@ -43,7 +44,7 @@ class HidingPort:
 
 
 @dataclass(frozen=True, slots=True)
-class BlindEnd:
+class ProbedLink:
     """Port ``num`` of the closed switch at the end of the route ``path``, found by a probe through it."""
 
     path: tuple[int, ...]

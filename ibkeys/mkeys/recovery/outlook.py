@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ibkeys.mkeys.recovery.hidden_nodes import BLIND_PROBES, MOST_BLIND_WAVES
 from ibkeys.mkeys.recovery.search import Search
+from ibkeys.mkeys.recovery.switch_probes import MOST_PROBE_ROUNDS, PROBED_PORTS
 from ibkeys.mkeys.recovery.timing import most_questions, patience
 from ibkeys.mkeys.recovery.wishes import Wishes
 
@@ -61,6 +61,6 @@ def outlook_of(search: Search, wishes: Wishes, shown: int, spares: int) -> Outlo
         has_links=bool(waiting.links),
         tries=tries,
         violations=each * silent + 3 * hiding,
-        blind_probes=search.may_be_switches * BLIND_PROBES * MOST_BLIND_WAVES,
+        blind_probes=search.possible_switches * PROBED_PORTS * MOST_PROBE_ROUNDS,
         seconds=seconds,
     )

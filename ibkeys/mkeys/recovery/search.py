@@ -1,7 +1,7 @@
 """The search for ports whose M_Key is lost: who is silent or hides its key, starting the leases, asking again.
 
 Everything here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still
-forwards directed-route SMPs, so nodes behind it can be asked: along known links each on its own route, else by blind
+forwards directed-route SMPs, so nodes behind it can be asked: along known links each on its own route, else by
 probes through the first ports of the switch. The leases of nodes behind each other so run side by side.
 
 After its lease was started no port is asked with its right key until it has opened: that would stop the timer.
@@ -17,11 +17,11 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.sweep import Sweep, Wanted
 from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.hidden_nodes import BlindProbes
 from ibkeys.mkeys.recovery.lease_start import Provoker, Record
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.routes import Links
+from ibkeys.mkeys.recovery.switch_probes import SwitchProbes
 from ibkeys.mkeys.recovery.timing import (
     DUE,
     LATE,
@@ -58,7 +58,7 @@ class Search:
         self.own_is_silent = False
         self._questions = Questions(self.waiting)
         self._provoker = Provoker(self._questions)
-        self._blind = BlindProbes(self._questions)
+        self._switch_probes = SwitchProbes(self._questions)
         self._reads: dict[Port, int] = {}
         self._next_scouts = 0.0
         self._begun = 0.0
@@ -89,13 +89,13 @@ class Search:
     @property
     def violations(self) -> int:
         """M_Key violations that this search can have counted: SMPs without the right key that were not answered, but
-        for blind probes through ports that turned out to have no link."""
-        return self._questions.unanswered - self._blind.dead_ends()
+        for probes through ports of closed switches that turned out to have no link."""
+        return self._questions.unanswered - self._switch_probes.dead_ends()
 
     @property
-    def may_be_switches(self) -> int:
-        """Silent ports that blind probes may go through."""
-        return sum(map(self._blind.may_be_a_switch, self.waiting.silent.values()))
+    def possible_switches(self) -> int:
+        """How many silent ports may be closed switches, through which probes go."""
+        return sum(map(self._switch_probes.may_be_a_switch, self.waiting.silent.values()))
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Search:
         self._provoker.start_routes()
         self._try_given()
         self._provoker.start_hiding(record)
-        self._blind.probe()
+        self._switch_probes.probe()
         self._next_scouts = next_scouting(self.waiting.since, self.now, self.waiting.leases)
 
     def next_time(self) -> float:
@@ -160,9 +160,9 @@ class Search:
             times.append(self._limit_of_silent(silent))
             if due is not None and silent.asked < MOST_QUESTIONS:
                 times.append(due)
-            blind = self._blind.next_time(silent)
-            if blind is not None:
-                times.append(blind)
+            probing = self._switch_probes.next_time(silent)
+            if probing is not None:
+                times.append(probing)
         for hiding in self.waiting.hiding.values():
             due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
             times += [self._limit_of_hiding(hiding), *([due] if due is not None else [])]
@@ -197,7 +197,7 @@ class Search:
         if not self._next_scouts:
             self._next_scouts = next_scouting(self.waiting.since, now, self.waiting.leases)
         self._try_given()
-        self._blind.probe()
+        self._switch_probes.probe()
         for hiding in list(self.waiting.hiding.values()):
             if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
                 hiding.started = None  # what should have started it was lost, or a right key stopped it
@@ -253,7 +253,7 @@ class Search:
 
     def _give_up(self, now: float) -> None:
         over = [silent for silent in self.waiting.silent.values() if now >= self._limit_of_silent(silent)]
-        self._blind.last_look(over)
+        self._switch_probes.last_look(over)
         self._questions.run([self._questions.poll(silent) for silent in over if silent.path in self.waiting.silent])
         for silent in over:
             if self.waiting.drop(silent):

@@ -104,7 +104,7 @@ class StillClosed:
             if silent.guid is None and silent.near is not None:
                 far = (ids[silent.path], -1)  # nobody knows which of its ports this link is at
                 links[silent.near.link_end], links[far] = far, silent.near.link_end
-        for end, blind in self._waiting.blind_ends.items():
-            if blind.path in ids:
-                links[end], links[ids[blind.path], blind.num] = (ids[blind.path], blind.num), end
+        for end, link in self._waiting.probed_links.items():
+            if link.path in ids:
+                links[end], links[ids[link.path], link.num] = (ids[link.path], link.num), end
         return links, ids

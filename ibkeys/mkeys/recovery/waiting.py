@@ -9,7 +9,7 @@ from __future__ import annotations
 from ibkeys.discovery.sweep import Sweep
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.mkeys.recovery.locked_ports import BlindEnd, HidingPort, SilentPort
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, ProbedLink, SilentPort
 from ibkeys.mkeys.recovery.routes import Links, routes
 from ibkeys.mkeys.recovery.timing import next_question
 from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
@@ -23,9 +23,9 @@ class WaitingPorts:
     ``nodes``: all that were found, by the GUIDs of node and end ports. ``without_key``: hiding ports that proved to
     have none.
 
-    ``leases_started``: when the lease of a port was started without hearing of it, by its GUID. ``blind_ends``: links
-    of closed switches that probes proved, by their far ends. ``blind_since``: when the leases behind a switch that has
-    opened were started, by its GUID; ``blind_waves``: how often blind probes went through it.
+    ``leases_started``: when the lease of a port was started without hearing of it, by its GUID. ``probed_links``: links
+    of closed switches that probes proved, by their far ends. ``leases_behind_started``: when the leases behind a
+    switch that has opened were started, by its GUID; ``probe_rounds``: how often probes went through it.
     """
 
     def __init__(self, sweep: Sweep, links: Links) -> None:
@@ -42,9 +42,9 @@ class WaitingPorts:
         self.reached: set[int] = set()
         self.nodes: dict[int, Node] = {}
         self.leases_started: dict[int, float] = {}
-        self.blind_ends: dict[LinkEnd, BlindEnd] = {}
-        self.blind_since: dict[int, float] = {}
-        self.blind_waves: dict[int, int] = {}
+        self.probed_links: dict[LinkEnd, ProbedLink] = {}
+        self.leases_behind_started: dict[int, float] = {}
+        self.probe_rounds: dict[int, int] = {}
         self._found: list[Port] = []
         self._was_locked: set[int] = set()
         self._seen: set[Port] = set()
@@ -115,9 +115,9 @@ class WaitingPorts:
             return
         node = self.nodes.get(silent.guid)
         self._was_locked.add(node.port(0).guid if node is not None and node.is_switch else silent.guid)
-        if silent.blind:
-            self.blind_since[silent.guid] = silent.blind_at
-            self.blind_waves[silent.guid] = self.blind_waves.get(silent.guid, 0) + silent.waves
+        if silent.probed:
+            self.leases_behind_started[silent.guid] = silent.probed_at
+            self.probe_rounds[silent.guid] = self.probe_rounds.get(silent.guid, 0) + silent.probe_rounds
 
     # --- who is silent -----------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class WaitingPorts:
             silent.near = near
             return
         end = near.link_end if near is not None else None
-        if end in self.blind_ends or any(isinstance(old, SilentPort) and old.path == path for old in self.given_up):
+        if end in self.probed_links or any(isinstance(old, SilentPort) and old.path == path for old in self.given_up):
             return
         far = self.links.get(end) if end is not None else None
         guid = far[0] if far else None
@@ -161,7 +161,7 @@ class WaitingPorts:
             self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
         asked_at = self.now - self.sweep.client.timing.timeout
-        since = self.blind_since.get(near.node.guid, asked_at) if near is not None else asked_at
+        since = self.leases_behind_started.get(near.node.guid, asked_at) if near is not None else asked_at
         self._wait_for(SilentPort(path, near, guid, min(since, asked_at), self.now))
 
     def _wait_for(self, silent: SilentPort) -> None:
