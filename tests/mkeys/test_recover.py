@@ -101,7 +101,7 @@ def test_the_own_switch_with_lease_0_hides_the_whole_fabric_and_that_comes_back_
     assert f"{len(end_ports(net)) - 2} ports are reached only through it, all of them back" in failed.reason
 
 
-def test_level_1_is_provoked_and_waited_for() -> None:
+def test_level_1_has_its_leases_started_and_waited_for() -> None:
     net, known = tree(level=1)
     before = configuration(net)
     run = Run(net, known)
@@ -211,7 +211,7 @@ def test_no_more_keys_are_tried_than_allowed() -> None:
     assert victim.m_key_violations <= run.outlook.violations
 
 
-def test_a_key_that_everybody_can_read_is_stored_and_nothing_is_provoked() -> None:
+def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
     net = subnet("two-switch")
     lock(net, level=0)
     run = Run(net)
@@ -234,7 +234,7 @@ def test_where_no_key_is_missing_nothing_is_reported() -> None:
 
 @pytest.mark.parametrize("with_links", [True, False])
 def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_links: bool) -> None:
-    """One switch is lost among ports whose keys are in the store: what blind probes hit behind it must not open."""
+    """One switch is lost among ports whose keys are in the store: what probes hit behind it must not open."""
     net = subnet("two-switch")
     lost = next(node for node in net.nodes if node.is_switch and node.ports[1].peer is not net.nodes[0].ports[1])
     paths = store_with(tmp_path, net, lambda port: [] if port.node is lost else [MKey(port.guid)])
@@ -269,12 +269,12 @@ def test_under_a_master_sm_it_refuses_and_says_which_ports_run_one() -> None:
     net.set_sm("node03 mlx4_0", 3)
     with tool(net) as fabric, writer(fabric) as w:
         recovery = plan_recovery(w)
-        provoked = violations(net)
+        counted = violations(net)
         with pytest.raises(Refused, match=r"mkey-under-sm.*node03 mlx4_0") as refused:
             recovery.run(lambda result: None)
         assert w.keystore.rows() == []
     assert refused.value.interlock == "mkey-under-sm"
-    assert violations(net) == provoked == 0
+    assert violations(net) == counted == 0
 
 
 def test_a_silent_own_port_that_is_named_as_the_sms_is_judged_by_what_the_host_says() -> None:
@@ -315,7 +315,7 @@ def test_no_result_holds_a_key() -> None:
         assert str(FIRST_KEY + number) not in text
 
 
-# --- provoking at level 1 -----------------------------------------------------------------------------------------
+# --- starting leases at level 1 -----------------------------------------------------------------------------------
 
 
 def without_trap_repress(fabric: Fabric) -> None:
@@ -328,7 +328,7 @@ def without_trap_repress(fabric: Fabric) -> None:
     fabric.umad.send = filtered  # type: ignore[method-assign]
 
 
-def test_an_agent_that_ignores_trap_repress_is_provoked_with_the_p_keys_it_has(tmp_path: Path) -> None:
+def test_an_agent_that_ignores_trap_repress_is_made_to_refuse_the_p_keys_it_has(tmp_path: Path) -> None:
     net = subnet("two-switch")
     lock(net, level=1)
     before = configuration(net)

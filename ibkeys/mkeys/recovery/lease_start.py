@@ -26,20 +26,20 @@ from ibkeys.topology.model import Port
 FIRST_LOOKS: Final = 1024
 """Nodes of the known links that are asked, and waited for, when the leases are started; others get a question for
 which nobody waits."""
-_MOST_PROVOCATIONS: Final = 3
+_MOST_ATTEMPTS: Final = 3
 _SATURATED: Final = 0xFFFF
 
 Record = Callable[[Port, bytes], Entry]
 """Puts a P_KeyTable block that is about to be written back into the journal."""
 
 
-class Provoker:
+class LeaseStarter:
     """Starts the leases of one search."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self._waiting = questions.waiting
-        self._provocations: dict[Port, int] = {}
+        self._attempts: dict[Port, int] = {}
 
     def _trap_repress(self, path: tuple[int, ...]) -> Request:
         return self._questions.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
@@ -50,20 +50,20 @@ class Provoker:
         ports = [silent for silent in self._waiting.silent.values() if not silent.asked]
         if not ports:
             return
-        self._questions.tell(self._trap_repress(silent.path) for silent in ports)
+        self._questions.send_unawaited(self._trap_repress(silent.path) for silent in ports)
         for silent in ports:
             silent.asked, silent.started = 2, self._waiting.now
             if silent.guid is not None:
                 self._waiting.leases_started[silent.guid] = self._waiting.now
-        self._questions.tell(self._questions.question(silent.path) for silent in ports[FIRST_LOOKS:])
+        self._questions.send_unawaited(self._questions.who_request(silent.path) for silent in ports[FIRST_LOOKS:])
         for silent in ports:
             silent.last = self._waiting.now
-        self._questions.run([self._questions.poll(silent) for silent in ports[:FIRST_LOOKS]])
+        self._questions.run([self._questions.ask_again(silent) for silent in ports[:FIRST_LOOKS]])
 
     def start_hiding(self, record: Record) -> None:
         """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
         waiting = [hiding for hiding in self._waiting.hiding.values() if hiding.started is None]
-        for hiding in [each for each in waiting if not each.lease or self._provoked(each.port) > _MOST_PROVOCATIONS]:
+        for hiding in [each for each in waiting if not each.lease or self._count_attempt(each.port) > _MOST_ATTEMPTS]:
             waiting.remove(hiding)
             self._waiting.abandon(hiding)
         for by_set in (False, False, True):
@@ -73,12 +73,12 @@ class Provoker:
             if by_set:
                 self._questions.run([self._write_back(hiding, record) for hiding in waiting])
             else:
-                self._questions.tell(
+                self._questions.send_unawaited(
                     self._trap_repress(hiding.port.path or hiding.port.node.path) for hiding in waiting
                 )
             now = self._waiting.now
             self._questions.run(
-                [self._questions.show(hiding) for hiding in waiting if hiding.port in self._waiting.hiding]
+                [self._questions.read_port_info(hiding) for hiding in waiting if hiding.port in self._waiting.hiding]
             )
             for hiding in waiting:
                 count = PortInfo(hiding.port.info or b"").m_key_violations
@@ -88,8 +88,8 @@ class Provoker:
         for hiding in waiting:
             hiding.started = self._waiting.now  # it will be seen when the lease should be over
 
-    def _provoked(self, port: Port) -> int:
-        count = self._provocations[port] = self._provocations.get(port, 0) + 1
+    def _count_attempt(self, port: Port) -> int:
+        count = self._attempts[port] = self._attempts.get(port, 0) + 1
         return count
 
     def _write_back(self, hiding: HidingPort, record: Record) -> Task:

@@ -33,7 +33,7 @@ class SilentPort:
 
 @dataclass(slots=True, eq=False)
 class HidingPort:
-    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
+    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was started;
     ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
 
     port: Port

@@ -17,13 +17,13 @@ from ibkeys.topology.model import Port
 
 
 class Questions:
-    """The questions of one search. ``told``: SMPs sent for whose answers nobody waited."""
+    """The questions of one search. ``unawaited``: SMPs sent for whose answers nobody waited."""
 
     def __init__(self, waiting: WaitingPorts) -> None:
         self.waiting = waiting
         self.sweep = waiting.sweep
         self.client = waiting.sweep.client
-        self.told = 0
+        self.unawaited = 0
         statistics = self.client.statistics
         self._sent_before = statistics.sent
         self._unanswered_before = statistics.timeouts + statistics.refused
@@ -37,7 +37,7 @@ class Questions:
     def unanswered(self) -> int:
         """SMPs of this search that were not answered, those for whose answers nobody waited included."""
         statistics = self.client.statistics
-        return statistics.timeouts + statistics.refused - self._unanswered_before + self.told
+        return statistics.timeouts + statistics.refused - self._unanswered_before + self.unawaited
 
     def run(self, tasks: Iterable[Task]) -> None:
         """Run tasks to their end, and sort what they brought. Each run may take what a whole sweep may."""
@@ -55,12 +55,12 @@ class Questions:
             self.sweep.ask_waiting()
         self.waiting.sort_answers()
 
-    def tell(self, requests: Iterable[Request]) -> None:
+    def send_unawaited(self, requests: Iterable[Request]) -> None:
         """Send SMPs for whose answers nobody waits."""
         requests = list(requests)
-        self.told += len(requests) - len(self.client.tell(requests))
+        self.unawaited += len(requests) - len(self.client.tell(requests))
 
-    def look(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
+    def ask_who(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
         """Task: ask once who is at the end of a route; return the link's far end, None when nobody answers."""
         request = self.client.request(
             Method.GET, NodeInfo, 0, DirectedAddress(path), node=object(), m_key=key, retries=0
@@ -74,20 +74,20 @@ class Questions:
         is_switch = info[2] == NodeType.SWITCH
         return (arrival.node_guid if is_switch else arrival.port_guid, arrival.local_port_num)
 
-    def question(self, path: tuple[int, ...]) -> Request:
+    def who_request(self, path: tuple[int, ...]) -> Request:
         """Return the question, without a key, who is at the end of a route."""
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
-    def poll(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
+    def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
         """Task: ask somebody silent once more."""
         silent.asked += 1
         silent.last = self.waiting.now
-        far = yield from self.look(silent.path, silent.near, key)
+        far = yield from self.ask_who(silent.path, silent.near, key)
         if far is not None:
             silent.answered = True
             self.waiting.identify(silent, far[0])
 
-    def show(self, hiding: HidingPort, key: MKey = NO_MKEY) -> Task:
+    def read_port_info(self, hiding: HidingPort, key: MKey = NO_MKEY) -> Task:
         """Task: get PortInfo of a port that hides its key: at level 1 this counts nothing and stops nothing, unless
         *key* is the right one."""
         port = hiding.port

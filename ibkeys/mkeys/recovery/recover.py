@@ -128,7 +128,7 @@ class Recovery:
                 self.search.given = self.wishes.try_keys[: self.wishes.tries]
                 self.search.try_keys()
                 self._count(self._keys.store_new(), report)
-                self.search.provoke(self._record)
+                self.search.start_leases(self._record)
                 self._count(self._keys.store_new(), report)
                 while not self.search.is_over:
                     self._pause(progress)

@@ -17,20 +17,20 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.sweep import Sweep, Wanted
 from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.lease_start import Provoker, Record
+from ibkeys.mkeys.recovery.lease_start import LeaseStarter, Record
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.switch_probes import SwitchProbes
 from ibkeys.mkeys.recovery.timing import (
-    DUE,
+    ASKED_EARLY,
+    CLOCK_ROUNDING,
     LATE,
-    LEAST_SCOUTING,
+    LEAST_EARLY_PAUSE,
     MOST_QUESTIONS,
-    SCOUTS,
     SOON,
+    next_early_round,
     next_question,
-    next_scouting,
     patience,
 )
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
@@ -57,10 +57,10 @@ class Search:
         self.waiting = WaitingPorts(self.sweep, links)
         self.own_is_silent = False
         self._questions = Questions(self.waiting)
-        self._provoker = Provoker(self._questions)
+        self._lease_starter = LeaseStarter(self._questions)
         self._switch_probes = SwitchProbes(self._questions)
         self._reads: dict[Port, int] = {}
-        self._next_scouts = 0.0
+        self._next_early = 0.0
         self._begun = 0.0
         self._turn = 0
 
@@ -132,27 +132,27 @@ class Search:
         while True:
             tasks: list[Task] = []
             for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.given)]:
-                tasks.append(self._questions.poll(silent, self.given[silent.tried]))
+                tasks.append(self._questions.ask_again(silent, self.given[silent.tried]))
                 silent.tried += 1
             for hiding in [hiding for hiding in self.waiting.hiding.values() if hiding.tried < len(self.given)]:
-                tasks.append(self._questions.show(hiding, self.given[hiding.tried]))
+                tasks.append(self._questions.read_port_info(hiding, self.given[hiding.tried]))
                 hiding.tried += 1
             if not tasks:
                 return
             self._questions.run(tasks)
 
-    def provoke(self, record: Record) -> None:
+    def start_leases(self, record: Record) -> None:
         """Start the leases of all that are waited for, as far as they do not run already."""
         self._begun = self.waiting.since = self.now  # the user may have thought it over since the survey
-        self._provoker.start_routes()
+        self._lease_starter.start_routes()
         self._try_given()
-        self._provoker.start_hiding(record)
+        self._lease_starter.start_hiding(record)
         self._switch_probes.probe()
-        self._next_scouts = next_scouting(self.waiting.since, self.now, self.waiting.leases)
+        self._next_early = next_early_round(self.waiting.since, self.now, self.waiting.leases)
 
     def next_time(self) -> float:
         """Return when `ask_due` has something to do."""
-        times = [self._next_scouts] if self.waiting.silent else []
+        times = [self._next_early] if self.waiting.silent else []
         if self._unread():
             times.append(self.now)
         for silent in self.waiting.silent.values():
@@ -176,32 +176,32 @@ class Search:
 
     def ask_due(self, record: Record) -> None:
         """Ask whoever is due at this time, look behind what opened, and give up whom nothing can be expected of."""
-        now = self.now + DUE
+        now = self.now + CLOCK_ROUNDING
         asked = [silent for silent in self.waiting.silent.values() if self._is_due(silent, now)]
-        if now >= self._next_scouts:
+        if now >= self._next_early:
             soon = self.waiting.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
-                self._next_scouts = soon + LEAST_SCOUTING  # waiting for scouts would make the others late
+                self._next_early = soon + LEAST_EARLY_PAUSE  # waiting for their answers would make the others late
             else:
-                asked += self._scouts(asked)
-                self._next_scouts = 0.0
-        tasks = [self._questions.poll(silent) for silent in asked]
+                asked += self._early_ones(asked)
+                self._next_early = 0.0
+        tasks = [self._questions.ask_again(silent) for silent in asked]
         for hiding in self.waiting.hiding.values():
             due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
             if due is not None and due <= now:
-                tasks.append(self._questions.show(hiding))
+                tasks.append(self._questions.read_port_info(hiding))
         for port in self._unread():
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_again(port))
         self._questions.run(tasks)
-        if not self._next_scouts:
-            self._next_scouts = next_scouting(self.waiting.since, now, self.waiting.leases)
+        if not self._next_early:
+            self._next_early = next_early_round(self.waiting.since, now, self.waiting.leases)
         self._try_given()
         self._switch_probes.probe()
         for hiding in list(self.waiting.hiding.values()):
             if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
                 hiding.started = None  # what should have started it was lost, or a right key stopped it
-        self._provoker.start_hiding(record)
+        self._lease_starter.start_hiding(record)
         self._give_up(now)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Search:
             self.waiting.add((), None)
 
     def _ask_first(self, path: tuple[int, ...]) -> Task:
-        if (yield from self._questions.look(path, None, self.ring.for_unknown_port)) is None:
+        if (yield from self._questions.ask_who(path, None, self.ring.for_unknown_port)) is None:
             self.waiting.add(path, None)
 
     def _unread(self) -> list[Port]:
@@ -234,16 +234,16 @@ class Search:
         due = next_question(silent.started, silent.last, self.waiting.leases)
         return due is not None and due <= now and silent.asked < MOST_QUESTIONS
 
-    def _scouts(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
+    def _early_ones(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
         """Choose who is asked early: those whose leases began first, and some of the others in turn."""
         chosen = set(asked)
         others = [
             silent for silent in self.waiting.silent.values() if silent not in chosen and silent.asked < MOST_QUESTIONS
         ]
         others.sort(key=lambda silent: silent.started)
-        first, rest = others[: SCOUTS // 2], others[SCOUTS // 2 :]
-        self._turn += SCOUTS // 2
-        return first + [rest[(self._turn + step) % len(rest)] for step in range(min(SCOUTS // 2, len(rest)))]
+        first, rest = others[: ASKED_EARLY // 2], others[ASKED_EARLY // 2 :]
+        self._turn += ASKED_EARLY // 2
+        return first + [rest[(self._turn + step) % len(rest)] for step in range(min(ASKED_EARLY // 2, len(rest)))]
 
     def _limit_of_silent(self, silent: SilentPort) -> float:
         return max(silent.started, self._begun) + patience(self.waiting.leases, self.wait)
@@ -254,7 +254,9 @@ class Search:
     def _give_up(self, now: float) -> None:
         over = [silent for silent in self.waiting.silent.values() if now >= self._limit_of_silent(silent)]
         self._switch_probes.last_look(over)
-        self._questions.run([self._questions.poll(silent) for silent in over if silent.path in self.waiting.silent])
+        self._questions.run(
+            [self._questions.ask_again(silent) for silent in over if silent.path in self.waiting.silent]
+        )
         for silent in over:
             if self.waiting.drop(silent):
                 self.waiting.given_up.append(silent)

@@ -19,7 +19,7 @@ from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_HOPS, Method
 from ibkeys.mkeys.recovery.locked_ports import ProbedLink, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
-from ibkeys.mkeys.recovery.timing import DUE, LATE, SOON
+from ibkeys.mkeys.recovery.timing import CLOCK_ROUNDING, LATE, SOON
 from ibkeys.topology.model import LinkEnd, Node, Port
 
 PROBED_PORTS: Final = 64
@@ -56,7 +56,7 @@ class SwitchProbes:
 
     def next_time(self, silent: SilentPort) -> float | None:
         """Return when `probe` has something to do for *silent*, None when that is not known."""
-        if self._is_time(silent, self._waiting.now + DUE):
+        if self._is_time(silent, self._waiting.now + CLOCK_ROUNDING):
             return self._waiting.now
         if not self._waiting.leases or not self._has_round_left(silent):
             return None
@@ -80,7 +80,7 @@ class SwitchProbes:
 
     def probe(self) -> None:
         """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
-        now = self._waiting.now + DUE
+        now = self._waiting.now + CLOCK_ROUNDING
         ready = [silent for silent in self._waiting.silent.values() if self._is_time(silent, now)]
         if ready:
             self._probe_all(_in_turn(ready), self._waiting.next_due(now))
@@ -112,7 +112,7 @@ class SwitchProbes:
         for silent in chain.from_iterable(groups[-2:]):
             silent.probed_at = max(silent.probed_at, asked_at)
         if groups:
-            self._calm()
+            self._stop_leases()
 
     def _count_round(self, ports: Sequence[SilentPort]) -> None:
         for silent in ports:
@@ -131,7 +131,7 @@ class SwitchProbes:
         return not silent.started + lease / 2 < now < silent.started + lease + SOON
 
     def _probe_one(self, silent: SilentPort, num: int) -> Task:
-        far = yield from self._questions.look((*silent.path, num), None)
+        far = yield from self._questions.ask_who((*silent.path, num), None)
         if far is None or self._waiting.silent.get(silent.path) is not silent:
             return
         self._waiting.probed_links[far] = ProbedLink(silent.path, num, far)
@@ -139,7 +139,7 @@ class SwitchProbes:
         if other is not None and other is not silent and self._waiting.drop(other):
             silent.probe_rounds += other.probe_rounds  # the same switch, seen from behind
 
-    def _calm(self) -> None:
+    def _stop_leases(self) -> None:
         """Ask the ports whose keys are known with them: a probe may have hit one and started its lease."""
         tasks = []
         for port in self._waiting.fabric.end_ports():
