@@ -19,7 +19,7 @@ from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
-from ibkeys.mkeys.recovery.result import Account, Result, Status
+from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
@@ -49,9 +49,9 @@ def test_with_known_links_everything_is_back_within_1_2_leases_and_the_violation
     run = Run(net, known)
     assert run.seconds <= 1.2 * LEASE
     assert run.current == keys_of(net)
-    assert (run.account.done, run.account.failed) == (len(end_ports(net)), 0)
-    assert run.account.violations == violations(net) <= run.outlook.violations
-    assert run.account.smps == len(run.wire)
+    assert (run.summary.done, run.summary.failed) == (len(end_ports(net)), 0)
+    assert run.summary.violations == violations(net) <= run.outlook.violations
+    assert run.summary.smps == len(run.wire)
     assert all(port.protect_bits == 0 for port in end_ports(net))
     assert configuration(net) == before
     assert {method for method, _ in methods(run)} == {Method.GET, Method.TRAP_REPRESS}
@@ -63,7 +63,7 @@ def test_without_links_two_levels_come_back_with_each_lease() -> None:
     run = Run(net, {})
     assert run.seconds <= BOUND * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
     assert configuration(net) == before
 
 
@@ -76,7 +76,7 @@ def test_a_switch_with_lease_0_is_named_with_what_hides_behind_it_and_all_else_i
     expected = keys_of(net)
     del expected[dead.ports[0].guid]
     assert run.current == expected
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
     [failed] = run.of("failed")
     behind = [node.description for node in net.nodes if node.ports[1].peer and node.ports[1].peer.node is dead]
     hosts = [name for name in behind if name.startswith("node")]
@@ -121,7 +121,7 @@ def test_with_a_fifth_of_all_smps_lost_everything_is_back(with_links: bool, seed
     net.faults.drop = 0.2
     run = Run(net, known if with_links else {}, None, "mkey-under-sm")
     assert run.current == keys_of(net)
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
     assert configuration(net) == before
 
 
@@ -132,7 +132,7 @@ def test_many_closed_switches_without_links_stay_under_the_bound(shape: tuple[in
     run = Run(net, {})
     assert run.seconds <= (BOUND - 1) * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 @pytest.mark.soak
@@ -141,7 +141,7 @@ def test_the_whole_tree_of_11_664_hosts_within_1_2_leases() -> None:
     run = Run(net, known)
     assert run.seconds <= 1.2 * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 @pytest.mark.soak
@@ -150,7 +150,7 @@ def test_the_whole_tree_without_links_stays_under_the_bound() -> None:
     run = Run(net, {})
     assert run.seconds <= (BOUND - 0.5) * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 # --- keys that are still somewhere --------------------------------------------------------------------------------
@@ -178,10 +178,10 @@ def test_a_former_key_of_the_store_opens_its_port_without_waiting(tmp_path: Path
         port.m_key = key
     before = configuration(net)
     with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
-        results: list[Result] = []
-        account = plan_recovery(w).run(results.append)
+        results: list[RecoveryResult] = []
+        summary = plan_recovery(w).run(results.append)
         assert w.keystore.current() == keys_of(net)
-    assert account.failed == 0
+    assert summary.failed == 0
     assert any("answered to one of the keys that were tried" in each.reason for each in results)
     assert configuration(net) == before
 
@@ -195,7 +195,7 @@ def test_given_keys_are_tried_on_silent_and_on_hiding_ports_and_open_them_at_onc
     run = Run(net, None, Wishes(try_keys=keys, tries=len(keys)), "mkey-under-sm")
     assert run.current == keys_of(net)
     assert all(port.protect_bits for port in end_ports(net))
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
 
 
 def test_no_more_keys_are_tried_than_allowed() -> None:
@@ -207,7 +207,7 @@ def test_no_more_keys_are_tried_than_allowed() -> None:
     tried = {mad[24:32] for mad in run.wire} - {bytes(8)}
     assert tried == {number.to_bytes(8) for number in (1, 2, 3)}
     assert run.outlook.tries == 3
-    assert victim.m_key_violations <= run.account.violations
+    assert victim.m_key_violations <= run.summary.violations
     assert victim.m_key_violations <= run.outlook.violations
 
 
@@ -226,7 +226,7 @@ def test_where_no_key_is_missing_nothing_is_reported() -> None:
     run = Run(net)
     assert run.outlook.is_empty
     assert run.results == []
-    assert (run.account.violations, run.rows) == (0, [])
+    assert (run.summary.violations, run.rows) == (0, [])
 
 
 # --- harm that is not done ----------------------------------------------------------------------------------------
@@ -244,9 +244,9 @@ def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_l
     lost.ports[0].lease_period = 60
     with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
         known = None if with_links else {}
-        account = plan_recovery(w, known).run(lambda result: None)
+        summary = plan_recovery(w, known).run(lambda result: None)
         assert w.keystore.current()[lost.ports[0].guid] == MKey(lost.ports[0].m_key)
-    assert account.failed == 0
+    assert summary.failed == 0
     near = [port for port in end_ports(net) if _is_before(net, port)]
     assert len(near) == 4
     net.advance(1000)
@@ -302,7 +302,7 @@ def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def results_hold_no_key(run: Run) -> Iterator[str]:
-    yield from (repr(each) for each in (*run.results, run.outlook, run.account))
+    yield from (repr(each) for each in (*run.results, run.outlook, run.summary))
 
 
 def test_no_result_holds_a_key() -> None:
@@ -415,7 +415,7 @@ class Interrupted(Run):
 
     after = 10
 
-    def perform(self, recovery: Recovery) -> Account:
+    def perform(self, recovery: Recovery) -> RecoverySummary:
         def progress(status: Status) -> None:
             self.statuses.append(status)
             if len(self.statuses) == self.after:
@@ -429,8 +429,8 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(tmp_path: Path) ->
     stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
     Interrupted.after = 30
     first = Interrupted(net, {}, stores=stores)
-    assert first.account.interrupted
-    assert 0 < first.account.done < len(end_ports(net))
+    assert first.summary.interrupted
+    assert 0 < first.summary.done < len(end_ports(net))
     assert all("runs on" in each.reason for each in first.of("failed"))
     assert first.current.items() <= keys_of(net).items()
     with tool(net, keystore=stores.keystore, journal=stores.journal) as fabric, writer(fabric) as w:
@@ -464,4 +464,4 @@ def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int)
         recovery.run(lambda result: None)
     [note] = recovery.limits_reached()
     assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")
-    assert recovery.account.failed == len(recovery.search.waiting.given_up) <= 40
+    assert recovery.summary.failed == len(recovery.search.waiting.given_up) <= 40

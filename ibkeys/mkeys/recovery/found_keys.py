@@ -8,7 +8,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mkeys.recovery.result import Result
+from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.mkeys.set import plan_mkey_set
@@ -44,7 +44,7 @@ class FoundKeys:
         known = ring.for_all or ring.by_guid.get(port.guid) or ring.fallback
         return was_locked or MKey(info.m_key) != known
 
-    def store_new(self) -> Iterator[Result]:
+    def store_new(self) -> Iterator[RecoveryResult]:
         """Put the keys that were found into the key store, together and before anything else; then yield what became
         of their ports, but for those that are to be changed."""
         self.collect()
@@ -57,11 +57,11 @@ class FoundKeys:
             info = PortInfo(port.info or b"")
             if port not in with_key:
                 reason = "it answers and has no M_Key: there is nothing to recover"
-                yield Result(port.identity(), "skipped", reason)
+                yield RecoveryResult(port.identity(), "skipped", reason)
             elif self.wishes.sets_something:
                 self.to_change.append(port)
             else:
-                yield Result(port.identity(), "done", _how(info, locked))
+                yield RecoveryResult(port.identity(), "done", _how(info, locked))
 
     def _store(self, ports: Sequence[Port]) -> None:
         store, ring = self.writer.keystore, self.writer.fabric.ring
@@ -82,7 +82,7 @@ class FoundKeys:
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.fabric)
 
-    def change(self) -> Iterator[Result]:
+    def change(self) -> Iterator[RecoveryResult]:
         """Set what the user wants on the ports that came back: the farthest first, the own port last.
 
         Yields what became of each.
@@ -100,18 +100,20 @@ class FoundKeys:
                 if plan.pending:
                     plan.perform()
             except IbkeysError as error:
-                result = Result(port.identity(), "failed", f"its key is in the key store, but setting failed: {error}")
+                result = RecoveryResult(
+                    port.identity(), "failed", f"its key is in the key store, but setting failed: {error}"
+                )
             else:
                 what = "; ".join(map(str, plan.changes)) or "nothing to change"
-                result = Result(port.identity(), "done", f"its key was found; {what}")
+                result = RecoveryResult(port.identity(), "done", f"its key was found; {what}")
             self.to_change.remove(port)
             yield result
 
-    def unchanged(self) -> Iterator[Result]:
+    def unchanged(self) -> Iterator[RecoveryResult]:
         """Yield the ports that were to be changed when the run was interrupted."""
         for port in self.to_change:
             reason = "its key is in the key store; what was to be set was not, the run was interrupted"
-            yield Result(port.identity(), "failed", reason)
+            yield RecoveryResult(port.identity(), "failed", reason)
 
 
 def _how(info: PortInfo, was_locked: bool) -> str:

@@ -29,7 +29,7 @@ which nobody waits."""
 _MOST_ATTEMPTS: Final = 3
 _SATURATED: Final = 0xFFFF
 
-Record = Callable[[Port, bytes], Entry]
+JournalBlock = Callable[[Port, bytes], Entry]
 """Puts a P_KeyTable block that is about to be written back into the journal."""
 
 
@@ -60,7 +60,7 @@ class LeaseStarter:
             silent.last = self._waiting.now
         self._questions.run([self._questions.ask_again(silent) for silent in ports[:FIRST_LOOKS]])
 
-    def start_hiding(self, record: Record) -> None:
+    def start_hiding(self, journal_block: JournalBlock) -> None:
         """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
         waiting = [hiding for hiding in self._waiting.hiding.values() if hiding.started is None]
         for hiding in [each for each in waiting if not each.lease or self._count_attempt(each.port) > _MOST_ATTEMPTS]:
@@ -71,7 +71,7 @@ class LeaseStarter:
                 return
             before = {hiding.port: PortInfo(hiding.port.info or b"").m_key_violations for hiding in waiting}
             if by_set:
-                self._questions.run([self._write_back(hiding, record) for hiding in waiting])
+                self._questions.run([self._write_back(hiding, journal_block) for hiding in waiting])
             else:
                 self._questions.send_unawaited(
                     self._trap_repress(hiding.port.path or hiding.port.node.path) for hiding in waiting
@@ -92,7 +92,7 @@ class LeaseStarter:
         count = self._attempts[port] = self._attempts.get(port, 0) + 1
         return count
 
-    def _write_back(self, hiding: HidingPort, record: Record) -> Task:
+    def _write_back(self, hiding: HidingPort, journal_block: JournalBlock) -> Task:
         """Task: read the first block of P_Keys and write the same bytes, without a key."""
         port = hiding.port
         path = port.node.path if port.node.is_switch else port.path
@@ -102,7 +102,7 @@ class LeaseStarter:
             block: bytes = yield self._questions.client.request(Method.GET, PKeyTable, modifier, route)
         except IbkeysError:
             return
-        entry = record(port, block)
+        entry = journal_block(port, block)
         write = self._questions.client.request(Method.SET, PKeyTable, modifier, route, data=block, retries=0)
         try:
             yield write

@@ -24,7 +24,7 @@ from ibkeys.discovery.bounds import limit_notes
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.outlook import Outlook, outlook_of
-from ibkeys.mkeys.recovery.result import Account, Progress, Report, Result, Status
+from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
@@ -47,7 +47,7 @@ class Recovery:
         self.writer = writer
         self.wishes = wishes
         self.search = Search(fabric.client, fabric.ring, links, fabric.node_names, wishes.wait)
-        self.account = Account()
+        self.summary = RecoverySummary()
         self._started = self.search.now
         self._spares = fabric.ring.spares
         self._keys = FoundKeys(writer, self.search.waiting, wishes)
@@ -113,66 +113,66 @@ class Recovery:
 
     # --- doing it ----------------------------------------------------------------------------------------------------
 
-    def run(self, report: Report, progress: Progress | None = None) -> Account:
-        """Recover what can be recovered, and return the whole account. *report* hears of each port as it happens.
+    def run(self, on_result: OnResult, on_status: OnStatus | None = None) -> RecoverySummary:
+        """Recover what can be recovered, and return the summary. *on_result* hears of each port as it happens.
 
         Ctrl-C ends it early: what was found is in the key store, and leases that were started run on. Raises Refused,
         TransportError, StoreError.
         """
         self.writer.check(Plan(self.writer.command, objections=self.objections()))
-        account, ring = self.account, self.writer.fabric.ring
+        summary, ring = self.summary, self.writer.fabric.ring
         ring.spares = {guid: keys[: self.wishes.tries] for guid, keys in self._spares.items()}
         try:
             with self.writer.journaled():
-                self._count(self._keys.store_new(), report)
+                self._count(self._keys.store_new(), on_result)
                 self.search.given = self.wishes.try_keys[: self.wishes.tries]
                 self.search.try_keys()
-                self._count(self._keys.store_new(), report)
-                self.search.start_leases(self._record)
-                self._count(self._keys.store_new(), report)
+                self._count(self._keys.store_new(), on_result)
+                self.search.start_leases(self._journal_block)
+                self._count(self._keys.store_new(), on_result)
                 while not self.search.is_over:
-                    self._pause(progress)
-                    self.search.ask_due(self._record)
-                    self._count(self._keys.store_new(), report)
+                    self._pause(on_status)
+                    self.search.ask_due(self._journal_block)
+                    self._count(self._keys.store_new(), on_result)
                 self._keys.store_links()
-                self._count(self._keys.change(), report)
+                self._count(self._keys.change(), on_result)
         except KeyboardInterrupt:
-            account.interrupted = True
+            summary.interrupted = True
         finally:
             ring.spares = self._spares
             self._keys.store_links()
-        self._count(self._keys.unchanged(), report)
-        self._count(StillClosed(self.search.waiting, self.wishes, account.interrupted).results(), report)
-        account.smps = self.search.smps
-        account.violations = self.search.violations
-        account.seconds = self.search.now - self._started
-        return account
+        self._count(self._keys.unchanged(), on_result)
+        self._count(StillClosed(self.search.waiting, self.wishes, summary.interrupted).results(), on_result)
+        summary.smps = self.search.smps
+        summary.violations = self.search.violations
+        summary.seconds = self.search.now - self._started
+        return summary
 
-    def _pause(self, progress: Progress | None) -> None:
+    def _pause(self, on_status: OnStatus | None) -> None:
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:
-            if progress is not None:
+            if on_status is not None:
                 opening = search.next_opening()
-                progress(
+                on_status(
                     Status(
-                        self.account.done + len(self._keys.to_change),
+                        self.summary.done + len(self._keys.to_change),
                         len(search.waiting.silent) + len(search.waiting.hiding),
                         search.now - self._started,
                         None if opening is None else opening - search.now,
                     )
                 )
-            search.client.wait(min(left, _TICK) if progress is not None else left)
+            search.client.wait(min(left, _TICK) if on_status is not None else left)
 
-    def _record(self, port: Port, block: bytes) -> Entry:
+    def _journal_block(self, port: Port, block: bytes) -> Entry:
         handle = self.writer.fabric.handle(port)
         return self.writer.record(handle, "P_KeyTable", 0, block, block)
 
-    def _count(self, results: Iterable[Result], report: Report) -> None:
+    def _count(self, results: Iterable[RecoveryResult], on_result: OnResult) -> None:
         for result in results:
             name = result.result
-            setattr(self.account, name, getattr(self.account, name) + 1)
-            report(result)
+            setattr(self.summary, name, getattr(self.summary, name) + 1)
+            on_result(result)
 
 
 def plan_recovery(writer: Writer, links: Links | None = None, wishes: Wishes | None = None) -> Recovery:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RecoveryResult:
     """What became of one port. ``port`` is what every document says of a port; of one that never answered most of it is
     None. ``reason`` is for people and holds no key."""
 
@@ -18,8 +18,8 @@ class Result:
 
 
 @dataclass(slots=True)
-class Account:
-    """The whole account of a recovery. ``violations``: M_Key violations that it counted at most (a lost SMP or reply
+class RecoverySummary:
+    """The summary of a recovery. ``violations``: M_Key violations that it counted at most (a lost SMP or reply
     looks as a refused one does). ``seconds`` on the port's clock. ``interrupted``: the user ended it."""
 
     done: int = 0
@@ -42,5 +42,5 @@ class Status:
     next_opening: float | None
 
 
-Report = Callable[[Result], None]
-Progress = Callable[[Status], None]
+OnResult = Callable[[RecoveryResult], None]
+OnStatus = Callable[[Status], None]

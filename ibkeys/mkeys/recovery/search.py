@@ -17,7 +17,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.sweep import Sweep, Wanted
 from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.lease_start import LeaseStarter, Record
+from ibkeys.mkeys.recovery.lease_start import JournalBlock, LeaseStarter
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.routes import Links
@@ -141,12 +141,12 @@ class Search:
                 return
             self._questions.run(tasks)
 
-    def start_leases(self, record: Record) -> None:
+    def start_leases(self, journal_block: JournalBlock) -> None:
         """Start the leases of all that are waited for, as far as they do not run already."""
         self._begun = self.waiting.since = self.now  # the user may have thought it over since the survey
         self._lease_starter.start_routes()
         self._try_given()
-        self._lease_starter.start_hiding(record)
+        self._lease_starter.start_hiding(journal_block)
         self._switch_probes.probe()
         self._next_early = next_early_round(self.waiting.since, self.now, self.waiting.leases)
 
@@ -174,7 +174,7 @@ class Search:
         times += [silent.started + lease for silent in self.waiting.silent.values() for lease in self.waiting.leases]
         return min((time for time in times if time > self.now), default=None)
 
-    def ask_due(self, record: Record) -> None:
+    def ask_due(self, journal_block: JournalBlock) -> None:
         """Ask whoever is due at this time, look behind what opened, and give up whom nothing can be expected of."""
         now = self.now + CLOCK_ROUNDING
         asked = [silent for silent in self.waiting.silent.values() if self._is_due(silent, now)]
@@ -201,7 +201,7 @@ class Search:
         for hiding in list(self.waiting.hiding.values()):
             if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
                 hiding.started = None  # what should have started it was lost, or a right key stopped it
-        self._lease_starter.start_hiding(record)
+        self._lease_starter.start_hiding(journal_block)
         self._give_up(now)
 
     # --- tasks -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
-from ibkeys.mkeys.recovery.result import Result
+from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.recovery.wishes import Wishes
@@ -29,7 +29,7 @@ class StillClosed:
         self.interrupted = interrupted
         self._waiting = waiting
 
-    def results(self) -> Iterator[Result]:
+    def results(self) -> Iterator[RecoveryResult]:
         """Yield each, the silent ones first."""
         waiting = self._waiting
         locked = [*waiting.given_up, *waiting.silent.values(), *waiting.hiding.values()]
@@ -37,10 +37,10 @@ class StillClosed:
         links, ids = self._links_with(closed)
         for silent in closed:
             behind = hidden_behind(links, waiting.start, [ids[silent.path]])
-            yield Result(self._identity(silent), "failed", self._why_silent(silent, behind))
+            yield RecoveryResult(self._identity(silent), "failed", self._why_silent(silent, behind))
         for hiding in locked:
             if isinstance(hiding, HidingPort):
-                yield Result(hiding.port.identity(), "failed", self._why_hiding(hiding))
+                yield RecoveryResult(hiding.port.identity(), "failed", self._why_hiding(hiding))
 
     def _is_back(self, silent: SilentPort) -> bool:
         return (silent.guid in self._waiting.reached) or (silent.near is not None and silent.near.peer is not None)
