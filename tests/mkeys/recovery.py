@@ -7,8 +7,11 @@ from typing import Any
 
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.recover import Account, Outlook, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.outlook import Outlook
+from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import links_of
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
@@ -53,7 +56,7 @@ class Run:
     ) -> None:
         stores = options.pop("stores", None)
         before: Callable[[Fabric], None] = options.pop("before", lambda fabric: None)
-        self.results: list[Result] = []
+        self.results: list[RecoveryResult] = []
         self.statuses: list[Status] = []
         started = net.now
         with tool(net, **options) as fabric:
@@ -65,15 +68,15 @@ class Run:
             with writer(fabric, *overrides) as w:
                 recovery = plan_recovery(w, known, wishes)
                 self.outlook: Outlook = recovery.outlook()
-                self.account: Account = self.perform(recovery)
+                self.summary: RecoverySummary = self.perform(recovery)
                 self.current = w.keystore.current()
                 self.rows = w.keystore.rows()
         self.seconds = net.now - started
 
-    def perform(self, recovery: Recovery) -> Account:
+    def perform(self, recovery: Recovery) -> RecoverySummary:
         return recovery.run(self.results.append)
 
-    def of(self, result: str) -> list[Result]:
+    def of(self, result: str) -> list[RecoveryResult]:
         return [each for each in self.results if each.result == result]
 
 

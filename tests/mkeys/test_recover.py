@@ -18,7 +18,9 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.recovery.recover import Account, Recovery, Result, Status, Wishes, plan_recovery
+from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
@@ -47,9 +49,9 @@ def test_with_known_links_everything_is_back_within_1_2_leases_and_the_violation
     run = Run(net, known)
     assert run.seconds <= 1.2 * LEASE
     assert run.current == keys_of(net)
-    assert (run.account.done, run.account.failed) == (len(end_ports(net)), 0)
-    assert run.account.violations == violations(net) <= run.outlook.violations
-    assert run.account.smps == len(run.wire)
+    assert (run.summary.done, run.summary.failed) == (len(end_ports(net)), 0)
+    assert run.summary.violations == violations(net) <= run.outlook.violations
+    assert run.summary.smps == len(run.wire)
     assert all(port.protect_bits == 0 for port in end_ports(net))
     assert configuration(net) == before
     assert {method for method, _ in methods(run)} == {Method.GET, Method.TRAP_REPRESS}
@@ -61,7 +63,7 @@ def test_without_links_two_levels_come_back_with_each_lease() -> None:
     run = Run(net, {})
     assert run.seconds <= BOUND * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
     assert configuration(net) == before
 
 
@@ -74,7 +76,7 @@ def test_a_switch_with_lease_0_is_named_with_what_hides_behind_it_and_all_else_i
     expected = keys_of(net)
     del expected[dead.ports[0].guid]
     assert run.current == expected
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
     [failed] = run.of("failed")
     behind = [node.description for node in net.nodes if node.ports[1].peer and node.ports[1].peer.node is dead]
     hosts = [name for name in behind if name.startswith("node")]
@@ -99,7 +101,7 @@ def test_the_own_switch_with_lease_0_hides_the_whole_fabric_and_that_comes_back_
     assert f"{len(end_ports(net)) - 2} ports are reached only through it, all of them back" in failed.reason
 
 
-def test_level_1_is_provoked_and_waited_for() -> None:
+def test_level_1_has_its_leases_started_and_waited_for() -> None:
     net, known = tree(level=1)
     before = configuration(net)
     run = Run(net, known)
@@ -119,7 +121,7 @@ def test_with_a_fifth_of_all_smps_lost_everything_is_back(with_links: bool, seed
     net.faults.drop = 0.2
     run = Run(net, known if with_links else {}, None, "mkey-under-sm")
     assert run.current == keys_of(net)
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
     assert configuration(net) == before
 
 
@@ -130,7 +132,7 @@ def test_many_closed_switches_without_links_stay_under_the_bound(shape: tuple[in
     run = Run(net, {})
     assert run.seconds <= (BOUND - 1) * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 @pytest.mark.soak
@@ -139,7 +141,7 @@ def test_the_whole_tree_of_11_664_hosts_within_1_2_leases() -> None:
     run = Run(net, known)
     assert run.seconds <= 1.2 * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 @pytest.mark.soak
@@ -148,7 +150,7 @@ def test_the_whole_tree_without_links_stays_under_the_bound() -> None:
     run = Run(net, {})
     assert run.seconds <= (BOUND - 0.5) * LEASE
     assert run.current == keys_of(net)
-    assert run.account.violations == violations(net)
+    assert run.summary.violations == violations(net)
 
 
 # --- keys that are still somewhere --------------------------------------------------------------------------------
@@ -176,10 +178,10 @@ def test_a_former_key_of_the_store_opens_its_port_without_waiting(tmp_path: Path
         port.m_key = key
     before = configuration(net)
     with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
-        results: list[Result] = []
-        account = plan_recovery(w).run(results.append)
+        results: list[RecoveryResult] = []
+        summary = plan_recovery(w).run(results.append)
         assert w.keystore.current() == keys_of(net)
-    assert account.failed == 0
+    assert summary.failed == 0
     assert any("answered to one of the keys that were tried" in each.reason for each in results)
     assert configuration(net) == before
 
@@ -193,7 +195,7 @@ def test_given_keys_are_tried_on_silent_and_on_hiding_ports_and_open_them_at_onc
     run = Run(net, None, Wishes(try_keys=keys, tries=len(keys)), "mkey-under-sm")
     assert run.current == keys_of(net)
     assert all(port.protect_bits for port in end_ports(net))
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations
 
 
 def test_no_more_keys_are_tried_than_allowed() -> None:
@@ -205,11 +207,11 @@ def test_no_more_keys_are_tried_than_allowed() -> None:
     tried = {mad[24:32] for mad in run.wire} - {bytes(8)}
     assert tried == {number.to_bytes(8) for number in (1, 2, 3)}
     assert run.outlook.tries == 3
-    assert victim.m_key_violations <= run.account.violations
+    assert victim.m_key_violations <= run.summary.violations
     assert victim.m_key_violations <= run.outlook.violations
 
 
-def test_a_key_that_everybody_can_read_is_stored_and_nothing_is_provoked() -> None:
+def test_a_key_that_everybody_can_read_is_stored_and_no_lease_is_started() -> None:
     net = subnet("two-switch")
     lock(net, level=0)
     run = Run(net)
@@ -224,7 +226,7 @@ def test_where_no_key_is_missing_nothing_is_reported() -> None:
     run = Run(net)
     assert run.outlook.is_empty
     assert run.results == []
-    assert (run.account.violations, run.rows) == (0, [])
+    assert (run.summary.violations, run.rows) == (0, [])
 
 
 # --- harm that is not done ----------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def test_where_no_key_is_missing_nothing_is_reported() -> None:
 
 @pytest.mark.parametrize("with_links", [True, False])
 def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_links: bool) -> None:
-    """One switch is lost among ports whose keys are in the store: what blind probes hit behind it must not open."""
+    """One switch is lost among ports whose keys are in the store: what probes hit behind it must not open."""
     net = subnet("two-switch")
     lost = next(node for node in net.nodes if node.is_switch and node.ports[1].peer is not net.nodes[0].ports[1])
     paths = store_with(tmp_path, net, lambda port: [] if port.node is lost else [MKey(port.guid)])
@@ -242,9 +244,9 @@ def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_l
     lost.ports[0].lease_period = 60
     with tool(net, keystore=paths.keystore, journal=paths.journal) as fabric, writer(fabric, "mkey-under-sm") as w:
         known = None if with_links else {}
-        account = plan_recovery(w, known).run(lambda result: None)
+        summary = plan_recovery(w, known).run(lambda result: None)
         assert w.keystore.current()[lost.ports[0].guid] == MKey(lost.ports[0].m_key)
-    assert account.failed == 0
+    assert summary.failed == 0
     near = [port for port in end_ports(net) if _is_before(net, port)]
     assert len(near) == 4
     net.advance(1000)
@@ -267,12 +269,12 @@ def test_under_a_master_sm_it_refuses_and_says_which_ports_run_one() -> None:
     net.set_sm("node03 mlx4_0", 3)
     with tool(net) as fabric, writer(fabric) as w:
         recovery = plan_recovery(w)
-        provoked = violations(net)
+        counted = violations(net)
         with pytest.raises(Refused, match=r"mkey-under-sm.*node03 mlx4_0") as refused:
             recovery.run(lambda result: None)
         assert w.keystore.rows() == []
     assert refused.value.interlock == "mkey-under-sm"
-    assert violations(net) == provoked == 0
+    assert violations(net) == counted == 0
 
 
 def test_a_silent_own_port_that_is_named_as_the_sms_is_judged_by_what_the_host_says() -> None:
@@ -300,7 +302,7 @@ def test_a_dry_run_sends_gets_only_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def results_hold_no_key(run: Run) -> Iterator[str]:
-    yield from (repr(each) for each in (*run.results, run.outlook, run.account))
+    yield from (repr(each) for each in (*run.results, run.outlook, run.summary))
 
 
 def test_no_result_holds_a_key() -> None:
@@ -313,7 +315,7 @@ def test_no_result_holds_a_key() -> None:
         assert str(FIRST_KEY + number) not in text
 
 
-# --- provoking at level 1 -----------------------------------------------------------------------------------------
+# --- starting leases at level 1 -----------------------------------------------------------------------------------
 
 
 def without_trap_repress(fabric: Fabric) -> None:
@@ -326,7 +328,7 @@ def without_trap_repress(fabric: Fabric) -> None:
     fabric.umad.send = filtered  # type: ignore[method-assign]
 
 
-def test_an_agent_that_ignores_trap_repress_is_provoked_with_the_p_keys_it_has(tmp_path: Path) -> None:
+def test_an_agent_that_ignores_trap_repress_is_made_to_refuse_the_p_keys_it_has(tmp_path: Path) -> None:
     net = subnet("two-switch")
     lock(net, level=1)
     before = configuration(net)
@@ -413,7 +415,7 @@ class Interrupted(Run):
 
     after = 10
 
-    def perform(self, recovery: Recovery) -> Account:
+    def perform(self, recovery: Recovery) -> RecoverySummary:
         def progress(status: Status) -> None:
             self.statuses.append(status)
             if len(self.statuses) == self.after:
@@ -427,8 +429,8 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(tmp_path: Path) ->
     stores = StorePaths(tmp_path / "keys.db", tmp_path / "journal.db")
     Interrupted.after = 30
     first = Interrupted(net, {}, stores=stores)
-    assert first.account.interrupted
-    assert 0 < first.account.done < len(end_ports(net))
+    assert first.summary.interrupted
+    assert 0 < first.summary.done < len(end_ports(net))
     assert all("runs on" in each.reason for each in first.of("failed"))
     assert first.current.items() <= keys_of(net).items()
     with tool(net, keystore=stores.keystore, journal=stores.journal) as fabric, writer(fabric) as w:
@@ -458,8 +460,8 @@ def silent_behind(depth: int) -> Answer:
 def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
     with Fabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
         recovery = plan_recovery(writer(fabric), wishes=Wishes(wait=10))
-        assert len(recovery.search.fabric.nodes) + len(recovery.search.closed) <= 40
+        assert len(recovery.search.fabric.nodes) + len(recovery.search.waiting.silent) <= 40
         recovery.run(lambda result: None)
     [note] = recovery.limits_reached()
     assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")
-    assert recovery.account.failed == len(recovery.search.given_up) <= 40
+    assert recovery.summary.failed == len(recovery.search.waiting.given_up) <= 40

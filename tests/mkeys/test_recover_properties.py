@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.recovery.recover import Wishes
+from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.subnet import Subnet
 from tests.mkeys.recovery import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
 
@@ -96,4 +96,4 @@ def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(ne
     assert run.current.items() >= expected.items()
     assert run.current.items() <= keys_of(net).items()
     assert configuration(net) == before
-    assert violations(net) <= run.account.violations
+    assert violations(net) <= run.summary.violations

@@ -23,7 +23,10 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
-    from ibkeys.mkeys.recovery.recover import Outlook, Progress, Recovery, Result, Status, Wishes
+    from ibkeys.mkeys.recovery.outlook import Outlook
+    from ibkeys.mkeys.recovery.recover import Recovery
+    from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
+    from ibkeys.mkeys.recovery.wishes import Wishes
     from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
@@ -62,7 +65,8 @@ def mkey_recover(
     the links are known (--topology, --security-keys, key store). A port whose lease has run out shows its key: it goes
     into the key store. Nothing is set on a port unless --set-new, --new-m-key, --protect or --lease ask for it.
     """
-    from ibkeys.mkeys.recovery.recover import Wishes, plan_recovery
+    from ibkeys.mkeys.recovery.recover import plan_recovery
+    from ibkeys.mkeys.recovery.wishes import Wishes
 
     if set_new and new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
@@ -168,9 +172,9 @@ def _check(writer: Any, recovery: Recovery) -> None:
 
 
 def _run(where: Where, recovery: Recovery, format: str) -> int:
-    results: list[Result] = []
+    results: list[RecoveryResult] = []
 
-    def report(result: Result) -> None:
+    def on_result(result: RecoveryResult) -> None:
         row = {**result.port, "result": result.result, "reason": result.reason}
         if format == "json":
             write(json.dumps(row))
@@ -179,14 +183,14 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
         results.append(result)
         exits.flush()
 
-    with _progress(where) as progress:
-        account = recovery.run(report, progress)
-    if account.done and not recovery.wishes.sets_something:
+    with _progress(where) as on_status:
+        summary = recovery.run(on_result, on_status)
+    if summary.done and not recovery.wishes.sets_something:
         exits.warn("ports at ProtectBits 0 show their keys to everybody: protect them again (mkey-rotate)", "note")
     return _finish(recovery, results, format)
 
 
-def _heading(result: Result) -> str:
+def _heading(result: RecoveryResult) -> str:
     port = result.port
     if port["port_guid"] is None:
         return "somebody silent"
@@ -196,31 +200,31 @@ def _heading(result: Result) -> str:
     return heading_of(port)
 
 
-def _finish(recovery: Recovery, results: list[Result], format: str) -> int:
-    account = recovery.account
-    summary = {name: getattr(account, name) for name in account.__slots__}
+def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> int:
+    summary = recovery.summary
+    document = {name: getattr(summary, name) for name in summary.__slots__}
     if format == "json":
-        write(json.dumps({"schema": schema(_COMMAND), "summary": summary}))
+        write(json.dumps({"schema": schema(_COMMAND), "summary": document}))
     elif format == "csv":
         rows = [{**result.port, "result": result.result, "reason": result.reason} for result in results]
         write_csv([*IDENTITY, "result", "reason"], rows)
-    elif results or account.interrupted:
+    elif results or summary.interrupted:
         write(
-            f"{account.done} back, {account.skipped} without a key, {account.failed} not back; {account.smps} SMPs, at "
-            f"most {account.violations} M_Key violations counted, {account.seconds:.0f} s"
+            f"{summary.done} back, {summary.skipped} without a key, {summary.failed} not back; {summary.smps} SMPs, at "
+            f"most {summary.violations} M_Key violations counted, {summary.seconds:.0f} s"
         )
-    if account.interrupted:
+    if summary.interrupted:
         raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
     is_cut = _say_limits(recovery)
-    if account.failed:
-        exits.warn(f"{_ports(account.failed)} did not come back; they are named above", "error")
+    if summary.failed:
+        exits.warn(f"{_ports(summary.failed)} did not come back; they are named above", "error")
     elif is_cut:
         exits.warn("the subnet was not looked at whole: a limit was reached", "error")
-    return exits.NOT_COMPLETED if account.failed or is_cut else exits.DONE
+    return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE
 
 
 @contextmanager
-def _progress(where: Where) -> Iterator[Progress | None]:
+def _progress(where: Where) -> Iterator[OnStatus | None]:
     """Yield what a recovery tells its progress to; None where nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None

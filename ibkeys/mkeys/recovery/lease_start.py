@@ -7,8 +7,8 @@ counts no violation, a Set(P_KeyTable) of the block that was just read. PortInfo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from ibkeys.client.address import DirectedAddress
 from ibkeys.client.scheduler import Request
@@ -18,104 +18,99 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.mad.attributes import PKeyTable, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import Notice
-from ibkeys.mkeys.recovery.timing import Hidden
+from ibkeys.mkeys.recovery.locked_ports import HidingPort
+from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.store.journal import Entry
 from ibkeys.topology.model import Port
-
-if TYPE_CHECKING:
-    from ibkeys.mkeys.recovery.search import Search
 
 FIRST_LOOKS: Final = 1024
 """Nodes of the known links that are asked, and waited for, when the leases are started; others get a question for
 which nobody waits."""
-_MOST_PROVOCATIONS: Final = 3
+_MOST_ATTEMPTS: Final = 3
 _SATURATED: Final = 0xFFFF
 
-Record = Callable[[Port, bytes], Entry]
+JournalBlock = Callable[[Port, bytes], Entry]
 """Puts a P_KeyTable block that is about to be written back into the journal."""
 
 
-class Provoker:
-    """Starts the leases of one search. ``told``: SMPs sent for whose answers nobody waited; ``started``: when the lease
-    of a port was started without hearing of it, by its GUID."""
+class LeaseStarter:
+    """Starts the leases of one search."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self.told = 0
-        self.started: dict[int, float] = {}
-        self._provocations: dict[Port, int] = {}
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._waiting = questions.waiting
+        self._attempts: dict[Port, int] = {}
 
     def _trap_repress(self, path: tuple[int, ...]) -> Request:
-        return self._search.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
-
-    def tell(self, requests: Iterable[Request]) -> None:
-        """Send SMPs for whose answers nobody waits."""
-        requests = list(requests)
-        self.told += len(requests) - len(self._search.client.tell(requests))
+        return self._questions.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
 
     def start_routes(self) -> None:
         """Start the leases of nodes that only known links tell of, all together: first by TrapRepress, which waits for
         nobody, then by a question, which tells who is open, and starts the lease where an agent ignored the former."""
-        spots = [spot for spot in self._search.closed.values() if not spot.asked]
-        if not spots:
+        ports = [silent for silent in self._waiting.silent.values() if not silent.asked]
+        if not ports:
             return
-        self.tell(self._trap_repress(spot.path) for spot in spots)
-        for spot in spots:
-            spot.asked, spot.started = 2, self._search.now
-            if spot.guid is not None:
-                self.started[spot.guid] = self._search.now
-        self.tell(self._search.question(spot.path) for spot in spots[FIRST_LOOKS:])
-        for spot in spots:
-            spot.last = self._search.now
-        self._search.run([self._search.poll(spot) for spot in spots[:FIRST_LOOKS]])
+        self._questions.send_unawaited(self._trap_repress(silent.path) for silent in ports)
+        for silent in ports:
+            silent.asked, silent.started = 2, self._waiting.now
+            if silent.guid is not None:
+                self._waiting.leases_started[silent.guid] = self._waiting.now
+        self._questions.send_unawaited(self._questions.who_request(silent.path) for silent in ports[FIRST_LOOKS:])
+        for silent in ports:
+            silent.last = self._waiting.now
+        self._questions.run([self._questions.ask_again(silent) for silent in ports[:FIRST_LOOKS]])
 
-    def start_hidden(self, record: Record) -> None:
+    def start_hiding(self, journal_block: JournalBlock) -> None:
         """Start the leases of ports at level 1; their M_KeyViolations tell whether they took notice."""
-        waiting = [hidden for hidden in self._search.hidden.values() if hidden.started is None]
-        for hidden in [each for each in waiting if not each.lease or self._provoked(each.port) > _MOST_PROVOCATIONS]:
-            waiting.remove(hidden)
-            self._search.abandon(hidden)
+        waiting = [hiding for hiding in self._waiting.hiding.values() if hiding.started is None]
+        for hiding in [each for each in waiting if not each.lease or self._count_attempt(each.port) > _MOST_ATTEMPTS]:
+            waiting.remove(hiding)
+            self._waiting.abandon(hiding)
         for by_set in (False, False, True):
             if not waiting:
                 return
-            before = {hidden.port: PortInfo(hidden.port.info or b"").m_key_violations for hidden in waiting}
+            before = {hiding.port: PortInfo(hiding.port.info or b"").m_key_violations for hiding in waiting}
             if by_set:
-                self._search.run([self._write_back(hidden, record) for hidden in waiting])
+                self._questions.run([self._write_back(hiding, journal_block) for hiding in waiting])
             else:
-                self.tell(self._trap_repress(hidden.port.path or hidden.port.node.path) for hidden in waiting)
-            now = self._search.now
-            self._search.run([self._search.show(hidden) for hidden in waiting if hidden.port in self._search.hidden])
-            for hidden in waiting:
-                count = PortInfo(hidden.port.info or b"").m_key_violations
-                if count > before[hidden.port] or count == _SATURATED:
-                    hidden.started = now
-            waiting = [each for each in waiting if each.port in self._search.hidden and each.started is None]
-        for hidden in waiting:
-            hidden.started = self._search.now  # it will be seen when the lease should be over
+                self._questions.send_unawaited(
+                    self._trap_repress(hiding.port.path or hiding.port.node.path) for hiding in waiting
+                )
+            now = self._waiting.now
+            self._questions.run(
+                [self._questions.read_port_info(hiding) for hiding in waiting if hiding.port in self._waiting.hiding]
+            )
+            for hiding in waiting:
+                count = PortInfo(hiding.port.info or b"").m_key_violations
+                if count > before[hiding.port] or count == _SATURATED:
+                    hiding.started = now
+            waiting = [each for each in waiting if each.port in self._waiting.hiding and each.started is None]
+        for hiding in waiting:
+            hiding.started = self._waiting.now  # it will be seen when the lease should be over
 
-    def _provoked(self, port: Port) -> int:
-        count = self._provocations[port] = self._provocations.get(port, 0) + 1
+    def _count_attempt(self, port: Port) -> int:
+        count = self._attempts[port] = self._attempts.get(port, 0) + 1
         return count
 
-    def _write_back(self, hidden: Hidden, record: Record) -> Task:
+    def _write_back(self, hiding: HidingPort, journal_block: JournalBlock) -> Task:
         """Task: read the first block of P_Keys and write the same bytes, without a key."""
-        port = hidden.port
+        port = hiding.port
         path = port.node.path if port.node.is_switch else port.path
         assert path is not None
         route, modifier = DirectedAddress(path), p_key_modifier(port, 0)
         try:
-            block: bytes = yield self._search.client.request(Method.GET, PKeyTable, modifier, route)
+            block: bytes = yield self._questions.client.request(Method.GET, PKeyTable, modifier, route)
         except IbkeysError:
             return
-        entry = record(port, block)
-        write = self._search.client.request(Method.SET, PKeyTable, modifier, route, data=block, retries=0)
+        entry = journal_block(port, block)
+        write = self._questions.client.request(Method.SET, PKeyTable, modifier, route, data=block, retries=0)
         try:
             yield write
         except MadStatusError:
             entry.failed()
         except (NoReply, SendRefused):
             entry.failed()
-            hidden.started = self._search.now
+            hiding.started = self._waiting.now
         else:
             entry.done()
-            self._search.without_key.append(port)
+            self._waiting.without_key.append(port)

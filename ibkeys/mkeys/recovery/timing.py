@@ -9,20 +9,18 @@ now and then, because their timers may have run before, and to learn a lease fro
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
-
-from ibkeys.topology.model import LinkEnd, Port
 
 LATE: Final = 0.1
 """Seconds after the end of a lease that a port is asked: its clock is another one."""
 LEAST_PAUSE: Final = 0.5
 """Seconds between two questions to a port whose lease should be over."""
-SCOUTS: Final = 16
+ASKED_EARLY: Final = 16
 """How many silent ports are asked, in turn, at one time before their leases should be over."""
-LEAST_SCOUTING: Final = 1.0
-SCOUTING: Final = 0.1
-"""Scouts go out after each tenth of the time that has been waited, but not more often than each `LEAST_SCOUTING` s."""
+LEAST_EARLY_PAUSE: Final = 1.0
+EARLY_SHARE: Final = 0.1
+"""Some are asked early after each tenth of the time that has been waited, but not more often than each
+`LEAST_EARLY_PAUSE` s."""
 MOST_QUESTIONS: Final = 64
 """SMPs without its key that one silent port gets at most: each counts a violation."""
 LEAST_PATIENCE: Final = 120.0
@@ -30,54 +28,10 @@ LEAST_PATIENCE: Final = 120.0
 UNKNOWN_PATIENCE: Final = 3600.0
 """The same where no lease of the fabric is known."""
 
-DUE: Final = 1e-6
+CLOCK_ROUNDING: Final = 1e-6
 """Seconds by which a clock may be rounded."""
 SOON: Final = 2.0
 """Seconds after the end of its lease within which a port should have been seen open."""
-
-
-@dataclass(slots=True, eq=False)
-class Closed:
-    """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
-
-    ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
-    ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
-    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``blind``: how often blind probes
-    went through it, the last time at ``blind_at``; ``waves``: as often, also by other routes to the same switch.
-    """
-
-    path: tuple[int, ...]
-    near: Port | None
-    guid: int | None
-    started: float
-    last: float
-    asked: int = 1
-    tried: int = 0
-    blind: int = 0
-    blind_at: float = 0.0
-    waves: int = 0
-    answered: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Hidden:
-    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was provoked;
-    ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
-
-    port: Port
-    lease: int
-    started: float | None = None
-    last: float = 0.0
-    tried: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BlindEnd:
-    """Port ``num`` of the closed switch at the end of the route ``path``, found by a probe through it."""
-
-    path: tuple[int, ...]
-    num: int
-    far: LinkEnd
 
 
 def next_question(started: float, last: float, leases: Collection[int]) -> float | None:
@@ -86,7 +40,7 @@ def next_question(started: float, last: float, leases: Collection[int]) -> float
     *leases*: seconds that it may be. None while none is known.
     """
     for lease in sorted(leases):
-        if started + lease + LATE > last + DUE:
+        if started + lease + LATE > last + CLOCK_ROUNDING:
             return started + lease + LATE
     if not leases:
         return None
@@ -106,16 +60,16 @@ def most_questions(leases: Collection[int], seconds: float, closed: int) -> int:
     asked, last = 0, 0.0
     while (due := next_question(0.0, last, leases)) is not None and due < seconds:
         asked, last = asked + 1, due
-    waves, now = 0, 0.0
-    while (now := next_scouting(0.0, now)) < seconds and waves < MOST_QUESTIONS:
-        waves += 1
-    turns = -(-waves * SCOUTS // closed) if closed > SCOUTS else waves
+    rounds, now = 0, 0.0
+    while (now := next_early_round(0.0, now)) < seconds and rounds < MOST_QUESTIONS:
+        rounds += 1
+    turns = -(-rounds * ASKED_EARLY // closed) if closed > ASKED_EARLY else rounds
     return min(MOST_QUESTIONS, asked + turns)
 
 
-def next_scouting(since: float, now: float, leases: Collection[int] = ()) -> float:
-    """Return when scouts go out again that went out at *now*, after waiting from *since* on.
+def next_early_round(since: float, now: float, leases: Collection[int] = ()) -> float:
+    """Return when some ports are asked early again, after the last round at *now*, after waiting from *since* on.
 
     Where leases are known the others have times of their own, and only a timer that ran before ends earlier.
     """
-    return now + max(LEAST_SCOUTING, SCOUTING * (now - since), min(leases, default=0) / 3)
+    return now + max(LEAST_EARLY_PAUSE, EARLY_SHARE * (now - since), min(leases, default=0) / 3)

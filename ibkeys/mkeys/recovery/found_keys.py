@@ -1,0 +1,124 @@
+"""Keys that a recovery found: into the key store before anything else; then what the user wants set on their ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys.recovery.result import RecoveryResult
+from ibkeys.mkeys.recovery.waiting import WaitingPorts
+from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.mkeys.set import plan_mkey_set
+from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.topology.model import Port
+
+
+class FoundKeys:
+    """The keys that one recovery found. ``to_change``: ports that came back and are still to be changed."""
+
+    def __init__(self, writer: Writer, waiting: WaitingPorts, wishes: Wishes) -> None:
+        self.writer = writer
+        self.wishes = wishes
+        self.to_change: list[Port] = []
+        self._waiting = waiting
+        self._new: list[tuple[Port, bool]] = []
+
+    def collect(self) -> None:
+        """Take up what the search has found since the last time."""
+        self._new += self._waiting.take_found()
+
+    def count_new(self) -> int:
+        """Return how many keys were found that are not known and not stored yet."""
+        return sum(self._is_news(port, locked) for port, locked in self._new)
+
+    def _is_news(self, port: Port, was_locked: bool) -> bool:
+        """Whether a port that shows its key was lost, or its key is not the one that the ring has for it."""
+        ring, state = self.writer.fabric.ring, port.m_key_state
+        if state != "set":
+            return was_locked
+        info = port.port_info
+        assert info is not None
+        known = ring.for_all or ring.by_guid.get(port.guid) or ring.fallback
+        return was_locked or MKey(info.m_key) != known
+
+    def store_new(self) -> Iterator[RecoveryResult]:
+        """Put the keys that were found into the key store, together and before anything else; then yield what became
+        of their ports, but for those that are to be changed."""
+        self.collect()
+        found, self._new = self._new, []
+        news = [(port, locked) for port, locked in found if self._is_news(port, locked)]
+        with_key = [port for port, _ in news if port.m_key_state == "set"]
+        if with_key:
+            self._store(with_key)
+        for port, locked in news:
+            info = PortInfo(port.info or b"")
+            if port not in with_key:
+                reason = "it answers and has no M_Key: there is nothing to recover"
+                yield RecoveryResult(port.identity(), "skipped", reason)
+            elif self.wishes.sets_something:
+                self.to_change.append(port)
+            else:
+                yield RecoveryResult(port.identity(), "done", _how(info, locked))
+
+    def _store(self, ports: Sequence[Port]) -> None:
+        store, ring = self.writer.keystore, self.writer.fabric.ring
+        with store.together():
+            for port in ports:
+                key = MKey(PortInfo(port.info or b"").m_key)
+                ref = store.put_imported(
+                    port.guid, key, node_guid=port.node.guid, port=port.num, note="recovered: the port showed it"
+                )
+                store.promote(ref)
+        for port in ports:
+            port.m_key = MKey(PortInfo(port.info or b"").m_key)
+            ring.by_guid[port.guid] = port.m_key
+            ring.learn(port.guid, port.m_key)
+
+    def store_links(self) -> None:
+        """Store links and LIDs where keys were found: a later run sends a key only over a link that it knows."""
+        if self.writer.fabric.ring.learned:
+            remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.fabric)
+
+    def change(self) -> Iterator[RecoveryResult]:
+        """Set what the user wants on the ports that came back: the farthest first, the own port last.
+
+        Yields what became of each.
+        """
+        wishes, writer = self.wishes, self.writer
+        self.to_change.sort(key=lambda port: -len(port.path if port.path is not None else port.node.path))
+        while self.to_change:
+            port = self.to_change[0]
+            key = wishes.new_key or (MKey.generate() if wishes.set_new else None)
+            try:
+                plan = plan_mkey_set(
+                    writer, writer.fabric.handle(port), key, wishes.protect, wishes.lease, links_are_stored=True
+                )
+                writer.check(plan)
+                if plan.pending:
+                    plan.perform()
+            except IbkeysError as error:
+                result = RecoveryResult(
+                    port.identity(), "failed", f"its key is in the key store, but setting failed: {error}"
+                )
+            else:
+                what = "; ".join(map(str, plan.changes)) or "nothing to change"
+                result = RecoveryResult(port.identity(), "done", f"its key was found; {what}")
+            self.to_change.remove(port)
+            yield result
+
+    def unchanged(self) -> Iterator[RecoveryResult]:
+        """Yield the ports that were to be changed when the run was interrupted."""
+        for port in self.to_change:
+            reason = "its key is in the key store; what was to be set was not, the run was interrupted"
+            yield RecoveryResult(port.identity(), "failed", reason)
+
+
+def _how(info: PortInfo, was_locked: bool) -> str:
+    if not was_locked:
+        return f"it shows its key to everybody (ProtectBits {info.m_key_protect_bits}); the key store has it now"
+    if info.m_key_protect_bits:
+        return "it answered to one of the keys that were tried; the key store has it as its current one"
+    return "its lease ran out: ProtectBits are 0 and it shows its key to everybody; the key store has it now"

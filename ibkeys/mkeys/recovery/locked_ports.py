@@ -1,0 +1,52 @@
+"""What is known of a port that is locked: one that is silent, one that hides its key, a link of a closed switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ibkeys.topology.model import LinkEnd, Port
+
+
+@dataclass(slots=True, eq=False)
+class SilentPort:
+    """Somebody at the end of a directed route who does not answer: a locked port, as far as can be told.
+
+    ``near``: the port of the last link, where its node answers; ``guid``: who should be there by the known links.
+    ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last; ``asked``:
+    SMPs without its key so far; ``tried``: how many of the given keys were tried. ``probed``: how often probes
+    went through its ports, the last time at ``probed_at``; ``probe_rounds``: as often, also by other routes to the same
+    switch.
+    """
+
+    path: tuple[int, ...]
+    near: Port | None
+    guid: int | None
+    started: float
+    last: float
+    asked: int = 1
+    tried: int = 0
+    probed: int = 0
+    probed_at: float = 0.0
+    probe_rounds: int = 0
+    answered: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class HidingPort:
+    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was started;
+    ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
+
+    port: Port
+    lease: int
+    started: float | None = None
+    last: float = 0.0
+    tried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedLink:
+    """Port ``num`` of the closed switch at the end of the route ``path``, found by a probe through it."""
+
+    path: tuple[int, ...]
+    num: int
+    far: LinkEnd

@@ -1,0 +1,66 @@
+"""What a recovery would do, and what it would cost at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ibkeys.mkeys.recovery.search import Search
+from ibkeys.mkeys.recovery.switch_probes import MOST_PROBE_ROUNDS, PROBED_PORTS
+from ibkeys.mkeys.recovery.timing import most_questions, patience
+from ibkeys.mkeys.recovery.wishes import Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a recovery would do.
+
+    ``shown``: keys that can be read and are not known; ``hidden``: ports at level 1 that hide theirs, ``never`` of them
+    with lease 0; ``silent``: ports that do not answer, as far as known. ``leases``: seconds, where known.
+    ``has_links``: the links behind silent switches are known. ``tries``: keys tried on one port at most.
+    ``violations``: most M_Key violations at the ports counted here; ``blind_probes``: most SMPs through closed switches
+    to ports of which nothing is known. ``seconds``: until a silent port is given up.
+    """
+
+    shown: int
+    hidden: int
+    never: int
+    silent: int
+    leases: tuple[int, ...]
+    has_links: bool
+    tries: int
+    violations: int
+    blind_probes: int
+    seconds: float
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key is missing."""
+        return not (self.shown or self.hidden or self.silent)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as a document."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def outlook_of(search: Search, wishes: Wishes, shown: int, spares: int) -> Outlook:
+    """Return what *search* would do after its survey. *shown*: keys that can be read and are not known; *spares*: most
+    further keys that are known for one port."""
+    waiting = search.waiting
+    silent, hiding = len(waiting.silent), len(waiting.hiding)
+    leases = tuple(sorted(waiting.leases))
+    seconds = patience(leases, wishes.wait)
+    tries = min(wishes.tries, len(wishes.try_keys) + spares)
+    each = tries + 2 + most_questions(leases, seconds, silent) if silent else 0
+    return Outlook(
+        shown=shown,
+        hidden=hiding,
+        never=sum(not port.lease for port in waiting.hiding.values()),
+        silent=silent,
+        leases=leases,
+        has_links=bool(waiting.links),
+        tries=tries,
+        violations=each * silent + 3 * hiding,
+        blind_probes=search.possible_switches * PROBED_PORTS * MOST_PROBE_ROUNDS,
+        seconds=seconds,
+    )

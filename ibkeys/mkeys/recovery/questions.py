@@ -1,0 +1,103 @@
+"""Asking locked ports: without a key, or with one that is tried; what comes back is sorted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.client.scheduler import Request
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.mad.const import Method, NodeType
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
+from ibkeys.mkeys.recovery.waiting import WaitingPorts
+from ibkeys.topology.model import Port
+
+
+class Questions:
+    """The questions of one search. ``unawaited``: SMPs sent for whose answers nobody waited."""
+
+    def __init__(self, waiting: WaitingPorts) -> None:
+        self.waiting = waiting
+        self.sweep = waiting.sweep
+        self.client = waiting.sweep.client
+        self.unawaited = 0
+        statistics = self.client.statistics
+        self._sent_before = statistics.sent
+        self._unanswered_before = statistics.timeouts + statistics.refused
+
+    @property
+    def smps(self) -> int:
+        """SMPs sent by this search."""
+        return self.client.statistics.sent - self._sent_before
+
+    @property
+    def unanswered(self) -> int:
+        """SMPs of this search that were not answered, those for whose answers nobody waited included."""
+        statistics = self.client.statistics
+        return statistics.timeouts + statistics.refused - self._unanswered_before + self.unawaited
+
+    def run(self, tasks: Iterable[Task]) -> None:
+        """Run tasks to their end, and sort what they brought. Each run may take what a whole sweep may."""
+        tasks = list(tasks)
+        if tasks:
+            with self.client.bounded():
+                self.client.run(tasks)
+                self.sweep.ask_waiting()
+        self.waiting.sort_answers()
+
+    def run_probes(self, between: Callable[[], None]) -> None:
+        """Run the tasks that *between* starts, as `run` does: questions that most will not answer."""
+        with self.client.bounded():
+            self.client.run((), between, probing=True)
+            self.sweep.ask_waiting()
+        self.waiting.sort_answers()
+
+    def send_unawaited(self, requests: Iterable[Request]) -> None:
+        """Send SMPs for whose answers nobody waits."""
+        requests = list(requests)
+        self.unawaited += len(requests) - len(self.client.tell(requests))
+
+    def ask_who(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
+        """Task: ask once who is at the end of a route; return the link's far end, None when nobody answers."""
+        request = self.client.request(
+            Method.GET, NodeInfo, 0, DirectedAddress(path), node=object(), m_key=key, retries=0
+        )
+        try:
+            info: bytes = yield request
+        except IbkeysError:
+            return None
+        self.sweep.arrive(info, path, near, key)
+        arrival = NodeInfo(info)
+        is_switch = info[2] == NodeType.SWITCH
+        return (arrival.node_guid if is_switch else arrival.port_guid, arrival.local_port_num)
+
+    def who_request(self, path: tuple[int, ...]) -> Request:
+        """Return the question, without a key, who is at the end of a route."""
+        return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
+
+    def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
+        """Task: ask somebody silent once more."""
+        silent.asked += 1
+        silent.last = self.waiting.now
+        far = yield from self.ask_who(silent.path, silent.near, key)
+        if far is not None:
+            silent.answered = True
+            self.waiting.identify(silent, far[0])
+
+    def read_port_info(self, hiding: HidingPort, key: MKey = NO_MKEY) -> Task:
+        """Task: get PortInfo of a port that hides its key: at level 1 this counts nothing and stops nothing, unless
+        *key* is the right one."""
+        port = hiding.port
+        hiding.last = self.waiting.now
+        path = port.node.path if port.node.is_switch else port.path
+        assert path is not None
+        request = self.client.request(Method.GET, PortInfo, port.num, DirectedAddress(path), m_key=key)
+        try:
+            port.info = yield request
+        except IbkeysError:
+            return
+        if port.m_key_state != "hidden":
+            port.m_key = key

@@ -1,0 +1,46 @@
+"""What became of the ports of a recovery, one by one and in all; and where it is meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryResult:
+    """What became of one port. ``port`` is what every document says of a port; of one that never answered most of it is
+    None. ``reason`` is for people and holds no key."""
+
+    port: dict[str, Any]
+    result: Literal["done", "skipped", "failed"]
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoverySummary:
+    """The summary of a recovery. ``violations``: M_Key violations that it counted at most (a lost SMP or reply
+    looks as a refused one does). ``seconds`` on the port's clock. ``interrupted``: the user ended it."""
+
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    smps: int = 0
+    violations: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a recovery is: ports that came back and that are waited for, seconds so far, seconds until the next lease
+    should be over (None while no lease is known)."""
+
+    back: int
+    waiting: int
+    seconds: float
+    next_opening: float | None
+
+
+OnResult = Callable[[RecoveryResult], None]
+OnStatus = Callable[[Status], None]

@@ -1,0 +1,110 @@
+"""Ports that stayed closed: why, as far as can be told, and what is reached only through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
+from ibkeys.mkeys.recovery.result import RecoveryResult
+from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
+from ibkeys.mkeys.recovery.waiting import WaitingPorts
+from ibkeys.mkeys.recovery.wishes import Wishes
+from ibkeys.topology.model import LinkEnd
+
+_NAMED: Final = 8
+
+_LEFT: Final = (
+    "what is left: the key from elsewhere (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM the key is "
+    "0 afterwards), or the maker's tool on the node itself"
+)
+
+
+class StillClosed:
+    """The ports that did not come back, when a recovery is over. ``interrupted``: the user ended it."""
+
+    def __init__(self, waiting: WaitingPorts, wishes: Wishes, interrupted: bool) -> None:
+        self.wishes = wishes
+        self.interrupted = interrupted
+        self._waiting = waiting
+
+    def results(self) -> Iterator[RecoveryResult]:
+        """Yield each, the silent ones first."""
+        waiting = self._waiting
+        locked = [*waiting.given_up, *waiting.silent.values(), *waiting.hiding.values()]
+        closed = [each for each in locked if isinstance(each, SilentPort) and not self._is_back(each)]
+        links, ids = self._links_with(closed)
+        for silent in closed:
+            behind = hidden_behind(links, waiting.start, [ids[silent.path]])
+            yield RecoveryResult(self._identity(silent), "failed", self._why_silent(silent, behind))
+        for hiding in locked:
+            if isinstance(hiding, HidingPort):
+                yield RecoveryResult(hiding.port.identity(), "failed", self._why_hiding(hiding))
+
+    def _is_back(self, silent: SilentPort) -> bool:
+        return (silent.guid in self._waiting.reached) or (silent.near is not None and silent.near.peer is not None)
+
+    def _why_silent(self, silent: SilentPort, behind: set[int]) -> str:
+        waiting = self._waiting
+        route = DirectedAddress(silent.path)
+        where = f"{route}{f', behind {silent.near}' if silent.near is not None else ''}"
+        if self.interrupted and silent.path in waiting.silent:
+            why = "still silent when the run was interrupted; a lease that was started runs on"
+        else:
+            known = f"the longest known here is {max(waiting.leases)} s" if waiting.leases else "none is known here"
+            why = (
+                f"silent for {waiting.now - silent.started:.0f} s since its lease should have begun ({known}): its "
+                "lease is 0 or longer than was waited for (--wait), or its agent is dead, which looks the same"
+            )
+        return f"{where}: {why}; {self._what_is_behind(behind)}{_LEFT}"
+
+    def _what_is_behind(self, behind: set[int]) -> str:
+        if not behind:
+            return ""
+        silent = behind - self._waiting.reached
+        names = ", ".join(self._name(guid) for guid in sorted(behind)[:_NAMED])
+        more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+        how = f"{len(silent)} of them silent" if silent else "all of them back"
+        return f"{len(behind)} ports are reached only through it, {how}: {names}{more}; "
+
+    def _why_hiding(self, hiding: HidingPort) -> str:
+        if not hiding.lease:
+            return f"level 1 with lease 0: it hides its key and never opens by itself; {_LEFT}"
+        if self.interrupted and hiding.port in self._waiting.hiding:
+            return f"at level 1, lease {hiding.lease} s, still waiting when the run was interrupted; its lease runs on"
+        return (
+            f"at level 1, lease {hiding.lease} s: it did not open; something sends it SMPs with its right key (an SM, "
+            f"another tool), or its agent starts no lease; {_LEFT}"
+        )
+
+    def _name(self, guid: int) -> str:
+        port = next((port for port in self._waiting.fabric.end_ports() if guid in (port.guid, port.node.guid)), None)
+        name = port.node.description if port is not None else self.wishes.names.get(guid)
+        return f"{name!r} 0x{guid:016x}" if name else f"0x{guid:016x}"
+
+    def _identity(self, silent: SilentPort) -> dict[str, Any]:
+        guid = silent.guid
+        ports = {num for near, num in self._waiting.links if near == guid} if guid is not None else set()
+        is_switch = len(ports) > 1
+        return {
+            "node_guid": f"0x{guid:016x}" if guid is not None and is_switch else None,
+            "port_guid": f"0x{guid:016x}" if guid is not None else None,
+            "node_desc": self.wishes.names.get(guid) if guid is not None else None,
+            "node_type": "switch" if is_switch else None,
+            "port": 0 if is_switch else min(ports, default=None),
+            "lid": None,
+        }
+
+    def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
+        """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""
+        links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.fabric)}
+        ids = {silent.path: -number if silent.guid is None else silent.guid for number, silent in enumerate(closed, 1)}
+        for silent in closed:
+            if silent.guid is None and silent.near is not None:
+                far = (ids[silent.path], -1)  # nobody knows which of its ports this link is at
+                links[silent.near.link_end], links[far] = far, silent.near.link_end
+        for end, link in self._waiting.probed_links.items():
+            if link.path in ids:
+                links[end], links[ids[link.path], link.num] = (ids[link.path], link.num), end
+        return links, ids

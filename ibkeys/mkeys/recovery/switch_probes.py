@@ -1,0 +1,171 @@
+"""Looking behind closed switches of which nothing is known: probes through their ports, one after the other.
+
+A closed switch forwards directed-route SMPs and does not tell how many ports it has. A probe is Get(NodeInfo) without a
+key: who is open answers it, who is closed starts its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from typing import Final
+
+from ibkeys.client.address import DirectedAddress
+from ibkeys.client.scheduler import MAX_WINDOW
+from ibkeys.client.smp import Task
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.const import MAX_HOPS, Method
+from ibkeys.mkeys.recovery.locked_ports import ProbedLink, SilentPort
+from ibkeys.mkeys.recovery.questions import Questions
+from ibkeys.mkeys.recovery.timing import CLOCK_ROUNDING, LATE, SOON
+from ibkeys.topology.model import LinkEnd, Node, Port
+
+PROBED_PORTS: Final = 64
+"""Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
+PROBED_AT_ONCE: Final = 32
+"""Closed switches that are probed at one time, each through the same port before the next: the next ones are chosen
+when their probes are sent, for an answer may show that several routes lead to one switch."""
+_NEARLY_SENT: Final = 2 * MAX_WINDOW
+"""Probes of a group that are still to be sent when the next group is chosen."""
+MOST_PROBE_ROUNDS: Final = 3
+"""Rounds of probes through one closed switch: to start the leases behind it, when they should be over, and before it is
+given up."""
+
+
+class SwitchProbes:
+    """The probes of one search through the ports of closed switches."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._waiting = questions.waiting
+        self._linked = {guid for guid, _ in self._waiting.links}
+        self._by_near: dict[LinkEnd, SilentPort] = {}
+
+    def dead_ends(self) -> int:
+        """Return how many probes went through ports that turned out to have no link, or to be no switch's."""
+        return sum(map(self._dead_ends, self._waiting.probe_rounds))
+
+    def _dead_ends(self, guid: int) -> int:
+        node = self._waiting.nodes.get(guid)
+        if node is None:
+            return 0
+        linked = sum(0 < port.num <= PROBED_PORTS and port.is_linked for port in node.ports.values())
+        return self._waiting.probe_rounds[guid] * (PROBED_PORTS - (linked if node.is_switch else 0))
+
+    def next_time(self, silent: SilentPort) -> float | None:
+        """Return when `probe` has something to do for *silent*, None when that is not known."""
+        if self._is_time(silent, self._waiting.now + CLOCK_ROUNDING):
+            return self._waiting.now
+        if not self._waiting.leases or not self._has_round_left(silent):
+            return None
+        return max(self._waiting.leases) + (silent.probed_at + LATE if silent.probed else silent.started + SOON)
+
+    def last_look(self, ports: Sequence[SilentPort]) -> None:
+        """Look behind switches that are about to be given up."""
+        self._probe_all(
+            silent for silent in ports if self.may_be_a_switch(silent) and silent.probed < MOST_PROBE_ROUNDS
+        )
+
+    def may_be_a_switch(self, silent: SilentPort) -> bool:
+        """Whether something may be behind *silent* that only probes would find."""
+        if len(silent.path) >= MAX_HOPS or (not silent.path and self._waiting.start[1]):
+            return False
+        # Where the known links tell what is behind it, each of those is asked on its own route.
+        return silent.guid is None or silent.guid not in self._linked
+
+    def _has_round_left(self, silent: SilentPort) -> bool:
+        return silent.probed < MOST_PROBE_ROUNDS - 1 and self.may_be_a_switch(silent)
+
+    def probe(self) -> None:
+        """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
+        now = self._waiting.now + CLOCK_ROUNDING
+        ready = [silent for silent in self._waiting.silent.values() if self._is_time(silent, now)]
+        if ready:
+            self._probe_all(_in_turn(ready), self._waiting.next_due(now))
+
+    def _probe_all(self, ports: Iterable[SilentPort], until: float | None = None) -> None:
+        """Probe through *ports*, one group after the other, until others are due; through one group at least."""
+        waiting, client = self._waiting, self._questions.client
+        left = (silent for silent in ports if waiting.silent.get(silent.path) is silent)
+        groups: list[list[SilentPort]] = []
+        self._by_near = {silent.near.link_end: silent for silent in waiting.silent.values() if silent.near is not None}
+
+        def go_on() -> None:
+            if client.backlog > _NEARLY_SENT or (groups and until is not None and waiting.now >= until):
+                return
+            for silent in groups[-2] if len(groups) > 1 else ():
+                silent.probed_at = waiting.now  # by now its last probe is sent
+            group = list(islice(left, PROBED_AT_ONCE))
+            if not group:
+                return
+            groups.append(group)
+            self._count_round(group)
+            # One port of each switch after the other, so that no switch has all its probes at once.
+            for num in range(1, PROBED_PORTS + 1):
+                for silent in group:
+                    client.start(self._probe_one(silent, num))
+
+        self._questions.run_probes(go_on)
+        asked_at = waiting.now - client.timing.timeout
+        for silent in chain.from_iterable(groups[-2:]):
+            silent.probed_at = max(silent.probed_at, asked_at)
+        if groups:
+            self._stop_leases()
+
+    def _count_round(self, ports: Sequence[SilentPort]) -> None:
+        for silent in ports:
+            silent.probed += 1
+            silent.probe_rounds += 1
+            silent.probed_at = self._waiting.now
+
+    def _is_time(self, silent: SilentPort, now: float) -> bool:
+        """Whether to probe through *silent* now: for the first time unless most of its own lease is over, for then it
+        will soon tell itself what is behind it; again when the leases behind it should be over."""
+        lease = max(self._waiting.leases, default=0)
+        if not self._has_round_left(silent):
+            return False
+        if silent.probed:
+            return bool(lease) and now >= silent.probed_at + lease + LATE
+        return not silent.started + lease / 2 < now < silent.started + lease + SOON
+
+    def _probe_one(self, silent: SilentPort, num: int) -> Task:
+        far = yield from self._questions.ask_who((*silent.path, num), None)
+        if far is None or self._waiting.silent.get(silent.path) is not silent:
+            return
+        self._waiting.probed_links[far] = ProbedLink(silent.path, num, far)
+        other = self._by_near.get(far)
+        if other is not None and other is not silent and self._waiting.drop(other):
+            silent.probe_rounds += other.probe_rounds  # the same switch, seen from behind
+
+    def _stop_leases(self) -> None:
+        """Ask the ports whose keys are known with them: a probe may have hit one and started its lease."""
+        tasks = []
+        for port in self._waiting.fabric.end_ports():
+            info = port.port_info
+            if info is not None and info.m_key and info.m_key_protect_bits >= 2 and info.m_key_lease_period:
+                tasks.append(self._ask_with_key(port, MKey(info.m_key)))
+        self._questions.run(tasks)
+
+    def _ask_with_key(self, port: Port, key: MKey) -> Task:
+        path = port.node.path if port.node.is_switch else port.path
+        assert path is not None
+        try:
+            yield self._questions.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
+        except IbkeysError:
+            return
+
+
+def _in_turn(ports: Sequence[SilentPort]) -> Iterator[SilentPort]:
+    """Yield *ports* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
+    beginning with another one at each, for neighbours of the same number often are the same switch."""
+    by_near: dict[Node | None, list[SilentPort]] = {}
+    for silent in ports:
+        by_near.setdefault(silent.near.node if silent.near is not None else None, []).append(silent)
+    turned = []
+    for number, group in enumerate(by_near.values()):
+        first = number % len(group)
+        turned.append(group[first:] + group[:first])
+    for rank in zip_longest(*turned):
+        yield from (silent for silent in rank if silent is not None)

@@ -1,0 +1,47 @@
+"""What the user wants of a recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.keys.mkey import MKey
+
+MOST_TRIES: Final = 8
+"""Keys that are tried on one port unless the user says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user wants.
+
+    ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
+    seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every
+    port that does not open; each port is tried with at most ``tries`` of them, and of the further keys that are known
+    for it. ``wait``: seconds after which a silent port is given up. ``names``: NodeDescription by node GUID, for nodes
+    that do not tell it.
+    """
+
+    set_new: bool = False
+    new_key: MKey | None = None
+    protect: int | None = None
+    lease: int | None = None
+    try_keys: tuple[MKey, ...] = ()
+    tries: int = MOST_TRIES
+    wait: float | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.protect is not None and not 0 <= self.protect <= 3:
+            raise UsageError(f"ProtectBits {self.protect} is not in 0..3")
+        if self.lease is not None and not 0 <= self.lease <= 0xFFFF:
+            raise UsageError(f"lease {self.lease} s is not in 0..65535")
+        if self.new_key is not None and self.new_key.is_zero:
+            raise UsageError("the new M_Key is 0: that is none; take protection away with mkey-set, port by port")
+
+    @property
+    def sets_something(self) -> bool:
+        """Whether a port that came back is changed."""
+        return self.set_new or self.new_key is not None or self.protect is not None or self.lease is not None
