@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.const import PortPhysicalState, PortState
-from ibkeys.sim.agents import notices
-from ibkeys.sim.agents.traps import Traps
+from ibkeys.sim import notices
 from ibkeys.sim.nodes import PHYSICAL_STATE_BYTE, STATE_BYTE, Port
+from ibkeys.sim.traps import Traps
 
 _POLLING: Final = int(PortPhysicalState.POLLING)
 _DISABLED: Final = int(PortPhysicalState.DISABLED)

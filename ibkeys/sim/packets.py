@@ -13,11 +13,10 @@ from typing import Final
 
 from ibkeys.keys.pkey import InboundCheck, match_in_table, match_inbound
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim import routing
-from ibkeys.sim.agents import notices
-from ibkeys.sim.agents.notices import Packet
-from ibkeys.sim.agents.traps import Traps
+from ibkeys.sim import notices, routing
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.notices import Packet
+from ibkeys.sim.traps import Traps
 
 WORDS: Final = 72
 """The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""

@@ -6,8 +6,8 @@ from typing import Final
 
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.sim import links
-from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import CAPABILITY_MASK, KEY, LEASE_PERIOD, LID, PROTECT_BYTE, SM_LID, Node, Port
+from ibkeys.sim.traps import Traps
 
 _SUBNET_TIMEOUT: Final = 31
 _GID_PREFIX: Final = bytes(8)

@@ -14,11 +14,9 @@ from typing import Any, Final, Self
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, SMState
-from ibkeys.sim import links, packets, power, routing, state
-from ibkeys.sim.agents import notices, pma, sma
-from ibkeys.sim.agents.notices import Packet
+from ibkeys.sim import links, notices, packets, power, routing, state
+from ibkeys.sim.agents import pma, sma
 from ibkeys.sim.agents.sa import SubnetAdministration
-from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import Event, History
 from ibkeys.sim.managers import Managers
@@ -26,7 +24,9 @@ from ibkeys.sim.netfile.build import Links, PortGuids, build
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.receivers import LATENCY, Delivery, Receiver, Receivers
+from ibkeys.sim.traps import Traps
 
 _IS_SM: Final = int(CapabilityMask.IS_SM)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)

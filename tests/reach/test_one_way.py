@@ -14,7 +14,7 @@ from ibkeys.reach.forms import Standing, traffic
 from ibkeys.reach.reach import Reach, places, profiles_can_talk
 from ibkeys.reach.why import Ways
 from ibkeys.sim import nodes
-from ibkeys.sim.agents.notices import Packet
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Port, Topology
 from tests.fabricsim import limited_members, tool

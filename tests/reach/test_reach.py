@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ibkeys.keys.pkey import PKey
 from ibkeys.reach.difference import compare_reach
 from ibkeys.reach.reach import Reach, profiles_can_talk
-from ibkeys.sim.agents.notices import Packet
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Port, Topology
 from tests.fabricsim import subnet, tool

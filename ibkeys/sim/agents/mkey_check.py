@@ -10,8 +10,8 @@ from typing import Final
 
 from ibkeys.keys.mkey import check_m_key
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import KEY, LEASE_PERIOD, PROTECT_BYTE, Port
+from ibkeys.sim.traps import Traps
 
 REFUSED: Final = 0
 ACCEPTED: Final = 1

@@ -10,8 +10,8 @@ from typing import Final
 
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType, PortPhysicalState, PortState
 from ibkeys.sim import links
-from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import PROTECT_BYTE, STATE_BYTE, Port
+from ibkeys.sim.traps import Traps
 
 _DISABLE_EXTENDED: Final = 30
 _ALL_EXTENDED: Final = 31

@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
 from ibkeys.sim import routing
 from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
-from ibkeys.sim.agents.traps import Traps
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
+from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
 BAD_VERSION: Final = int(MadStatus.BAD_VERSION)

@@ -12,8 +12,8 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.sim.agents import mkey_check
-from ibkeys.sim.agents.notices import Packet
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.steering.show import event_line, node_lines, port_lines
 from ibkeys.sim.steering.words import (
     LineError,

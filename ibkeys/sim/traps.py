@@ -8,8 +8,7 @@ from typing import Final
 
 from ibkeys.mad.const import PortState, TrapNumber
 from ibkeys.mad.notice import Notice
-from ibkeys.sim import routing
-from ibkeys.sim.agents import notices
+from ibkeys.sim import notices, routing
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.nodes import STATE_BYTE, Port
 from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
