@@ -32,8 +32,8 @@ test: setup ## run the tests
 soak: setup ## run all tests at full length, and say which took longest
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) --durations=25 --durations-min=10 $(ARGS)
 
-lint: setup ## run ruff and mypy --strict
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+lint: setup ## run ruff, mypy --strict, and import-linter, which holds the order of the rooms
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 
 bench: setup ## measure speed and memory
 	@$(TEST_ENV) $(BIN)/python -m tests.bench

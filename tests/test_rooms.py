@@ -1,0 +1,52 @@
+"""The order of the rooms, as import-linter holds it: the package keeps it, and an import against it is found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter over the package in *folder*, by the contracts of pyproject.toml there."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "ibkeys", tmp_path / "ibkeys", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_package_keeps_the_order_of_its_rooms() -> None:
+    assert lint(ROOT).returncode == 0, lint(ROOT).stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("keys/pkey.py", "import ibkeys.fabric.live", "Rooms import from the rooms below them only"),
+        ("store/paths.py", "def late() -> None:\n    import ibkeys.cli.exits", "Rooms import"),
+        ("fabric/open_port.py", "import ibkeys.fabric.live", "No circle within a room"),
+    ],
+)
+def test_an_import_against_the_order_is_found(copy: Path, file: str, line: str, contract: str) -> None:
+    with (copy / "ibkeys" / file).open("a") as source:
+        source.write(f"\n\n{line}\n")
+    result = lint(copy)
+    assert result.returncode == 1
+    assert [each for each in result.stdout.splitlines() if each.startswith(contract) and each.endswith("BROKEN")]
