@@ -2,12 +2,16 @@
 
     import ibkeys
 
-    with ibkeys.open() as fabric:                   # the first active port of this host
+    with ibkeys.open() as fabric:                        # the first active port of this host
         print(fabric.find_port("0,1", 3).read_p_keys())  # directed route 0,1, port 3
         for port in fabric.sweep(p_keys=True).ports():
             print(port, port.m_key_state, port.p_keys)
+        with fabric.change("my-script") as change:
+            change.apply(change.add_p_keys(fabric.find_port(14), [ibkeys.PKey(0x8010)]))
 
-Everything that talks to a fabric starts with `open`. Errors are those of `ibkeys.errors`.
+Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
+a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
+`ibkeys.partitions` reads OpenSM's policy file. Each name is loaded when it is first used.
 """
 
 from __future__ import annotations
