@@ -2,134 +2,185 @@
 
     import ibkeys
 
-    with ibkeys.open() as fabric:                   # the first active port of this host
+    with ibkeys.open() as fabric:                        # the first active port of this host
         print(fabric.find_port("0,1", 3).read_p_keys())  # directed route 0,1, port 3
         for port in fabric.sweep(p_keys=True).ports():
             print(port, port.m_key_state, port.p_keys)
+        with fabric.change("my-script") as change:
+            change.apply(change.add_p_keys(fabric.find_port(14), [ibkeys.PKey(0x8010)]))
 
-Everything that talks to a fabric starts with `open`. Errors are those of `ibkeys.errors`.
+Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
+a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
+`ibkeys.partitions` reads OpenSM's policy file. Each name is loaded when it is first used.
 """
 
 from __future__ import annotations
 
-from ibkeys.version import __version__ as __version__
-
 TYPE_CHECKING = False  # nothing is imported with the package, not even typing: see ibkeys/__main__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+    from typing import Any
 
+    from ibkeys import audit, errors, mkeys, partitions
+    from ibkeys.change.consent import Consent, Objection
+    from ibkeys.change.plan import Change, Plan
     from ibkeys.client.limits import Limits
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.client.smp import Timing
+    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.fabric.compare import Comparison, compare
+    from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.keys.mkey import MKey
+    from ibkeys.keys.pkey import PKey
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.opening import Keys, Local, NodeNames, Stores, open_port
+    from ibkeys.reach.reach import Reach
+    from ibkeys.scripting import ChangeRun, Fabric
     from ibkeys.sim.subnet import Subnet
+    from ibkeys.topology.model import Node, Port, Topology, Trouble
     from ibkeys.umad.port import UmadPort
+    from ibkeys.version import __version__
+
+__all__ = [
+    "Change",
+    "ChangeRun",
+    "Comparison",
+    "Consent",
+    "Fabric",
+    "Keys",
+    "Limits",
+    "Local",
+    "MKey",
+    "Node",
+    "Objection",
+    "PKey",
+    "Plan",
+    "Port",
+    "PortHandle",
+    "Reach",
+    "ReadablePort",
+    "RecordedFabric",
+    "RecordedPort",
+    "SMKey",
+    "Snapshot",
+    "Source",
+    "Stores",
+    "Subnet",
+    "Timing",
+    "Topology",
+    "Trouble",
+    "Wanted",
+    "__version__",
+    "audit",
+    "compare",
+    "errors",
+    "load",
+    "mkeys",
+    "open",
+    "open_port",
+    "partitions",
+    "save",
+]
+
+_ROOMS = ("audit", "errors", "mkeys", "partitions")
+_EXPORTED = {
+    "Consent": "change.consent",
+    "Objection": "change.consent",
+    "Change": "change.plan",
+    "Plan": "change.plan",
+    "Limits": "client.limits",
+    "Timing": "client.smp",
+    "Wanted": "discovery.sweep",
+    "Comparison": "fabric.compare",
+    "compare": "fabric.compare",
+    "PortHandle": "fabric.handle",
+    "RecordedFabric": "fabric.recorded",
+    "RecordedPort": "fabric.recorded",
+    "Snapshot": "fabric.snapshot",
+    "ReadablePort": "fabric.source",
+    "Source": "fabric.source",
+    "MKey": "keys.mkey",
+    "PKey": "keys.pkey",
+    "SMKey": "keys.smkey",
+    "Keys": "opening",
+    "Local": "opening",
+    "Stores": "opening",
+    "open_port": "opening",
+    "Reach": "reach.reach",
+    "ChangeRun": "scripting",
+    "Fabric": "scripting",
+    "Subnet": "sim.subnet",
+    "Node": "topology.model",
+    "Port": "topology.model",
+    "Topology": "topology.model",
+    "Trouble": "topology.model",
+    "__version__": "version",
+}
+"""Name → the module that it is loaded from when it is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    if name not in _EXPORTED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_EXPORTED[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def open(
-    backend: str = "umad",
+    backend: str | Subnet | UmadPort = "umad",
     *,
-    subnet: Subnet | None = None,
-    ca: str | None = None,
-    port: int | None = None,
-    at: str | None = None,
-    m_key: MKey | int | None = None,
-    default_m_key: MKey | None = None,
-    security_keys: str | Path | None = None,
-    keystore: str | Path | None = None,
-    journal: str | Path | None = None,
-    passphrase: Callable[[], str] | None = None,
-    trust_topology: bool = False,
-    ask_unproven: bool = False,
-    timeout: float = 1.0,
-    retries: int = 2,
-    outstanding: int | None = None,
+    local: Local | None = None,
+    keys: Keys | None = None,
+    stores: Stores | None = None,
+    timing: Timing | None = None,
     limits: Limits | None = None,
-    node_name_map: str | Path | None = None,
-    wrap: Callable[[UmadPort], UmadPort] | None = None,
+    node_names: NodeNames | None = None,
 ) -> Fabric:
     """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
 
     *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small
-    demo fabric); *subnet* is a simulated one that the caller made. *ca*, *port*: local CA and port, by default the
-    first active port, else the first with a link. *at*: the node the tool sits on in a simulated subnet.
+    demo fabric); or a simulated subnet that the caller made; or an open port, which belongs to the fabric from now on.
 
-    *m_key* is sent to every node addressed, *default_m_key* to those for which no other key is known.
-    *security_keys*: directory with OpenSM's key files. *keystore*: key store file, by default the user's own where it
-    exists (with a simulated subnet, the one beside its state file). *journal*: where changes put what they overwrite,
-    by default beside the user's own key store. *passphrase* is called, once, when the key store turns out to be
-    encrypted.
+    *local*: which port. *keys*: which M_Keys go to whom. *stores*: where key store and journal are. *timing*: how long
+    and how often to ask. *limits*: what a sweep, a node and an answer of the SA may take at most. *node_names*: node
+    GUID → name, or a file in the form of infiniband-diags' node name map.
 
-    *trust_topology* sends known keys over links that could not be proven; *ask_unproven* asks once, without a key,
-    where a protected port may be: it counts a violation there, and its lease may start.
+    Nothing is sent yet. Raises TransportError (with advice), UsageError, AddressError, FileFormatError, StoreError.
+    """
+    from ibkeys.opening import open_fabric
 
-    *timeout*: seconds for each attempt; *retries*: attempts after the first; *outstanding*: most SMPs in flight, None
-    for the adaptive default. *limits*: what a sweep, a node and an answer of the SA may take at most. *wrap* may put
-    something between the tool and the port (a capture, a trace).
+    return open_fabric(backend, local, keys, stores, timing, limits, node_names)
 
-    Raises TransportError (with advice), UsageError, FileFormatError, StoreError.
+
+def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
+    """Read a snapshot and return it in the place of an open fabric: it has the same reading interface.
+
+    What was not recorded raises NotRecorded. ``warnings``: what the user should hear about the file. Raises StoreError:
+    no such file, no snapshot, a damaged one, one of a later version; FileFormatError for a mistake in *node_names*.
+    """
+    from ibkeys.opening import load_recorded
+
+    return load_recorded(path, node_names)
+
+
+def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> None:
+    """Write a snapshot, as ``fabric.take_snapshot()`` returns it, to a file of mode 0600; `load` reads it.
+
+    M_Keys are in it as fingerprints, or as they are *with_keys*. A snapshot that is there is replaced at one stroke.
+    Raises StoreError: any other file is there, or it cannot be written.
     """
     from pathlib import Path
 
-    from ibkeys.client.smp import Timing
-    from ibkeys.fabric.live import Fabric
-    from ibkeys.keys.mkey import MKey
-    from ibkeys.mkeys.key_sources import KeySources, load_ring
-    from ibkeys.store.keys.sealing import Passphrase
-    from ibkeys.store.paths import store_paths
-    from ibkeys.topology.node_names import read_node_name_map
+    from ibkeys.fabric.snapshot_file import save_snapshot
 
-    secret = Passphrase(passphrase) if passphrase else None
-    names = read_node_name_map(node_name_map) if node_name_map else {}
-    own_keystore, own_journal = Path(keystore) if keystore else None, Path(journal) if journal else None
-    umad: UmadPort
-    if subnet is not None or backend.startswith("sim:"):
-        from ibkeys.umad.simulated import open_simulated, parse_spec, port_on
-
-        if subnet is not None:
-            state, umad = None, port_on(subnet, ca, port, at)
-        else:
-            spec = parse_spec(backend)
-            state, umad = spec.state, open_simulated(spec, ca, port, at)
-        paths = store_paths(simulated=True, state=state, keystore=own_keystore, journal=own_journal, passphrase=secret)
-    elif backend == "umad":
-        from ibkeys.umad.libibumad import open_port
-
-        umad = open_port(ca, port)
-        paths = store_paths(keystore=own_keystore, journal=own_journal, passphrase=secret)
-    else:
-        from ibkeys.errors import UsageError
-
-        raise UsageError(f"backend {backend!r} is not known: use umad, or sim:FILE for a simulated subnet")
-    try:
-        sources = KeySources(
-            MKey(m_key) if isinstance(m_key, int) else m_key,
-            default_m_key,
-            Path(security_keys) if security_keys else None,
-            paths.keystore,
-            trust_topology,
-            ask_unproven,
-            secret,
-        )
-        ring, warnings = load_ring(sources)
-        fabric = Fabric(wrap(umad) if wrap else umad, ring, Timing(timeout, retries, outstanding), names, limits)
-    except BaseException:
-        umad.close()
-        raise
-    fabric.stores = paths
-    fabric.is_simulated = subnet is not None or backend.startswith("sim:")
-    fabric.warnings = warnings
-
-    opened_with = fabric.ring
-
-    def reload_keys() -> None:
-        if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
-            fresh = load_ring(sources)[0]
-            opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
-            opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
-            opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
-            opened_with.settled = fresh.settled
-            opened_with.fallback = fresh.fallback
-
-    fabric.reload_keys = reload_keys
-    return fabric
+    save_snapshot(Path(path), snapshot, with_keys)

@@ -10,7 +10,9 @@ Installing ibkeys makes pytest load it.
 
 Without the marker the packaged demo fabric is used. Its arguments: the net file (relative to the test's folder, then
 to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.sim.subnet.Subnet.from_file` has them; ``sm=``,
-the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet.faults`` makes things go wrong.
+the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet`` is the subnet's physical side,
+``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script sits on.
+``ib_subnet.faults`` makes things go wrong.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ import pytest
 
 if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.scripting import Fabric
     from ibkeys.sim.subnet import Subnet
 
 MARKER = "ib_fabric"
 _SUBNET_OPTIONS = ("port_guids", "links", "seed")
-_OPEN_OPTIONS = ("at", "port")
+_LOCAL_OPTIONS = ("at", "port")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,7 +59,8 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fab
     import ibkeys
 
     options = _options(request)
-    with ibkeys.open(subnet=ib_subnet, **{name: options[name] for name in _OPEN_OPTIONS if name in options}) as fabric:
+    local = ibkeys.Local(**{name: options[name] for name in _LOCAL_OPTIONS if name in options})
+    with ibkeys.open(ib_subnet, local=local) as fabric:
         yield fabric
 
 
@@ -71,7 +74,7 @@ def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         return {}
-    known = ("file", "sm", *_SUBNET_OPTIONS, *_OPEN_OPTIONS)
+    known = ("file", "sm", *_SUBNET_OPTIONS, *_LOCAL_OPTIONS)
     unknown = sorted(set(marker.kwargs) - set(known))
     if unknown or len(marker.args) > 1:
         problem = f"has no argument {unknown[0]}=" if unknown else "takes one net file"

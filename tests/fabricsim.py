@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
 import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.live import Fabric
+from ibkeys.scripting import Fabric
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.umad.port import UmadPort
 from tests.corpus import DATA
 
 
@@ -40,9 +45,20 @@ def between_switches(net: Subnet) -> Port:
     return next(port for port in ports if port.peer and port.peer.node.is_switch)
 
 
-def tool(net: Subnet, at: str | None = None, **options: object) -> Fabric:
-    """Open *net* as a user on node *at* would."""
-    return ibkeys.open(subnet=net, at=at, **options)  # type: ignore[arg-type]
+def tool(
+    net: Subnet, at: str | None = None, wrap: Callable[[UmadPort], UmadPort] | None = None, **options: Any
+) -> Fabric:
+    """Open *net* as a user on node *at* would. *options*: fields of `ibkeys.Keys`, `Stores` and `Timing` by name."""
+
+    def group(kind: type[Any]) -> Any:
+        names = {each.name for each in dataclasses.fields(kind)} & options.keys()
+        return kind(**{name: options.pop(name) for name in names})
+
+    keys, stores, timing = group(ibkeys.Keys), group(ibkeys.Stores), group(ibkeys.Timing)
+    local = ibkeys.Local(at=at)
+    if wrap is not None:
+        return ibkeys.open(wrap(ibkeys.open_port(net, local)), keys=keys, stores=stores, timing=timing, **options)
+    return ibkeys.open(net, local=local, keys=keys, stores=stores, timing=timing, **options)
 
 
 def writer(fabric: Fabric, *overrides: str, force: bool = False, dry_run: bool = False) -> Writer:

@@ -16,9 +16,7 @@ from ibkeys.cli.where import open_source, target_of
 
 if TYPE_CHECKING:
     from ibkeys.discovery.sweep import Progress
-    from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.live import Fabric
-    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
+    from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
     from ibkeys.topology.model import Port, Topology
 
@@ -58,7 +56,7 @@ def read_sheet(
     kind: Kind,
     words: Sequence[str],
     every_port: bool,
-    read: Callable[[PortHandle | RecordedPort], object],
+    read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
 ) -> Sheet:
@@ -95,7 +93,7 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
     return {**port.identity(), **values(port)}
 
 
-def sweep(source: Fabric | RecordedFabric, where: Where, p_keys: bool = False) -> Topology:
+def sweep(source: Source, where: Where, p_keys: bool = False) -> Topology:
     """Discover with a progress bar, and say what a reader should know."""
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from ibkeys.client.address import Address
     from ibkeys.client.sa import SaClient
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.live import Fabric
-    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
+    from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
+    from ibkeys.scripting import Fabric
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
     from ibkeys.umad.port import UmadPort
@@ -52,8 +53,6 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
     """
-    from ibkeys.client.limits import Limits
-
     if where.debug:
         exits.show_frames()
     _refuse_at_without_simulation(where)
@@ -64,28 +63,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
             "--ask-unproven: each protected port that is asked without its key counts an M_Key violation, and with a "
             "lease it opens when that has run out"
         )
-    config = _config(where)
-    m_key = _m_key(where)
-    with ibkeys.open(
-        where.backend,
-        ca=where.ca or config.ca,
-        port=where.port or config.port,
-        at=where.at,
-        m_key=m_key,
-        default_m_key=config.m_key,
-        security_keys=where.security_keys,
-        keystore=where.keystore,
-        journal=where.journal,
-        passphrase=passphrase_of(where.keystore_passphrase),
-        trust_topology=where.trust_topology,
-        ask_unproven=where.ask_unproven,
-        timeout=(where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000,
-        retries=where.retries,
-        outstanding=where.outstanding_smps,
-        limits=Limits.parse(where.limit),
-        node_name_map=where.node_name_map or _default_name_map(where),
-        wrap=(lambda port: _tapped(port, where)) if where.debug or where.pcap else None,
-    ) as fabric:
+    with _open(where, _config(where)) as fabric:
         for warning in fabric.warnings:
             exits.warn(warning)
         if not fabric.is_simulated:
@@ -98,6 +76,29 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
         finally:
             if where.verbose:
                 _say_statistics(fabric)
+
+
+def _open(where: Where, config: Config) -> Fabric:
+    """Open the fabric; with --debug and --pcap on a local port that something watches."""
+    local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
+    m_key = _m_key(where)
+    settings: dict[str, Any] = {
+        "keys": ibkeys.Keys(m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven),
+        "stores": ibkeys.Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase)),
+        "timing": ibkeys.Timing(
+            (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000, where.retries, where.outstanding_smps
+        ),
+        "limits": ibkeys.Limits.parse(where.limit),
+        "node_names": where.node_name_map or _default_name_map(where),
+    }
+    if not (where.debug or where.pcap):
+        return ibkeys.open(where.backend, local=local, **settings)
+    port = ibkeys.open_port(where.backend, local)
+    try:
+        return ibkeys.open(_tapped(port, where), **settings)
+    except BaseException:
+        port.close()
+        raise
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
@@ -182,7 +183,7 @@ def passphrase_of(text: str | None) -> Callable[[], str]:
 
 
 @contextmanager
-def open_source(where: Where) -> Iterator[Fabric | RecordedFabric]:
+def open_source(where: Where) -> Iterator[Source]:
     """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
     if where.snapshot is None:
         with open_fabric(where) as fabric:
@@ -193,9 +194,6 @@ def open_source(where: Where) -> Iterator[Fabric | RecordedFabric]:
 
 def open_recorded(where: Where) -> RecordedFabric:
     """Return the snapshot of ``--from``; say on standard error what its user should hear."""
-    from ibkeys.fabric.recorded import RecordedFabric
-    from ibkeys.topology.node_names import read_node_name_map
-
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
@@ -203,11 +201,12 @@ def open_recorded(where: Where) -> RecordedFabric:
     for name, option in (("backend", "--backend"), ("at", "--at"), ("pcap", "--pcap"), ("m_key", "-y")):
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
             raise UsageError(f"--from reads a file and asks nobody: {option} does not go with it")
-    snapshot = load(Path(where.snapshot))
-    if where.show_keys and not snapshot.about.has_keys:
+    recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
+    for warning in recorded.warnings:
+        exits.warn(warning)
+    if where.show_keys and not recorded.holds_m_keys:
         exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
-    names = where.node_name_map or _default_name_map(where)
-    return RecordedFabric(snapshot, read_node_name_map(names) if names else None)
+    return recorded
 
 
 def own_fingerprints(secret: Path | None, create: bool) -> Fingerprints:
@@ -224,22 +223,11 @@ def own_fingerprints(secret: Path | None, create: bool) -> Fingerprints:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*, with the user's own fingerprints where it was made with them.
-
-    A secret that cannot be read is worth a warning: only comparing keys with other files needs it.
-    """
-    from ibkeys.fabric.snapshot_file import load_snapshot
-    from ibkeys.store.fingerprint import load_fingerprints
-    from ibkeys.store.paths import store_paths
-
-    def own() -> Fingerprints | None:
-        try:
-            return load_fingerprints(store_paths().fingerprints, create=False)
-        except StoreError as error:
-            exits.warn(f"{error}; without it M_Keys of this snapshot are not compared with other files")
-            return None
-
-    return load_snapshot(path, own)
+    """Return the snapshot in *path*; say on standard error what its user should hear."""
+    recorded = ibkeys.load(path)
+    for warning in recorded.warnings:
+        exits.warn(warning)
+    return recorded.snapshot
 
 
 def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
@@ -339,7 +327,7 @@ class Target:
         """Return the handle. Raises as `Fabric.find_port`."""
         return fabric.find_port(self.address, self.portnum)
 
-    def read_from(self, source: Fabric | RecordedFabric) -> PortHandle | RecordedPort:
+    def read_from(self, source: Source) -> ReadablePort:
         """Return what can be read of the port. Raises as `Fabric.find_port`."""
         return source.find_port(self.address, self.portnum)
 

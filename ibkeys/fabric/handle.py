@@ -9,6 +9,7 @@ from ibkeys.client.smp import Outcome, Route, Task
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, Unreachable
 from ibkeys.fabric.open_port import OpenPort
+from ibkeys.fabric.source import NamedPort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
@@ -18,10 +19,11 @@ from ibkeys.topology.plausible import NO_ENTRIES
 
 
 @dataclass(slots=True)
-class PortHandle:
-    """One port of one node, and the route on which it is asked. Every read goes to the wire.
+class PortHandle(NamedPort):
+    """One port of one node, and the route on which it is asked. Every read goes to the wire, and nothing else does.
 
-    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent.
+    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent. Each read
+    raises NoReply, MadStatusError or SendRefused where the port does not answer it.
     """
 
     fabric: OpenPort

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ibkeys.client.address import (
     LOCAL,
@@ -25,9 +26,10 @@ from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.port_counters import Reading, read_port_counters
 from ibkeys.discovery.sweep import Progress, Wanted, discover
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, StoreError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
+from ibkeys.fabric.source import Where
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
@@ -38,8 +40,11 @@ from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
+if TYPE_CHECKING:
+    from ibkeys.fabric.snapshot import Snapshot
 
-def as_address(where: Address | str | int | None) -> Address:
+
+def as_address(where: Where) -> Address:
     """Return what a script may write as an address.
 
     None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
@@ -63,7 +68,7 @@ class Fabric(OpenPort):
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should hear about the files that were read. ``is_simulated``: nothing real can be hit.
-    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `discover` cost.
+    ``reload_keys``: reads the key store and key files again. ``last_sweep``: what the last `sweep` cost.
     """
 
     holds_m_keys = True
@@ -95,12 +100,12 @@ class Fabric(OpenPort):
         """
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
-        fabric = discover(self.client, self.ring, wanted, progress, self.node_names)
-        self.last_sweep = cost_of(fabric, wanted.p_keys, before, self.client.statistics.by_attribute)
-        self.swept = fabric
-        self._look = LinkCheck(self.client, self.ring, fabric)
+        found = discover(self.client, self.ring, wanted, progress, self.node_names)
+        self.last_sweep = cost_of(found, wanted.p_keys, before, self.client.statistics.by_attribute)
+        self.swept = found
+        self._look = LinkCheck(self.client, self.ring, found)
         self._own_was_looked_at = True
-        return fabric
+        return found
 
     def sa(
         self, sm_key: SMKey | int | None = None, sm_lid: int | None = None, pkey_index: int | None = None
@@ -122,10 +127,8 @@ class Fabric(OpenPort):
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
 
-    def find_port(
-        self, where: Address | str | int | None = None, portnum: int | None = None, retries: int | None = None
-    ) -> PortHandle:
-        """Return a handle on one port.
+    def find_port(self, where: Where = None, portnum: int | None = None, retries: int | None = None) -> PortHandle:
+        """Find one port and return a handle on it. This asks the port who it is, and may sweep the subnet.
 
         *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
         reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
@@ -139,6 +142,23 @@ class Fabric(OpenPort):
         if isinstance(address, GuidAddress | NameAddress):
             return self._by_identity(address, portnum)
         return self._by_route(address, portnum, retries)
+
+    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+        """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
+
+        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
+        that cannot be had, ``warnings`` says so. Raises as `sweep`.
+        """
+        from ibkeys.fabric.snapshot import take_snapshot
+        from ibkeys.keys.fingerprint import Fingerprints
+        from ibkeys.store.fingerprint import load_fingerprints
+
+        try:
+            fingerprints = load_fingerprints(self.stores.fingerprints)
+        except StoreError as error:
+            self.warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
+            fingerprints = None
+        return take_snapshot(self, fingerprints or Fingerprints.generate(), progress)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""

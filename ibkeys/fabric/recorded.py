@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
-from ibkeys.client.address import Address
+from ibkeys.discovery.port_counters import Reading
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.live import as_address
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.fabric.source import NamedPort, Where
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.find import find_port
@@ -19,13 +22,15 @@ _IF_WANTED: Final = {"P_KeyTable": "p_keys", "GUIDInfo": "guid_info", "SMInfo": 
 
 
 class RecordedFabric:
-    """Answers `sweep` and `find_port` as `ibkeys.fabric.live.Fabric` does, from what *snapshot* holds.
+    """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones.
+    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: what the user should hear
+    about the file.
     """
 
-    def __init__(self, snapshot: Snapshot, node_names: dict[int, str] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, node_names: Mapping[int, str] | None = None) -> None:
         self.snapshot = snapshot
+        self.warnings: list[str] = []
         for node in snapshot.fabric.nodes:
             node.description = (node_names or {}).get(node.guid, node.description)
 
@@ -42,14 +47,38 @@ class RecordedFabric:
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
-    def find_port(self, where: Address | str | int | None = None, portnum: int | None = None) -> RecordedPort:
+    def find_port(self, where: Where = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
-        return RecordedPort(self.snapshot, find_port(self.snapshot.fabric, as_address(where), portnum))
+        return self.handle(find_port(self.snapshot.fabric, as_address(where), portnum))
+
+    def handle(self, port: Port) -> RecordedPort:
+        """Return one recorded port that `sweep` gave."""
+        return RecordedPort(self.snapshot, port)
+
+    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+        """Return NotRecorded for each port: a snapshot holds of PortCounters only ``Snapshot.constraint_errors``."""
+        taken = self.snapshot.about.started
+        return [(port, NotRecorded(f"{port}: PortCounters are not in a snapshot (taken {taken})")) for port in ports]
+
+    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+        """Return the snapshot itself."""
+        return self.snapshot
+
+    def close(self) -> None:
+        """Nothing is open: the file was read as a whole."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedPort:
-    """What was recorded of one port, with the reads of `ibkeys.fabric.live.PortHandle`.
+class RecordedPort(NamedPort):
+    """What was recorded of one port, with the reads of `ibkeys.fabric.handle.PortHandle`.
 
     Each read raises NotRecorded for what could not be read when the snapshot was taken.
     """
@@ -70,6 +99,13 @@ class RecordedPort:
         if self.port.node.is_switch and self.port.node.switch_info is None:
             raise self._missing("SwitchInfo", self.port.end_port)
         return self.port.node.switch_info
+
+    def read_capacity(self) -> int:
+        """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports."""
+        capacity = self.port.capacity
+        if capacity is None:
+            raise self._missing("SwitchInfo", self.port.end_port)
+        return capacity
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Return the whole P_Key table."""

@@ -220,6 +220,11 @@ class SimulatedPort:
         self._outstanding: dict[tuple[int, int], tuple[int, bytes]] = {}
         self._detach = subnet.attach(self.home, self._unsolicited)
 
+    @property
+    def state_path(self) -> Path | None:
+        """The file that the subnet is kept in from run to run; None where it ends with this one."""
+        return self._state.path if self._state is not None else None
+
     def attributes(self) -> LocalPort:
         """Return what the host knows about this port now."""
         self._check_open()

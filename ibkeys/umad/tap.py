@@ -28,7 +28,7 @@ class Observer(Protocol):
 
 
 class Tap:
-    """A `UmadPort` around another one. Not thread-safe, as the port itself.
+    """A `UmadPort` around another one, ``inner``. Not thread-safe, as the port itself.
 
     An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
     between its Set and its proof.
@@ -37,7 +37,7 @@ class Tap:
     def __init__(
         self, port: UmadPort, observers: Sequence[Observer], complain: Callable[[str], None] = lambda _text: None
     ) -> None:
-        self._port = port
+        self.inner = port
         self._observers = list(observers)
         self._complain = complain
         self.ca_name = port.ca_name
@@ -45,15 +45,15 @@ class Tap:
 
     def attributes(self) -> LocalPort:
         """Return what the host knows about the port. Raises TransportError."""
-        return self._port.attributes()
+        return self.inner.attributes()
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent. Raises AgentRefused."""
-        self._port.register(mgmt_class, class_version, methods)
+        self.inner.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
         """Send a batch and show it to the observers."""
-        failures = self._port.send(batch)
+        failures = self.inner.send(batch)
         refused = {failure.index: failure.errno for failure in failures}
         for index, mad in enumerate(batch):
             self._show(partial(_show_sent, mad=mad, errno=refused.get(index, 0)))
@@ -61,7 +61,7 @@ class Tap:
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Receive, and show what came to the observers."""
-        came = self._port.recv(timeout)
+        came = self.inner.recv(timeout)
         for mad in came:
             self._show(partial(_show_received, mad=mad))
         return came
@@ -76,14 +76,14 @@ class Tap:
 
     def now(self) -> float:
         """Return the port's own clock in seconds."""
-        return self._port.now()
+        return self.inner.now()
 
     def close(self) -> None:
         """Close the port and the observers. Safe to call twice."""
         with ExitStack() as stack:
             for observer in self._observers:
                 stack.callback(observer.close)
-            self._port.close()
+            self.inner.close()
 
     def __enter__(self) -> Self:
         return self

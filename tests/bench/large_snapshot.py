@@ -32,7 +32,7 @@ def main() -> None:
             if port.peer is not None:
                 port.peer.p_keys = port.p_keys
                 port.peer.inbound_enforcement = port.peer.outbound_enforcement = 1
-    with ibkeys.open(subnet=subnet) as fabric:
+    with ibkeys.open(subnet) as fabric:
         snapshot = take_snapshot(fabric, Fingerprints.generate())
     save_snapshot(Path(file), snapshot)
     print(sum(1 for _ in snapshot.fabric.ports()))

@@ -17,7 +17,7 @@ from tests.bench.fattree import fat_tree
 
 def sweep(subnet: Subnet) -> tuple[Topology, int, float]:
     """Return the fabric, the SMPs that it took, and the seconds."""
-    with ibkeys.open(subnet=subnet) as fabric:
+    with ibkeys.open(subnet) as fabric:
         start = time.perf_counter()
         found = fabric.sweep(p_keys=True)
         return found, fabric.client.statistics.sent, time.perf_counter() - start

@@ -161,7 +161,7 @@ def test_lease_0_is_no_danger_when_the_key_is_removed() -> None:
 
 def test_a_key_of_the_configuration_file_is_for_ports_without_another() -> None:
     net = at_level(2, KEY)
-    with tool(net, default_m_key=WRONG) as fabric:
+    with tool(net, default=WRONG) as fabric:
         fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
         fabric.ring.neighbors = ring_for(net).neighbors
         assert not fabric.sweep().troubles
@@ -266,7 +266,7 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
 
 def test_a_default_key_does_not_hide_what_the_ring_knows() -> None:
     net = at_level(1, KEY)
-    with tool(net, default_m_key=WRONG) as fabric, writer(fabric) as w:
+    with tool(net, default=WRONG) as fabric, writer(fabric) as w:
         fabric.ring.by_guid[net.port(NAME, 1).guid] = KEY
         fabric.ring.neighbors = ring_for(net).neighbors
         found = {port.node.description: port for port in fabric.sweep().end_ports()}

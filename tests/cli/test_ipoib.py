@@ -33,7 +33,7 @@ def net(monkeypatch: pytest.MonkeyPatch) -> Subnet:
 
     @contextmanager
     def opened(where: Where) -> Iterator[Fabric]:
-        with ibkeys.open(subnet=net, timeout=(where.timeout or 1000) / 1000) as fabric:
+        with ibkeys.open(net, timing=ibkeys.Timing((where.timeout or 1000) / 1000)) as fabric:
             OPENED.append(fabric)
             yield fabric
 

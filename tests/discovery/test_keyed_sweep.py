@@ -37,7 +37,7 @@ def test_with_complete_key_files_no_port_notices(file: Path, with_lids: bool) ->
     ring = protect_all(net)
     if not with_lids:
         ring.lids.clear()
-    with ibkeys.open(subnet=net) as fabric:
+    with ibkeys.open(net) as fabric:
         fabric.ring = ring
         found = fabric.sweep(p_keys=True)
     assert not found.troubles

@@ -140,7 +140,7 @@ class Site:
         if self.swept:
             sm_sweeps(net, self.sm_port)
         wire = listen(net)
-        with ibkeys.open(subnet=net, port=self.home.number, timeout=0.1) as fabric:
+        with ibkeys.open(net, local=ibkeys.Local(port=self.home.number), timing=ibkeys.Timing(0.1)) as fabric:
             fabric.ring = self.ring
             found = fabric.sweep()
         what = f"{change.func.__name__} {', '.join(map(str, change.args[1:]))}"

@@ -40,7 +40,7 @@ def links_found(fabric: Topology) -> set[frozenset[tuple[int, int]]]:
 @pytest.mark.parametrize("file", SMALL, ids=label)
 def test_everything_that_is_cabled_is_found(file: Path) -> None:
     net = Subnet.from_file(file)
-    with ibkeys.open(subnet=net) as fabric:
+    with ibkeys.open(net) as fabric:
         found = fabric.sweep(p_keys=True)
         statistics = fabric.client.statistics
     assert not found.troubles

@@ -210,7 +210,7 @@ def test_a_poor_sa_leads_no_key_astray(
         one, other = [port for port in hosts if port.node.sm is None][:2]
         swap(net, one, other)
         sm_sweeps(net)
-    with ibkeys.open(subnet=net, port=home.number, timeout=0.1) as fabric, listening(net):
+    with ibkeys.open(net, local=ibkeys.Local(port=home.number), timing=ibkeys.Timing(0.1)) as fabric, listening(net):
         fabric.ring = ring
         found = fabric.sweep(p_keys=True)
     assert provoked(net) == []

@@ -58,7 +58,7 @@ def picture(fabric: Topology, with_keys: bool) -> list[object]:
 def test_what_is_read_back_is_what_was_read(file: Path, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     net.set_sm(next(node for node in net.nodes if not node.is_switch))
-    with ibkeys.open(subnet=net) as fabric:
+    with ibkeys.open(net) as fabric:
         snapshot = take_snapshot(fabric, Fingerprints.generate())
     save_snapshot(tmp_path / "a.db", snapshot)
     back = load_snapshot(tmp_path / "a.db")

@@ -37,7 +37,7 @@ def failed(call):
     except IbkeysError as error:
         return [type(error).__name__, str(error)]
 
-with ibkeys.open(timeout=0.5, retries=1) as fabric:
+with ibkeys.open(timing=ibkeys.Timing(0.5, 1)) as fabric:
 {program}
 json.dump(result, sys.stdout)
 """

@@ -21,8 +21,7 @@ from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.recorded import RecordedPort
+    from ibkeys.fabric.source import ReadablePort
     from ibkeys.topology.model import Port
 
 PER_LINE: Final = 8
@@ -59,7 +58,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     return finish(sheet.errors, format)
 
 
-def _read(handle: PortHandle | RecordedPort) -> None:
+def _read(handle: ReadablePort) -> None:
     handle.read_port_info()
     handle.read_p_keys()
 

@@ -1,0 +1,61 @@
+"""One audit as a script wants it: of an open fabric or a snapshot, against what is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibkeys.audit.catalogue import CATALOGUE
+from ibkeys.audit.engine import DEFAULT_PROFILE, audit
+from ibkeys.audit.findings import Profile, Report
+from ibkeys.audit.gather import look_at_store
+from ibkeys.audit.inputs import AuditInput, Limits
+from ibkeys.audit.rule import Rule
+from ibkeys.audit.waivers import Waivers, read_waivers
+from ibkeys.partitions.reader import read_policy
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.fabric.source import Source
+    from ibkeys.partitions.model import Policy
+    from ibkeys.store.paths import StorePaths
+
+
+def run(
+    source: Source,
+    *,
+    rules: Sequence[Rule] = CATALOGUE,
+    profile: Profile = DEFAULT_PROFILE,
+    policy: Policy | str | Path | None = None,
+    baseline: RecordedFabric | None = None,
+    waivers: Waivers | str | Path | None = None,
+    limits: Limits | None = None,
+) -> Report:
+    """Read *source* once, run *rules* over it, and return the report. What could not be read is unknown, never passed.
+
+    *policy*: the partitions.conf that P_Key tables are held against. *baseline*: an earlier snapshot, as `ibkeys.load`
+    gives it: counters and indexes are compared. *waivers*: findings that are accepted. *limits*: where rules draw their
+    lines. The key store of an open fabric is looked at; files of this host are not, so the rules that need them are
+    unknown.
+
+    Raises what `Source.take_snapshot` raises, FileFormatError (policy, waivers), StoreError, StoreSealed.
+    """
+    if isinstance(policy, str | Path):
+        policy = read_policy(policy)
+    if policy is not None:
+        policy.require_accepted()
+    if isinstance(waivers, str | Path):
+        waivers = read_waivers(Path(waivers), datetime.now(UTC).date())
+    snapshot = source.take_snapshot()
+    stores: StorePaths | None = getattr(source, "stores", None)
+    data = AuditInput(
+        snapshot,
+        policy=policy,
+        baseline=baseline.snapshot if baseline is not None else None,
+        store=look_at_store(stores.keystore, stores.passphrase) if stores is not None else None,
+        limits=limits or Limits(),
+    )
+    about = snapshot.about
+    return audit(data, profile, rules, waivers, f"{about.ca_name} port {about.port} of {about.host}")

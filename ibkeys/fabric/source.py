@@ -1,0 +1,147 @@
+"""What a reading script needs: the interface that an open fabric and a snapshot in its place have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from ibkeys.client.address import Address
+from ibkeys.discovery.port_counters import Reading
+from ibkeys.discovery.sweep import Progress, Wanted
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.topology.model import Node, Port, Topology
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.snapshot import Snapshot
+
+Where = Address | str | int | None
+"""What a script may write as an address: see `ibkeys.fabric.live.as_address`."""
+
+
+class Source(Protocol):
+    """An open fabric (`ibkeys.open`), or a snapshot (`ibkeys.load`). Use it as a context manager.
+
+    ``warnings``: what the user should hear about the files that were read. Of a snapshot every read raises NotRecorded
+    for what could not be read when it was taken.
+    """
+
+    warnings: list[str]
+
+    @property
+    def holds_m_keys(self) -> bool:
+        """Whether an M_Key that is read here is one, and not its fingerprint."""
+
+    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+        """Return all nodes, links and ports with their PortInfo; the P_Key tables too when *p_keys* is true."""
+
+    def find_port(self, where: Where = None, portnum: int | None = None) -> ReadablePort:
+        """Return one port to be read. Raises AddressError, UsageError, Unreachable."""
+
+    def handle(self, port: Port) -> ReadablePort:
+        """Return one port to be read, which a sweep found."""
+
+    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+        """Return PortCounters of *ports*; an error stands where one could not be read."""
+
+    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+        """Return all that a snapshot holds, read in one sweep."""
+
+    def close(self) -> None:
+        """Give back what is open. Safe to call twice."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class ReadablePort(Protocol):
+    """One port to be read. What was read stays in ``port``; `NamedPort` says what is known of it without a read."""
+
+    @property
+    def port(self) -> Port:
+        """What was read of the port so far, in the form that a sweep gives."""
+
+    @property
+    def node(self) -> Node:
+        """The node that it belongs to."""
+
+    @property
+    def num(self) -> int:
+        """Its number; 0 is the port of a switch that owns LID and M_Key."""
+
+    @property
+    def name(self) -> str:
+        """NodeDescription, or the name of the node name map; "" where it could not be read."""
+
+    @property
+    def guid(self) -> int:
+        """The port GUID; of an external port of a switch that of port 0. 0 when not known."""
+
+    @property
+    def lid(self) -> int | None:
+        """The base LID, as it was last read."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document."""
+
+    def read_port_info(self) -> PortInfo:
+        """Return PortInfo."""
+
+    def read_switch_info(self) -> SwitchInfo | None:
+        """Return SwitchInfo; None when the node is no switch."""
+
+    def read_capacity(self) -> int:
+        """Return how many entries the P_Key table has; 0 where there is none."""
+
+    def read_p_keys(self) -> tuple[PKey, ...]:
+        """Return the whole P_Key table, empty entries included."""
+
+
+class NamedPort:
+    """What a handle says of its port without a read: who it is. Nothing is sent."""
+
+    __slots__ = ()
+    port: Port
+
+    @property
+    def node(self) -> Node:
+        """The node that the port belongs to."""
+        return self.port.node
+
+    @property
+    def num(self) -> int:
+        """The port's number; 0 is the port of a switch that owns LID and M_Key."""
+        return self.port.num
+
+    @property
+    def name(self) -> str:
+        """NodeDescription, or the name of the node name map; "" where it could not be read."""
+        return self.port.node.description or ""
+
+    @property
+    def guid(self) -> int:
+        """The port GUID; of an external port of a switch that of port 0. 0 when not known."""
+        return self.port.port_guid
+
+    @property
+    def lid(self) -> int | None:
+        """The base LID, as it was last read; of an external port that of port 0. None when not read."""
+        return self.port.lid
+
+    @property
+    def is_external(self) -> bool:
+        """Whether this is an external port of a switch."""
+        return self.port.is_external
+
+    @property
+    def is_end_port(self) -> bool:
+        """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
+        return self.port.is_end_port
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document."""
+        return self.port.identity()

@@ -1,0 +1,198 @@
+"""What `ibkeys.open` and `ibkeys.load` do, and the values that say how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from ibkeys.client.limits import Limits
+from ibkeys.client.smp import Timing
+from ibkeys.errors import StoreError, UsageError
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.scripting import Fabric
+from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.paths import StorePaths, store_paths
+from ibkeys.topology.node_names import read_node_name_map
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.keys.fingerprint import Fingerprints
+    from ibkeys.sim.subnet import Subnet
+    from ibkeys.umad.port import UmadPort
+
+NodeNames = Mapping[int, str] | str | Path
+"""Node GUID → name, or the node name map file that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Where the tool sits. ``ca`` and ``port``: by default the first active port of this host, else the first with a
+    link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default its first one."""
+
+    ca: str | None = None
+    port: int | None = None
+    at: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which M_Keys are sent to whom, apart from those of the key store.
+
+    ``m_key`` goes to every node addressed, ``default`` to those for which no other key is known. ``security_keys``: a
+    directory with OpenSM's key files. ``trust_topology``: known keys go over links that could not be proven too.
+    ``ask_unproven``: where a protected port may be, it is asked once without a key: that counts a violation there, and
+    its lease may start.
+    """
+
+    m_key: MKey | int | None = None
+    default: MKey | int | None = None
+    security_keys: str | Path | None = None
+    trust_topology: bool = False
+    ask_unproven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The files that keys are read from and that changes are written to.
+
+    ``keystore``: by default the user's own where it exists; with a simulated subnet the one beside its state file, else
+    one in memory. ``journal``: where changes put what they overwrite, by default beside the user's own key store.
+    ``passphrase`` is called, once, when the key store turns out to be encrypted.
+    """
+
+    keystore: str | Path | None = None
+    journal: str | Path | None = None
+    passphrase: Callable[[], str] | None = None
+
+    def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
+        """Return the files of one run. *simulated*: on a simulated subnet, which is kept in the file *state*."""
+        return store_paths(
+            simulated=simulated,
+            state=state,
+            keystore=Path(self.keystore) if self.keystore else None,
+            journal=Path(self.journal) if self.journal else None,
+            passphrase=Passphrase(self.passphrase) if self.passphrase else None,
+        )
+
+
+def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
+    """Open the local port that `ibkeys.open` would; whoever wants to watch it puts something around it.
+
+    Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
+    """
+    local = local or Local()
+    if backend == "umad":
+        from ibkeys.umad.libibumad import open_port
+
+        return open_port(local.ca, local.port)
+    from ibkeys.umad.simulated import open_simulated, port_on
+
+    if not isinstance(backend, str):
+        return port_on(backend, local.ca, local.port, local.at)
+    if backend.startswith("sim:"):
+        return open_simulated(backend, local.ca, local.port, local.at)
+    raise UsageError(f"backend {backend!r} is not known: use umad, or sim:FILE for a simulated subnet")
+
+
+def open_fabric(
+    backend: str | Subnet | UmadPort,
+    local: Local | None,
+    keys: Keys | None,
+    stores: Stores | None,
+    timing: Timing | None,
+    limits: Limits | None,
+    node_names: NodeNames | None,
+) -> Fabric:
+    """Open a fabric. The arguments, and what is raised, are those of `ibkeys.open`."""
+    umad = None if isinstance(backend, str) else _as_port(backend)
+    try:
+        if umad is not None and local is not None:
+            raise UsageError("an open port is where it is: local= does not go with it")
+        names = _names(node_names)
+        umad = umad or open_port(cast("str | Subnet", backend), local)
+        simulated, state = _simulation_of(umad)
+        paths = (stores or Stores()).paths(simulated, state)
+        sources = _sources(keys or Keys(), paths)
+        ring, warnings = load_ring(sources)
+        fabric = Fabric(umad, ring, timing, names, limits)
+    except BaseException:
+        if umad is not None:
+            umad.close()
+        raise
+    fabric.stores = paths
+    fabric.is_simulated = simulated
+    fabric.warnings = warnings
+    fabric.reload_keys = _reloading(fabric, sources)
+    return fabric
+
+
+def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
+    """Return *backend* where it is an open port, which can receive; a subnet cannot."""
+    return cast("UmadPort", backend) if hasattr(backend, "recv") else None
+
+
+def _simulation_of(umad: UmadPort) -> tuple[bool, Path | None]:
+    """Return whether a port is on a simulated subnet, and the file that this is kept in."""
+    while (inner := getattr(umad, "inner", None)) is not None:
+        umad = inner
+    return hasattr(umad, "subnet"), getattr(umad, "state_path", None)
+
+
+def _sources(keys: Keys, paths: StorePaths) -> KeySources:
+    return KeySources(
+        _as_key(keys.m_key),
+        _as_key(keys.default),
+        Path(keys.security_keys) if keys.security_keys else None,
+        paths.keystore,
+        keys.trust_topology,
+        keys.ask_unproven,
+        paths.passphrase,
+    )
+
+
+def _as_key(key: MKey | int | None) -> MKey | None:
+    return MKey(key) if isinstance(key, int) else key
+
+
+def _names(names: NodeNames | None) -> dict[int, str]:
+    if not names:
+        return {}
+    return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
+
+
+def _reloading(fabric: Fabric, sources: KeySources) -> Callable[[], None]:
+    opened_with = fabric.ring
+
+    def reload_keys() -> None:
+        if fabric.ring is opened_with:  # a ring that the caller put there is the caller's
+            fresh = load_ring(sources)[0]
+            opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
+            opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+            opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
+            opened_with.settled = fresh.settled
+            opened_with.fallback = fresh.fallback
+
+    return reload_keys
+
+
+def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> RecordedFabric:
+    """Read a snapshot. The arguments, and what is raised, are those of `ibkeys.load`."""
+    from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.fabric.snapshot_file import load_snapshot
+    from ibkeys.store.fingerprint import load_fingerprints
+
+    warnings: list[str] = []
+
+    def own_fingerprints() -> Fingerprints | None:
+        try:
+            return load_fingerprints(store_paths().fingerprints, create=False)
+        except StoreError as error:
+            warnings.append(f"{error}; without it M_Keys of this snapshot are not compared with other files")
+            return None
+
+    recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names))
+    recorded.warnings = warnings
+    return recorded

@@ -1,0 +1,148 @@
+"""What `ibkeys.open` returns: an open fabric, with the changes that a script may make to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.live import Fabric as OpenFabric
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import PKey
+from ibkeys.topology.model import Port
+
+if TYPE_CHECKING:
+    from ibkeys.change.consent import Consent, Objection
+    from ibkeys.change.plan import Plan
+
+Place = PortHandle | Port
+"""A port that a change is made to: a handle, or what a sweep of the same run found."""
+
+
+class Fabric(OpenFabric):
+    """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
+
+    def change(
+        self, command: str, consent: Consent | None = None, *, dry_run: bool = False, options: Sequence[str] = ()
+    ) -> ChangeRun:
+        """Return what changes ports; use it as a context manager.
+
+        *command*: what the journal calls this change. *consent*: the interlocks that are overridden, none by default.
+        *dry_run*: nothing is locked, written or sent but Gets. *options*: what the journal says was asked for; no key
+        may be among them.
+        """
+        return ChangeRun(self, command, consent, dry_run, options)
+
+
+class ChangeRun:
+    """Changes to the ports of one fabric, by one script. Use it as a context manager; not thread-safe.
+
+    Inside it holds the lock of journal and key store, so that no other command changes anything meanwhile; entering
+    raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and returns a
+    `Plan`; nothing is changed before `apply`. A plan counts for the ports as they were read: make it, look at it, apply
+    it.
+
+    The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for what the port
+    cannot have and MKeyNeeded where the port hides a key that is not known.
+    """
+
+    def __init__(
+        self,
+        fabric: OpenFabric,
+        command: str,
+        consent: Consent | None = None,
+        dry_run: bool = False,
+        options: Sequence[str] = (),
+    ) -> None:
+        from ibkeys.change.writer import Writer
+
+        self.fabric = fabric
+        self.dry_run = dry_run
+        self._writer = Writer(fabric, command, consent, dry_run, options)
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    # --- kinds of change -----------------------------------------------------------------------------------------
+
+    def add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
+        """Plan to put each P_Key into the first free entry; one that is there already stays where it is.
+
+        Raises NoRoom when the table is full.
+        """
+        from ibkeys.change.pkeys import plan_add
+
+        return plan_add(self._writer, self._handle(port), [_p_key(key) for key in keys])
+
+    def set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
+        """Plan to write P_Keys by index; 0 empties an entry."""
+        from ibkeys.change.pkeys import plan_set
+
+        return plan_set(self._writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
+
+    def remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
+        """Plan to empty each entry that holds one of *keys*; full and limited are two P_Keys. The others stay."""
+        from ibkeys.change.pkeys import plan_remove
+
+        return plan_remove(self._writer, self._handle(port), [_p_key(key) for key in keys])
+
+    def set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
+        """Plan to switch partition enforcement of an external port of a switch; None leaves a direction as it is.
+
+        Inbound is what the attached node sends into the switch, outbound what it is about to receive.
+        """
+        from ibkeys.change.enforce import plan_enforce
+
+        return plan_enforce(self._writer, self._handle(port), inbound, outbound)
+
+    def clear_counters(self, ports: Iterable[Place]) -> Plan:
+        """Plan to write 0 to the violation counters of *ports* that are not 0.
+
+        Of several ports one that cannot be read is left out, and stands in ``Plan.troubles``; a single one raises.
+        """
+        from ibkeys.change.counters import plan_clear
+
+        return plan_clear(self._writer, [self._handle(port) for port in ports])
+
+    def set_m_key(
+        self, port: Place, key: MKey | None = None, *, protect: int | None = None, lease: int | None = None
+    ) -> Plan:
+        """Plan to set the M_Key of an end port, its ProtectBits (0 to 3) and its lease (seconds, 0 to 65535).
+
+        None leaves a value as it is. The key is in the key store before it is sent.
+        """
+        from ibkeys.mkeys.set import plan_mkey_set
+
+        return plan_mkey_set(self._writer, self._handle(port), key, protect, lease)
+
+    # --- checking and applying -----------------------------------------------------------------------------------
+
+    def refusals(self, plan: Plan) -> list[Objection]:
+        """Return the interlocks that would refuse *plan*: those it sets off and the consent does not cover."""
+        return self._writer.not_overridden(plan)
+
+    def apply(self, plan: Plan) -> bool:
+        """Make the change: what is overwritten goes to the journal, then it is set, then it is read back.
+
+        Return whether anything was changed: nothing is where the ports are as wanted, and in a dry run. Raises Refused
+        for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
+        """
+        self._writer.check(plan)
+        if self.dry_run or not plan.pending:
+            return False
+        self._writer.apply(plan)
+        return True
+
+    def _handle(self, port: Place) -> PortHandle:
+        return port if isinstance(port, PortHandle) else self.fabric.handle(port)
+
+
+def _p_key(key: PKey | int) -> PKey:
+    return key if isinstance(key, PKey) else PKey(key)
