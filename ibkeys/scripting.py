@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ibkeys.errors import StoreError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric as OpenFabric
 from ibkeys.keys.mkey import MKey
@@ -15,6 +16,8 @@ from ibkeys.topology.model import Port
 if TYPE_CHECKING:
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
+    from ibkeys.discovery.sweep import Progress
+    from ibkeys.fabric.snapshot import Snapshot
 
 Place = PortHandle | Port
 """A port that a change is made to: a handle, or what a sweep of the same run found."""
@@ -22,6 +25,23 @@ Place = PortHandle | Port
 
 class Fabric(OpenFabric):
     """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
+
+    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+        """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
+
+        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
+        that cannot be had, ``warnings`` says so. Raises as `sweep`.
+        """
+        from ibkeys.fabric.snapshot import take_snapshot
+        from ibkeys.keys.fingerprint import Fingerprints
+        from ibkeys.store.fingerprint import load_fingerprints
+
+        try:
+            fingerprints = load_fingerprints(self.stores.fingerprints)
+        except StoreError as error:
+            self.warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
+            fingerprints = None
+        return take_snapshot(self, fingerprints or Fingerprints.generate(), progress)
 
     def change(
         self, command: str, consent: Consent | None = None, *, dry_run: bool = False, options: Sequence[str] = ()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ibkeys.client.smp import Outcome, Route, Task
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, Unreachable
+from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.open_port import OpenPort
-from ibkeys.fabric.source import NamedPort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from ibkeys.client.address import (
     LOCAL,
@@ -12,9 +11,8 @@ from ibkeys.client.address import (
     GuidAddress,
     LidAddress,
     NameAddress,
-    parse_guid,
-    parse_lid,
-    parse_route,
+    Where,
+    as_address,
 )
 from ibkeys.client.gmp import gmp_path
 from ibkeys.client.limits import Limits
@@ -26,10 +24,9 @@ from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.port_counters import Reading, read_port_counters
 from ibkeys.discovery.sweep import Progress, Wanted, discover
-from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, StoreError, Unreachable
+from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
-from ibkeys.fabric.source import Where
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
@@ -39,28 +36,6 @@ from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
-
-if TYPE_CHECKING:
-    from ibkeys.fabric.snapshot import Snapshot
-
-
-def as_address(where: Where) -> Address:
-    """Return what a script may write as an address.
-
-    None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
-    than 4 digits a GUID; any other text a node name. Raises AddressError.
-    """
-    if where is None:
-        return LOCAL
-    if isinstance(where, int):
-        return LidAddress(where)
-    if not isinstance(where, str):
-        return where
-    if where == "0" or "," in where:
-        return parse_route(where)
-    if where.lower().startswith("0x"):
-        return parse_lid(where) if len(where) <= 6 else parse_guid(where)
-    return parse_lid(where) if where.isdigit() else NameAddress(where)
 
 
 class Fabric(OpenPort):
@@ -142,23 +117,6 @@ class Fabric(OpenPort):
         if isinstance(address, GuidAddress | NameAddress):
             return self._by_identity(address, portnum)
         return self._by_route(address, portnum, retries)
-
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
-        """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
-
-        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
-        that cannot be had, ``warnings`` says so. Raises as `sweep`.
-        """
-        from ibkeys.fabric.snapshot import take_snapshot
-        from ibkeys.keys.fingerprint import Fingerprints
-        from ibkeys.store.fingerprint import load_fingerprints
-
-        try:
-            fingerprints = load_fingerprints(self.stores.fingerprints)
-        except StoreError as error:
-            self.warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
-            fingerprints = None
-        return take_snapshot(self, fingerprints or Fingerprints.generate(), progress)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from ibkeys.client.address import Where, as_address
 from ibkeys.discovery.port_counters import Reading
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.errors import NotRecorded
-from ibkeys.fabric.live import as_address
+from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
-from ibkeys.fabric.source import NamedPort, Where
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.find import find_port

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
-from ibkeys.client.address import Address
+from ibkeys.client.address import Where
 from ibkeys.discovery.port_counters import Reading
 from ibkeys.discovery.sweep import Progress, Wanted
+from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.model import Node, Port, Topology
-
-if TYPE_CHECKING:
-    from ibkeys.fabric.snapshot import Snapshot
-
-Where = Address | str | int | None
-"""What a script may write as an address: see `ibkeys.fabric.live.as_address`."""
 
 
 class Source(Protocol):
@@ -99,49 +94,3 @@ class ReadablePort(Protocol):
 
     def read_p_keys(self) -> tuple[PKey, ...]:
         """Return the whole P_Key table, empty entries included."""
-
-
-class NamedPort:
-    """What a handle says of its port without a read: who it is. Nothing is sent."""
-
-    __slots__ = ()
-    port: Port
-
-    @property
-    def node(self) -> Node:
-        """The node that the port belongs to."""
-        return self.port.node
-
-    @property
-    def num(self) -> int:
-        """The port's number; 0 is the port of a switch that owns LID and M_Key."""
-        return self.port.num
-
-    @property
-    def name(self) -> str:
-        """NodeDescription, or the name of the node name map; "" where it could not be read."""
-        return self.port.node.description or ""
-
-    @property
-    def guid(self) -> int:
-        """The port GUID; of an external port of a switch that of port 0. 0 when not known."""
-        return self.port.port_guid
-
-    @property
-    def lid(self) -> int | None:
-        """The base LID, as it was last read; of an external port that of port 0. None when not read."""
-        return self.port.lid
-
-    @property
-    def is_external(self) -> bool:
-        """Whether this is an external port of a switch."""
-        return self.port.is_external
-
-    @property
-    def is_end_port(self) -> bool:
-        """Whether this is a port that owns an M_Key and a LID: a CA or router port, or port 0 of a switch."""
-        return self.port.is_end_port
-
-    def identity(self) -> dict[str, Any]:
-        """Return the keys that every port carries in every JSON document."""
-        return self.port.identity()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, NameAddress
+from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, NameAddress, as_address
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
-from ibkeys.fabric.live import as_address
 from ibkeys.keys.mkey import MKey
 from tests.discovery.test_sweep import KEY, protect, ring_for
 from tests.fabricsim import subnet, tool

@@ -71,7 +71,7 @@ def _switch_of(port: Port) -> Node:
 
 
 def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
-    from ibkeys.fabric.live import as_address
+    from ibkeys.client.address import as_address
 
     node, slash, num = text.rpartition("/")
     portnum = None
