@@ -134,6 +134,24 @@ def test_a_switch_with_a_silent_neighbour_goes_on_and_back_all_the_same(site: Si
     assert set(site.keys().values()) == {0}
 
 
+def test_a_port_that_could_not_be_read_on_the_way_back_goes_back_later(site: Site) -> None:
+    site.run(deploy())
+    before = site.keys()
+    site.run(rotate())
+    node = site.net.node(NAME)
+
+    def fall_silent(fabric: Any) -> None:
+        node.silent = 1
+
+    run = site.run(plan_return, before=fall_silent, retries=0)
+    assert run.account.failed == 1
+    assert list(site.reasons("failed")) == [NAME]
+    node.silent = 0
+    run = site.run(plan_return)
+    assert (run.account.done, run.account.failed) == (1, 0)
+    assert site.keys() == before
+
+
 def test_a_port_that_is_gone_does_not_keep_the_run_open(site: Site) -> None:
     site.run(deploy(RunOptions(first=2)))
     site.net.unplug(NAME, 1)

@@ -109,7 +109,7 @@ class Rollout:
         for job, error in unread:
             if self.account.stopped:
                 self._in_change += 1
-                self._end(job, "failed", "waiting", f"nothing was sent to it: {error}")
+                self._end_unsent(job, f"nothing was sent to it: {error}")
             else:
                 self._queue.append(job)
         self._client.run(map(self._ask_again, silent), self._between)
@@ -202,13 +202,13 @@ class Rollout:
             self._count_failure(job)
             return
         if problem:
-            self._end(job, "failed", "waiting", f"nothing was sent to it: {problem}")
+            self._end_unsent(job, f"nothing was sent to it: {problem}")
             return
         key = shown_key(job.now)
         if key is None:
             key = job.old.key  # the sweep, which found no other way to it, asked with this one
             if not (key.is_zero and self._writer.fabric.ring.for_all == NO_MKEY):
-                self._end(job, "failed", "waiting", "nothing was sent to it: it hides its M_Key, which is another now")
+                self._end_unsent(job, "nothing was sent to it: it hides its M_Key, which is another now")
                 return
         job.old = KeySetting(key, job.now.m_key_protect_bits, job.now.m_key_lease_period)
         job.image = set_image(job.now, job.wanted.key, **job.wanted.fields())
@@ -358,6 +358,11 @@ class Rollout:
     ) -> None:
         self._ended.append(_Outcome(job, result, state, reason, has))
         self._count_failure(job)
+
+    def _end_unsent(self, job: Job, reason: str) -> None:
+        """A port to which nothing was sent waits for another run. On the way back it has what the run gave it: it has
+        not gone back, and must not pass for one that the run never came to."""
+        self._end(job, "failed", "failed" if job.goes_back else "waiting", reason)
 
     def _count_failure(self, job: Job) -> None:
         if job.counted:
