@@ -113,7 +113,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subnet:
     opened = ibkeys.open
 
     def open_here(_backend: str, **options: Any) -> Any:
-        return opened(subnet=made, **options)
+        return opened(made, **options)
 
     monkeypatch.setattr(ibkeys, "open", open_here)
     (tmp_path / "partitions.conf").write_text("Default=0x7fff, ipoib : ALL=full;\n")

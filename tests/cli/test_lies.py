@@ -82,7 +82,7 @@ class Site:
         opened = ibkeys.open
 
         def open_here(_backend: str, **options: Any) -> Any:
-            return opened(subnet=net, **options)
+            return opened(net, **options)
 
         patch.setattr(ibkeys, "open", open_here)
 
