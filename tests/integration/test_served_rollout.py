@@ -112,10 +112,10 @@ def test_keys_of_their_own_open_each_port_and_no_other(served: Subnet) -> None:
 
 
 def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
-    with running_opensm(served, ""):
+    # A key that OpenSM finds at its next sweep it takes away again, so it makes none: rotate shall find one.
+    with running_opensm(served, "sweep_interval 0\n"):
         for command in ("mkey-deploy", "mkey-rotate"):
             if command == "mkey-rotate":
-                # a key that OpenSM finds at its next sweep it takes away again: rotate finds one only here
                 served.run(["ibportstate", "2", "1", "mkey", SHOWN], check=True)
             done = served.ibkeys(command, "--per-port", "--protect", 2, "--lease", LEASE, "--yes")
             assert done.returncode == 4, done.stdout + done.stderr
