@@ -127,14 +127,9 @@ class Engine:
                 each.error = error
 
     def _check_arrival(self, target: Target) -> Task:
-        handle, port, node = target.handle, target.port, target.port.node
-        request = self._client.request(Method.GET, NodeInfo, 0, handle.route, node=node, m_key=handle.m_key)
-        arrival = NodeInfo((yield request))
-        if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != port.num):
-            raise Unreachable(
-                f"{port}: {handle.route} now leads to port {arrival.local_port_num} of node "
-                f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"
-            )
+        handle = target.handle
+        request = self._client.request(Method.GET, NodeInfo, 0, handle.route, node=handle.port.node, m_key=handle.m_key)
+        handle.judge_arrival(NodeInfo((yield request)))
 
     def _get(self, each: PendingSet) -> Request:
         target, edit = each.target, each.edit

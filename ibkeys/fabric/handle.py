@@ -123,11 +123,14 @@ class PortHandle(NamedPort):
 
         Raises Unreachable when the route leads to another port, or to another node than before.
         """
+        if not self.port.node.is_switch:
+            self.judge_arrival(NodeInfo(self.get(NodeInfo)))
+
+    def judge_arrival(self, arrival: NodeInfo) -> None:
+        """Raise Unreachable where *arrival*, read on this route right now, is of another node, or of another port of a
+        CA or router."""
         node = self.port.node
-        if node.is_switch:
-            return
-        arrival = NodeInfo(self.get(NodeInfo))
-        if arrival.node_guid != node.guid or arrival.local_port_num != self.port.num:
+        if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(
                 f"{self.port}: {self.route} now leads to port {arrival.local_port_num} of node "
                 f"0x{arrival.node_guid:016x}; cabling or routing changed meanwhile: run discover and try again"

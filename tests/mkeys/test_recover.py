@@ -18,6 +18,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
 from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.wishes import Wishes
@@ -30,6 +31,7 @@ from tests.change.test_pkeys import sent
 from tests.fabricsim import subnet, tool, writer
 from tests.hostile import Answer, AnsweringPort, EndlessFabric
 from tests.mkeys.recovery import FIRST_KEY, LEASE, Run, configuration, end_ports, keys_of, links, lock, tree, violations
+from tests.protectedsim import sm_sweeps, swap
 
 HOPS = 6  # from a host over leaf, spine, core, spine and leaf to the farthest host
 BOUND = ceil((HOPS + 1) / 2) + 1  # leases, without links
@@ -385,6 +387,29 @@ def test_new_keys_are_set_on_what_came_back_and_on_nothing_else() -> None:
     assert {row.m_key for row in run.rows if row.state == "former"} == set(lost.values())
     assert {(port.protect_bits, port.lease_period) for port in end_ports(net) if port is not open_port} == {(2, 30)}
     assert open_port.protect_bits == 0
+
+
+@pytest.mark.parametrize("with_sm", [False, True])
+def test_no_new_key_goes_to_a_port_that_was_plugged_in_there_while_leases_ran(
+    with_sm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, known = tree()
+    lost = keys_of(net)
+    one, other = net.port("node00003 mlx5_0", 1), net.port("node00012 mlx5_0", 1)
+    change = FoundKeys.change
+
+    def after_a_swap(found: FoundKeys) -> Iterator[RecoveryResult]:
+        swap(net, one, other)
+        if with_sm:
+            sm_sweeps(net)
+        yield from change(found)
+
+    monkeypatch.setattr(FoundKeys, "change", after_a_swap)
+    run = Run(net, known, Wishes(set_new=True))
+    now = keys_of(net)
+    assert {each.port["node_desc"] for each in run.of("failed")} == {one.node.description, other.node.description}
+    assert {guid for guid, key in now.items() if key == lost[guid]} == {one.guid, other.guid}
+    assert run.current == now
 
 
 def test_the_key_that_was_found_can_be_protected_again() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError
+from ibkeys.discovery.link_check import LOOK_HOLDS, LinkCheck
+from ibkeys.errors import IbkeysError, Unreachable
+from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.recovery.wishes import Wishes
@@ -88,14 +90,15 @@ class FoundKeys:
         Yields what became of each.
         """
         wishes, writer = self.wishes, self.writer
+        look = LinkCheck(writer.fabric.client, writer.fabric.ring, self._waiting.fabric)
         self.to_change.sort(key=lambda port: -len(port.path if port.path is not None else port.node.path))
         while self.to_change:
             port = self.to_change[0]
             key = wishes.new_key or (MKey.generate() if wishes.set_new else None)
             try:
-                plan = plan_mkey_set(
-                    writer, writer.fabric.handle(port), key, wishes.protect, wishes.lease, links_are_stored=True
-                )
+                handle = writer.fabric.handle(port)
+                self._check_way(look, handle)
+                plan = plan_mkey_set(writer, handle, key, wishes.protect, wishes.lease, links_are_stored=True)
                 writer.check(plan)
                 if plan.pending:
                     plan.perform()
@@ -108,6 +111,15 @@ class FoundKeys:
                 result = RecoveryResult(port.identity(), "done", f"its key was found; {what}")
             self.to_change.remove(port)
             yield result
+
+    def _check_way(self, look: LinkCheck, handle: PortHandle) -> None:
+        """Raise Unreachable where the way to a port changed since it was found: leases took their time, and a new key
+        must not go to what was plugged in there meanwhile."""
+        if self.writer.fabric.ring.trust_topology:
+            return
+        for why in look.at_links_to([handle.port], LOOK_HOLDS).values():
+            raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
+        handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))
 
     def unchanged(self) -> Iterator[RecoveryResult]:
         """Yield the ports that were to be changed when the run was interrupted."""
