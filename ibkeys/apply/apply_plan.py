@@ -29,6 +29,8 @@ from ibkeys.topology.port_id import IDENTITY, PortId, PortKey
 class ApplyPlan(Plan):
     """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
 
+    ``changes`` stays empty, so that the writer looks at no link: the engine does, batch by batch.
+
     ``operation_id`` is known once it began. ``undoes``: the operation that it gives back, None where it goes forward.
     ``gone_back``: it was undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
     """

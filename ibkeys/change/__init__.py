@@ -1,1 +1,1 @@
-"""Changing one port safely: what would change, the interlocks, the journal, the Set, and the proof by a fresh read."""
+"""Changing ports safely: what would change, the interlocks, the journal, the Set, and the proof by a fresh read."""

@@ -2,7 +2,7 @@
 interlock, with the first few ports by name.
 
 What an enforcing switch port lets through is in `ibkeys.change.passing`; the interlocks of M_Keys are in
-`ibkeys.mkeys.interlocks`.
+`ibkeys.mkeys`.
 """
 
 from __future__ import annotations

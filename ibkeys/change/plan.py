@@ -36,9 +36,10 @@ class Plan:
 
     ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off; ``questions`` are asked
     by whoever shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many
-    that were left out or failed, and why. ``perform`` makes the change: the writer calls it once, after all checks.
-    ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those that cannot
-    be looked at. ``open_operation``: how it begins in the journal, None for the usual way.
+    that were left out or failed, and why. ``perform`` makes the change: it is called once, after all checks, while an
+    operation of the journal is open. ``looks_itself``: it looks at the links of each port again before a key goes out,
+    and leaves out those that cannot be looked at. ``open_operation``: how it begins in the journal, None for the usual
+    way.
     """
 
     command: str

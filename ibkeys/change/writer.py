@@ -1,8 +1,7 @@
-"""The writer: the one way to change a port. Reads first, shows, checks, journals, sets, and proves by a fresh read.
+"""The writer, the frame of every change: lock, interlocks, another look at the links, the operation of the journal.
 
 A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
-and knows the subnet manager. The kinds of change are in modules of their own, each a function that
-returns a `Plan`.
+and knows the subnet manager. A `Plan` says what is changed; an engine reads, sets and proves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""An open fabric, as `ibkeys.open` returns it: sweeps of the subnet, and finding single ports in it."""
+"""An open fabric that is asked: sweeps of the subnet, and finding single ports in it.
+
+`ibkeys.scripting.Fabric` adds changes and snapshots, and is what `ibkeys.open` returns.
+"""
 
 from __future__ import annotations
 

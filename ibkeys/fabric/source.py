@@ -16,7 +16,8 @@ from ibkeys.topology.model import Node, Port, Topology
 
 
 class Source(Protocol):
-    """An open fabric (`ibkeys.open`), or a snapshot (`ibkeys.load`). Use it as a context manager.
+    """An open fabric (`ibkeys.fabric.live.Fabric`), or a snapshot (`ibkeys.fabric.recorded.RecordedFabric`). Use it as
+    a context manager.
 
     ``warnings``: what the user should hear about the files that were read. Of a snapshot every read raises NotRecorded
     for what could not be read when it was taken.
@@ -54,7 +55,8 @@ class Source(Protocol):
 
 
 class ReadablePort(Protocol):
-    """One port to be read. What was read stays in ``port``; `NamedPort` says what is known of it without a read."""
+    """One port to be read: a `PortHandle` or a `RecordedPort`. What was read stays in ``port``; `NamedPort` says what
+    is known of it without a read."""
 
     @property
     def port(self) -> Port:

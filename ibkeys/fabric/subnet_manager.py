@@ -34,10 +34,10 @@ def find_subnet_manager(
 ) -> SubnetManager:
     """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
-    *witnesses*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they differ,
-    the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent, and the
-    host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss still
-    shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    *master_sm_lids*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they
+    differ, the answer that speaks most for a master counts. *own_answers* False: the own port is known to be silent,
+    and the host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss
+    still shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
         own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid

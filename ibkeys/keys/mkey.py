@@ -44,7 +44,7 @@ def check_m_key(
 ) -> MKeyVerdict:
     """Decide one SMP by the M_Key check, after lease expiry has been applied to *protect_bits*.
 
-    *m_key_shown* of a Set(PortInfo) is that before the Set; its reply shows the newly stored key.
+    ``m_key_shown`` of a Set(PortInfo) is that before the Set; its reply shows the newly stored key.
     Only Get, Set and TrapRepress are checked. Source: IBA 14.2.4; Linux qib and hfi1 SMAs, which agree.
     """
     is_port_info = attribute_id == AttributeID.PORT_INFO

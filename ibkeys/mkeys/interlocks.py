@@ -1,4 +1,7 @@
-"""The interlocks of M_Keys that do not ask whether a subnet manager is there now: what the change itself leads to."""
+"""The interlocks of M_Keys for what the change itself leads to: ``weak-key``, ``sm-wipes-keys``, ``links-initialize``.
+
+``mkey-under-sm`` and ``lease-0`` stand where a change is planned: `ibkeys.mkeys.set`, `ibkeys.mkeys.rollout.beside_sm`.
+"""
 
 from __future__ import annotations
 

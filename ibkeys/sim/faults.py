@@ -25,7 +25,8 @@ class _Order:
 
 
 class Faults:
-    """Probabilities (0 to 1) for every reply, and single losses to order. Equal seeds give equal faults.
+    """Probabilities (0 to 1) for requests, replies and traps, and single losses to order. Equal seeds give equal
+    faults.
 
     ``drop`` loses the request or the reply, each as likely, ``duplicate`` delivers a reply twice, ``corrupt`` flips
     one bit of it, ``delay`` holds it back for up to ``delay_seconds``.
@@ -57,7 +58,7 @@ class Faults:
         self._orders.append(_Order(direction, node, method, attribute, count))
 
     def clear(self) -> None:
-        """End all faults."""
+        """End all losses, duplicates, corruption and delays. Nodes that are silent stay so."""
         self.drop = self.duplicate = self.corrupt = self.delay = 0.0
         self._orders.clear()
 

@@ -1,7 +1,7 @@
 """A subnet in memory: nodes, cables, a clock, faults, and the way of each MAD through it.
 
-`Subnet.process` is the whole of it: 256 bytes in at a port, what comes back out. It does no I/O and reads no clock but
-its own, so everything repeats exactly under a seed. Not thread-safe.
+`Subnet.send` is the whole of it: 256 bytes in at a port, what comes back out and when. It does no I/O and reads no
+clock but its own, so everything repeats exactly under a seed. Not thread-safe.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from ibkeys.change.pkeys import plan_add
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
-from ibkeys.mkeys.rollout.plan import carry_out
+from ibkeys.mkeys.rollout.planned_run import carry_out
+from ibkeys.mkeys.rollout.planning import plan_run
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run import plan_run
 from ibkeys.store.keys.runs import RunOptions
 from tests.keyedsite import Site
 

@@ -30,8 +30,8 @@ from typing import Any
 from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
-from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
 from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planning import plan_rest, plan_run
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run import plan_rest, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions

@@ -10,9 +10,9 @@ import pytest
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
-from ibkeys.mkeys.rollout.plan import carry_out
+from ibkeys.mkeys.rollout.planned_run import carry_out
+from ibkeys.mkeys.rollout.planning import plan_return, plan_run
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run import plan_return, plan_run
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore

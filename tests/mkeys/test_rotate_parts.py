@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.mkeys.rollout.planning import plan_return
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run import plan_return
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs

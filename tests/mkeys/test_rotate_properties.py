@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import _add_store
-from ibkeys.mkeys.rollout.plan import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.keys.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer

@@ -1,1 +1,1 @@
-"""The rules of the audit, one file for each group."""
+"""The rules of the audit: each file's ``RULES`` are in the catalogue; `counters` and `forbidden` help them."""

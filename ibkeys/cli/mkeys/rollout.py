@@ -26,9 +26,9 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.sweep import Progress
-    from ibkeys.mkeys.rollout.plan import PlannedRun
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+    from ibkeys.mkeys.rollout.planning import Command, GoOn, Order
     from ibkeys.mkeys.rollout.result import PortResult
-    from ibkeys.mkeys.rollout.run import Command, GoOn, Order
 
 F = TypeVar("F", bound=Callable[..., Any])
 AT_ONCE: Final = 64
@@ -137,8 +137,8 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
     _check(asked)
     key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
     from ibkeys.host.opensm_conf import read_conf
-    from ibkeys.mkeys.rollout.plan import carry_out
-    from ibkeys.mkeys.rollout.run import plan_rest, plan_return, plan_run
+    from ibkeys.mkeys.rollout.planned_run import carry_out
+    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
     from ibkeys.store.keys.runs import RunOptions
 
     if asked.opensm_conf is not None:

@@ -14,7 +14,7 @@ from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.rollout.plan import PlannedRun
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
 
 

@@ -87,8 +87,8 @@ class Rollout:
     def carry_out(self, stages: Iterable[Sequence[Job]], settled: Sequence[Job] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are done with.
 
-        *settled*: ports that were found to have what they shall have; only the store is told.
-        Raises StoreError, KeyboardInterrupt, and what *report* raised, after the ports in change were proven.
+        *settled*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
+        KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
         self._ended += [self._proven(job, "") for job in settled]
         self._in_change += len(self._ended)

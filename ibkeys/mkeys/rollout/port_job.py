@@ -22,7 +22,8 @@ class Job:
 
     ``sequence``: its place in the run. ``ref``: the row of the key store with the wanted key, None when it is not
     stored yet. ``returns_from``: for a port that goes back, the row of the key that it leaves. ``shown``: PortInfo as
-    the sweep read it. The rest belongs to the run.
+    the sweep read it. Of the run: ``now``: PortInfo right before the Set, read at ``read_at``; ``image``: what is sent;
+    ``asked``: keys tried since the Set.
     """
 
     port: Port

@@ -23,7 +23,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.interlocks import first_keys_at_level_0, objections_to_key
 from ibkeys.mkeys.key_setting import KeySetting, shown_key
 from ibkeys.mkeys.rollout import beside_sm
-from ibkeys.mkeys.rollout.plan import PlannedRun, describe
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job, keep_key
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.stored_links import remember_topology
