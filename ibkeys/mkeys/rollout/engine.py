@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from ibkeys.change.edits import what_changed, wrong_fields
+from ibkeys.change.engine import FRESH
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.portinfo import set_image, with_valid_lids
 from ibkeys.change.writer import Writer
@@ -34,9 +35,6 @@ from ibkeys.mkeys.rollout.port_job import Job, journal_image, keep_key
 from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.store.journal import Entry
 from ibkeys.store.keys.runs import PortState, RunOptions, Runs
-
-FRESH: Final = 1.0
-"""Seconds: a Set is built on a Get that is no older."""
 
 
 @dataclass(frozen=True, slots=True)
