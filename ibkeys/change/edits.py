@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
-from ibkeys.change.target import Target
+from ibkeys.change.target import Target, key_for_set
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
@@ -144,9 +144,10 @@ class PortInfoEdit:
         self._target, self._shown, self._takes_over = target, shown, takes_over
 
     def build(self, now: bytes) -> bytes:
-        """Change the fields and nothing else. An external port of a switch has no M_Key: its own zero is written back.
+        """Change the fields and nothing else; where each is as wanted already, nothing is to be sent.
 
-        Where each field is as wanted already, or wrote a counter's "no change", nothing is to be sent.
+        The M_Key stays as the port shows it now, which must not be that of the time when the change was worked out. An
+        external port of a switch has none: its own zero is written back. Raises MKeyNeeded as `key_for_set` too.
         """
         info = PortInfo(now)
         changed = _other_fields(self._shown, info, self.changes) if self._shown is not None else ""
@@ -156,8 +157,11 @@ class PortInfoEdit:
             ).refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
             return now
-        key = MKey(info.m_key) if self._target.port.is_external else self._target.m_key
-        return set_image(info, key, **self.changes).raw
+        target = self._target
+        if target.port.is_end_port:
+            target.port.info = now
+        target.m_key = key_for_set(target.handle)
+        return set_image(info, MKey(info.m_key) if target.port.is_external else target.m_key, **self.changes).raw
 
     def moved_on(self, read: bytes, now: bytes) -> bool:
         """Whether more changed than states, speeds and counters."""

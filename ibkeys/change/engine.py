@@ -5,7 +5,8 @@ meanwhile is noticed), what is overwritten goes into the journal with one sync, 
 read back. Silence after a Set means nothing: only what is read back counts. A Set is sent again only where it provably
 never left, or where the agent refused it and took nothing, and the edit has another form of it.
 
-SMPs: for each Set two Gets, and one NodeInfo for each port of a batch. What is older than a second when its Set is due
+SMPs: for each Set two Gets, and one NodeInfo for each port of a batch; of an external port whose PortInfo is set also
+that of port 0, which shows the M_Key. What is older than a second when its Set is due
 is read once more.
 """
 
@@ -21,7 +22,7 @@ from ibkeys.change.writer import Writer, image_of
 from ibkeys.client.scheduler import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused, Unreachable
-from ibkeys.mad.attributes import NodeInfo
+from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.store.journal import Entry
 from ibkeys.topology.model import Port
@@ -116,8 +117,11 @@ class Engine:
 
     def _read(self, group: Sequence[PendingSet]) -> Task:
         """Task: read the attributes of one port that are to be set, and build what is sent."""
+        target = group[0].target
         try:
-            yield from self._check_arrival(group[0].target)
+            yield from self._check_arrival(target)
+            if target.port.is_external and any(each.edit.attribute is PortInfo for each in group):
+                target.port.end_port.info = yield self._request(target, PortInfo, 0)  # the M_Key is there
             for each in group:
                 each.before = yield self._get(each)
                 each.read_at = self._now()
@@ -127,20 +131,14 @@ class Engine:
                 each.error = error
 
     def _check_arrival(self, target: Target) -> Task:
-        handle = target.handle
-        request = self._client.request(Method.GET, NodeInfo, 0, handle.route, node=handle.port.node, m_key=handle.m_key)
-        handle.judge_arrival(NodeInfo((yield request)))
+        target.handle.judge_arrival(NodeInfo((yield self._request(target, NodeInfo, 0))))
 
     def _get(self, each: PendingSet) -> Request:
-        target, edit = each.target, each.edit
-        return self._client.request(
-            Method.GET,
-            edit.attribute,
-            edit.modifier,
-            target.handle.route,
-            node=target.port.node,
-            m_key=target.handle.m_key,
-        )
+        return self._request(each.target, each.edit.attribute, each.edit.modifier)
+
+    def _request(self, target: Target, attribute: type[Attribute], modifier: int) -> Request:
+        handle, node = target.handle, target.port.node
+        return self._client.request(Method.GET, attribute, modifier, handle.route, node=node, m_key=handle.m_key)
 
     # --- the journal -----------------------------------------------------------------------------------------------
 

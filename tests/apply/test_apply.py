@@ -67,9 +67,9 @@ def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, sto
     assert sent.count((Method.SET, AttributeID.P_KEY_TABLE)) == blocks
     assert sent.count((Method.GET, AttributeID.P_KEY_TABLE)) == 2 * blocks + capacity_blocks
     assert sent.count((Method.SET, AttributeID.PORT_INFO)) == 1
-    assert sent.count((Method.GET, AttributeID.PORT_INFO)) == 2 + 4
+    assert sent.count((Method.GET, AttributeID.PORT_INFO)) == 3 + 4
     assert sent.count((Method.GET, AttributeID.NODE_INFO)) == blocks + 1
-    assert len(sent) == 3 * blocks + capacity_blocks + 3 + 4 + blocks + 1
+    assert len(sent) == 3 * blocks + capacity_blocks + 4 + 4 + blocks + 1
 
 
 def test_a_plan_that_is_true_already_sends_no_set_and_leaves_no_trace(lab: Lab, stores: StorePaths) -> None:

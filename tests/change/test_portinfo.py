@@ -182,3 +182,17 @@ def test_a_port_that_no_sm_configured_yet_can_be_written(monkeypatch: pytest.Mon
         w.apply(plan_clear(w, [fabric.find_port()]))
     assert port.info[46:48] == bytes(2)
     assert int.from_bytes(port.info[16:18]) == (0x1234 if strict else 0)
+
+
+@pytest.mark.parametrize("key_now", [0, 6])
+def test_the_m_key_that_a_port_has_by_now_stays_whatever_was_shown(key_now: int) -> None:
+    net = subnet("two-switch")
+    port = net.port("node02 mlx4_0", 1)
+    port.m_key, port.protect_bits = 5, 0
+    port.info[46:48] = (7).to_bytes(2)
+    with tool(net) as fabric, writer(fabric, "stale") as w:
+        plan = plan_clear(w, [fabric.find_port(2)])
+        port.m_key = key_now
+        w.apply(plan)
+    assert port.m_key == key_now
+    assert not any(port.info[46:48])
