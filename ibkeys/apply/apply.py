@@ -38,7 +38,7 @@ class Permissions:
 
 
 def plan_apply(
-    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, conduct: ApplyHooks | None = None
+    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, hooks: ApplyHooks | None = None
 ) -> ApplyPlan:
     """Plan to make a plan document true.
 
@@ -61,7 +61,7 @@ def plan_apply(
             {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
         )
         work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
-        work.perform = partial(perform, writer, work, survey, conduct or ApplyHooks())
+        work.perform = partial(perform, writer, work, survey, hooks or ApplyHooks())
     return work
 
 
@@ -122,7 +122,7 @@ def unfinished(journal: Journal) -> list[OperationRecord]:
 def plan_resume(
     writer: Writer,
     permissions: Permissions | None = None,
-    conduct: ApplyHooks | None = None,
+    hooks: ApplyHooks | None = None,
     plan: PartitionPlan | None = None,
 ) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
@@ -155,7 +155,7 @@ def plan_resume(
     work.operation_id = operation
     _permit(writer, work, survey, permissions)
     work.open_operation = lambda journal: journal.reopen(operation, writer.origin)
-    work.perform = partial(perform, writer, work, survey, conduct or ApplyHooks())
+    work.perform = partial(perform, writer, work, survey, hooks or ApplyHooks())
     return work
 
 

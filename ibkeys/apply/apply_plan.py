@@ -13,7 +13,7 @@ from typing import Any
 
 from ibkeys.apply.execute import Executor, Progress, sets_of
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, find_keys
+from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks import counted, objections_to_tables
 from ibkeys.change.plan import Plan
@@ -111,7 +111,7 @@ def apply_plan_of(writer: Writer, remaining: Remaining, survey: Survey, disconne
     phases = order_of(remaining.tables, remaining.enforcement)
     work = ApplyPlan(writer.command, remaining=remaining, phases=phases, notes=list(survey.notes))
     changing = {step.port.key for phase in work.phases for step in phase.steps}
-    find_keys(survey.targets[key] for key in changing)
+    set_keys(survey.targets[key] for key in changing)
     work.objections = remaining.stale(advice)
     if work.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
@@ -152,15 +152,15 @@ def _stage(phase: Phase) -> int:
     return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
 
 
-def perform(writer: Writer, work: ApplyPlan, survey: Survey, conduct: ApplyHooks) -> None:
+def perform(writer: Writer, work: ApplyPlan, survey: Survey, hooks: ApplyHooks) -> None:
     """Make the phases and prove them, inside `Writer.apply`. The operation is done when all is done, else open.
 
-    Raises Incomplete when a port could not be written, and what *conduct* raises to stop; the operation is open then.
+    Raises Incomplete when a port could not be written, and what *hooks* raise to stop; the operation is open then.
     """
     operation = writer.operation
     work.operation_id = operation.id
-    executor = Executor(writer, survey.targets, work.remaining.empties, conduct.check, conduct.progress)
-    conduct.began(operation)
+    executor = Executor(writer, survey.targets, work.remaining.empties, hooks.check, hooks.progress)
+    hooks.began(operation)
     error: IbkeysError | KeyboardInterrupt | None = None
     try:
         stopped = executor.run(work.phases)
@@ -171,8 +171,8 @@ def perform(writer: Writer, work: ApplyPlan, survey: Survey, conduct: ApplyHooks
     except (IbkeysError, KeyboardInterrupt) as problem:
         error = problem
     operation.outcome = "open" if error is not None or work.rest or work.remaining.absent else "done"
-    if conduct.ended is not None:
-        conduct.ended(FinishedApply(writer, work, operation, error))
+    if hooks.ended is not None:
+        hooks.ended(FinishedApply(writer, work, operation, error))
     elif error is None and operation.id is not None:
         operation.journal.set_stage(operation.id, "confirmed")
     if error is not None and not work.gone_back:

@@ -71,7 +71,7 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
 
 def _read(writer: Writer, target: Target, survey: Survey) -> Task:
     port = target.port
-    problem = yield from read_p_key_table(writer.fabric.client, port, _path_of(target.port), port.end_port.m_key)
+    problem = yield from read_p_key_table(writer.fabric.client, port, port.agent_path, port.end_port.m_key)
     if problem is not None:
         key = (port.node.guid, port.num)
         survey.missing[key] = str(problem)
@@ -92,22 +92,17 @@ def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysErro
     port, client = target.port, writer.fabric.client
     key = port.end_port.m_key
     try:
-        port.info = yield client.get_along(_path_of(target.port), PortInfo, port.num, port.node, key)
+        port.info = yield client.get_along(port.agent_path, PortInfo, port.num, port.node, key)
     except IbkeysError as error:
         failed[port.node.guid, port.num] = error
         return
-    problem = yield from read_p_key_table(client, port, _path_of(target.port), key)
+    problem = yield from read_p_key_table(client, port, port.agent_path, key)
     if problem is not None:
         failed[port.node.guid, port.num] = problem
 
 
-def _path_of(port: Port) -> tuple[int, ...]:
-    """Return the directed route on which the agent of a port that a sweep found is asked."""
-    return port.path if port.path is not None else port.node.path
-
-
-def find_keys(targets: Iterable[Target]) -> None:
-    """Find the M_Key that Sets to *targets* carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
+def set_keys(targets: Iterable[Target]) -> None:
+    """Give each target the M_Key that its Sets carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
     hidden: list[MKeyNeeded] = []
     for target in targets:
         try:

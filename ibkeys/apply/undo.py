@@ -19,7 +19,7 @@ from ibkeys.plan.breaks import find_breaks
 from ibkeys.store.journal import Journal
 
 
-def plan_undo(writer: Writer, operation: int | None = None, conduct: ApplyHooks | None = None) -> ApplyPlan:
+def plan_undo(writer: Writer, operation: int | None = None, hooks: ApplyHooks | None = None) -> ApplyPlan:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. Raises StoreError when there is
@@ -45,17 +45,17 @@ def plan_undo(writer: Writer, operation: int | None = None, conduct: ApplyHooks 
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    return _work_of_undo(writer, former, operation, conduct or ApplyHooks())
+    return _work_of_undo(writer, former, operation, hooks or ApplyHooks())
 
 
-def _work_of_undo(writer: Writer, former: Former, operation: int, conduct: ApplyHooks) -> ApplyPlan:
+def _work_of_undo(writer: Writer, former: Former, operation: int, hooks: ApplyHooks) -> ApplyPlan:
     survey = look(writer, former.ports)
     remaining = remaining_of_undo(former, survey)
     work = apply_plan_of(writer, remaining, survey, False, "what somebody else wrote is kept, all else goes back")
     work.breaks = find_breaks(remaining.tables)
     work.undoes = operation
     work.open_operation = lambda journal: journal.undo_of(operation, writer.origin)
-    work.perform = partial(perform, writer, work, survey, conduct)
+    work.perform = partial(perform, writer, work, survey, hooks)
     return work
 
 

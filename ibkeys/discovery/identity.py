@@ -117,7 +117,7 @@ class FoundNodes:
     def _where_known(self, guid: int, found: Sequence[Port]) -> str:
         """Return in words where the port *guid* was found, or else where it is known."""
         for port in found:
-            route = ",".join(map(str, (0, *(port.path if port.path is not None else port.node.path))))
+            route = ",".join(map(str, (0, *port.agent_path)))
             return f"which was found at route {route} ({port})"
         place = self._ring.place_of(guid)
         return f"which is known behind GUID 0x{place[0]:016x} port {place[1]}" if place else "which is known elsewhere"

@@ -1,14 +1,12 @@
-"""Ports that are closed to who has no key: how that is told of the own port, and what is said where nobody is asked."""
+"""The own port, asked without a key: whether it says that the subnet is protected, and what to do where it does."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.link_proof import Proof
 from ibkeys.errors import MKeyNeeded, NoReply, SendRefused
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.model import LinkEnd
 from ibkeys.umad.port import LocalPort
 
 _ABOUT_OWN_KEY: Final = (
@@ -55,25 +53,3 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
     if isinstance(error, SendRefused):
         return SendRefused(text, error.errno)
     return NoReply(text, error.attempts, error.timeout)
-
-
-def why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
-    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
-    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
-    *is_found*: who *proof* names was found, at another place."""
-    expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
-    if proof.found is not None:
-        guid = proof.found[0]
-        moved = "" if known is not None and known[0] == guid else ", so it moved"
-        if is_found:
-            moved = " and was found: this would be another link of it, or another port with its GUID"
-        why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
-    elif missing:
-        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
-    else:
-        why = f"it may be another link of a protected switch that was found: {proof.reason}"
-    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
-    return (
-        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
-        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
-    )

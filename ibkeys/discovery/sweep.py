@@ -395,8 +395,7 @@ class Sweep:
 
     def _read_port(self, node: Node, port: Port) -> Task:
         key = port.end_port.m_key
-        path = node.path if node.is_switch else port.path
-        assert path is not None
+        path = port.agent_path
         try:
             is_own = path == () and port.is_end_port
             known, self._own_info = (self._own_info, b"") if is_own else (b"", self._own_info)

@@ -13,10 +13,9 @@ from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_gmps import LinkGmps
 from ibkeys.discovery.link_proof import LinkProver, Proof
-from ibkeys.discovery.own_port import why_not_asked
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
-from ibkeys.topology.model import Port, Trouble, Unasked
+from ibkeys.topology.model import LinkEnd, Port, Trouble, Unasked
 
 AskFarEnd = Callable[[Port, Proof | None, int | None], Task]
 """Task: ask who is behind a port, with the key for strangers; what names who is there, and the attempts after the
@@ -152,7 +151,29 @@ class UnprovenPlaces:
                 continue
             known = self._ring.expected_behind(near.link_end)
             is_found = proof.found is not None and proof.found[0] in proven
-            text = why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
+            text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
             fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             fabric.unasked.append(Unasked(near, known, proof.found))
         self._left = {}
+
+
+def _why_not_asked(known: LinkEnd | None, proof: Proof, doubt: str, missing: int, is_found: bool) -> str:
+    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
+    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
+    *is_found*: who *proof* names was found, at another place."""
+    expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
+    if proof.found is not None:
+        guid = proof.found[0]
+        moved = "" if known is not None and known[0] == guid else ", so it moved"
+        if is_found:
+            moved = " and was found: this would be another link of it, or another port with its GUID"
+        why = f"port GUID 0x{guid:016x}, {proof.reason}, is known as protected{moved}"
+    elif missing:
+        why = f"{missing} port{'s' if missing != 1 else ''} known as protected may be there: {proof.reason}"
+    else:
+        why = f"it may be another link of a protected switch that was found: {proof.reason}"
+    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
+    return (
+        f"what is behind it was not asked: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        "now; --ask-unproven asks once without a key, which a protected port counts as an M_Key violation"
+    )

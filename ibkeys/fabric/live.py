@@ -123,8 +123,7 @@ class Fabric(OpenPort):
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""
-        path = port.path if port.path is not None else port.node.path
-        return PortHandle(self, port, DirectedAddress(path))
+        return PortHandle(self, port, DirectedAddress(port.agent_path))
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more, before a key goes over them; return the ports to which one changed
@@ -178,6 +177,10 @@ class Fabric(OpenPort):
             else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
         )
 
+    def _topology(self) -> Topology:
+        """Return what the last sweep of this run found; without one, sweep."""
+        return self.swept or self.sweep()
+
     def _needs_proof(self, address: LidAddress | DirectedAddress) -> bool:
         """Whether the port may hold a key of the ring that it must not be asked without, nor given without proof.
 
@@ -186,7 +189,7 @@ class Fabric(OpenPort):
         return self.ring.has_keys and address != LOCAL
 
     def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
-        return find_ports(self.swept or self.sweep(), address)
+        return find_ports(self._topology(), address)
 
     def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
         if address == LOCAL:
@@ -243,8 +246,7 @@ class Fabric(OpenPort):
         return None
 
     def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
-        fabric = self.swept or self.sweep()
-        same = [other for other in fabric.nodes if other.guid == node.guid]
+        same = [other for other in self._topology().nodes if other.guid == node.guid]
         if len(same) > 1:
             raise AddressError(f"node GUID 0x{node.guid:016x} is that of {len(same)} nodes: {candidates(same)}")
         found = [
@@ -274,8 +276,7 @@ class Fabric(OpenPort):
         return f"{what}; it has no LID yet"
 
     def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
-        fabric = self.swept or self.sweep()
-        return self.handle(find_port(fabric, address, portnum))
+        return self.handle(find_port(self._topology(), address, portnum))
 
     def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
         return self.handle(pick(self.swept, ports, portnum, what))

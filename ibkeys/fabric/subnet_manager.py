@@ -64,10 +64,8 @@ def _by_driver(fabric: Fabric) -> SubnetManager:
 
 def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
     try:
-        # One that a sweep proved is asked as any other.
-        port = fabric.swept_port(lid) or fabric.find_port(
-            lid, retries=0
-        )  # each further attempt would be a violation more at a port that is locked
+        # One that a sweep proved is asked as any other; another only once, for it may be locked and count violations.
+        port = fabric.swept_port(lid) or fabric.find_port(lid, retries=0)
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")
     try:

@@ -155,6 +155,11 @@ class Port:
         return self.node.port(0) if self.is_external else self
 
     @property
+    def agent_path(self) -> tuple[int, ...]:
+        """The directed route on which the agent of this port is asked: on a switch that of the node."""
+        return self.path if self.path is not None else self.node.path
+
+    @property
     def port_info(self) -> PortInfo | None:
         """PortInfo, None when it could not be read."""
         return PortInfo(self.info) if self.info is not None else None

@@ -63,7 +63,7 @@ def _is_plane(a: Port, b: Port) -> bool:
 
 
 def _route(port: Port) -> str:
-    return f"route {','.join(map(str, (0, *(port.path if port.path is not None else port.node.path))))}"
+    return f"route {','.join(map(str, (0, *port.agent_path)))}"
 
 
 def incomplete(data: AuditInput) -> Verdict:

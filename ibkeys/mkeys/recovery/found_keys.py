@@ -91,7 +91,7 @@ class FoundKeys:
         """
         wishes, writer = self.wishes, self.writer
         look = LinkCheck(writer.fabric.client, writer.fabric.ring, self._waiting.fabric)
-        self.to_change.sort(key=lambda port: -len(port.path if port.path is not None else port.node.path))
+        self.to_change.sort(key=lambda port: -len(port.agent_path))
         while self.to_change:
             port = self.to_change[0]
             key = wishes.new_key or (MKey.generate() if wishes.set_new else None)

@@ -73,9 +73,7 @@ class LeaseStarter:
             if by_set:
                 self._questions.run([self._write_back(hiding, journal_block) for hiding in waiting])
             else:
-                self._questions.send_unawaited(
-                    self._trap_repress(hiding.port.path or hiding.port.node.path) for hiding in waiting
-                )
+                self._questions.send_unawaited(self._trap_repress(hiding.port.agent_path) for hiding in waiting)
             now = self._waiting.now
             self._questions.run(
                 [self._questions.read_port_info(hiding) for hiding in waiting if hiding.port in self._waiting.hiding]
@@ -95,8 +93,7 @@ class LeaseStarter:
     def _write_back(self, hiding: HidingPort, journal_block: JournalBlock) -> Task:
         """Task: read the first block of P_Keys and write the same bytes, without a key."""
         port = hiding.port
-        path = port.node.path if port.node.is_switch else port.path
-        assert path is not None
+        path = port.agent_path
         route, modifier = DirectedAddress(path), p_key_modifier(port, 0)
         try:
             block: bytes = yield self._questions.client.request(Method.GET, PKeyTable, modifier, route)

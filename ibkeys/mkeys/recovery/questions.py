@@ -92,8 +92,7 @@ class Questions:
         *key* is the right one."""
         port = hiding.port
         hiding.last = self.waiting.now
-        path = port.node.path if port.node.is_switch else port.path
-        assert path is not None
+        path = port.agent_path
         request = self.client.request(Method.GET, PortInfo, port.num, DirectedAddress(path), m_key=key)
         try:
             port.info = yield request

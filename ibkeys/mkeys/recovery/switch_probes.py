@@ -149,8 +149,7 @@ class SwitchProbes:
         self._questions.run(tasks)
 
     def _ask_with_key(self, port: Port, key: MKey) -> Task:
-        path = port.node.path if port.node.is_switch else port.path
-        assert path is not None
+        path = port.agent_path
         try:
             yield self._questions.client.request(Method.GET, NodeInfo, 0, DirectedAddress(path), m_key=key)
         except IbkeysError:

@@ -55,7 +55,7 @@ class Job:
     @property
     def route(self) -> DirectedAddress:
         """The route that ends at the port."""
-        return DirectedAddress(self.port.path if self.port.path is not None else self.port.node.path)
+        return DirectedAddress(self.port.agent_path)
 
 
 def keep_key(store: KeyStore, runs: Runs, run: int, job: Job) -> None:
