@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, perform
-from ibkeys.apply.remaining import former_in, ports_of, remaining_of
-from ibkeys.apply.survey import Survey, look
-from ibkeys.change.interlocks import counted, named
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first
+from ibkeys.apply.carrier import Carrier
+from ibkeys.apply.direct import DirectCarrier
+from ibkeys.apply.remaining import former_in, ports_of
+from ibkeys.apply.survey import look
 from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
@@ -22,9 +22,9 @@ from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import removals
+from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
-APPLY: Final = "apply"
 NEW_PLAN: Final = "make a new plan"
 
 
@@ -38,30 +38,33 @@ class Permissions:
 
 
 def plan_apply(
-    writer: Writer, plan: PartitionPlan, permissions: Permissions | None = None, hooks: ApplyHooks | None = None
+    writer: Writer,
+    plan: PartitionPlan,
+    permissions: Permissions | None = None,
+    hooks: ApplyHooks | None = None,
+    carrier: Carrier | None = None,
 ) -> ApplyPlan:
-    """Plan to make a plan document true.
+    """Plan to make a plan document true. *carrier*: how it gets to the fabric, by default by Sets of our own.
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which with one more for
-    PortInfo are read again at the end; what each Set costs stands in `ibkeys.apply.execute`. Raises MKeyNeeded, and
+    PortInfo are read again at the end; what each Set costs stands in `ibkeys.change.engine`. Raises MKeyNeeded, and
     Refused for removals and breaks that are not permitted.
     """
     survey = look(writer, ports_of(plan), by_port_guid=True)
-    remaining = remaining_of(plan, survey)
-    work = apply_plan_of(writer, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    carrier = carrier or DirectCarrier(writer)
+    remaining = carrier.state(plan, survey)
+    work = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     work.digest = plan_digest(plan)
     work.breaks = _all_breaks(plan, remaining.tables)
     permissions = permissions or Permissions()
-    _permit(writer, work, survey, permissions)
+    _permit(writer, work, permissions)
     work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
     if work.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
-        memory = json.dumps(
-            {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
-        )
-        work.open_operation = lambda journal: journal.begin(APPLY, dumps(kept), memory, writer.origin)
-        work.perform = partial(perform, writer, work, survey, hooks or ApplyHooks())
+        permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
+        work.document, work.options = dumps(kept), json.dumps(permitted)
+        work.hooks = hooks or ApplyHooks()
     return work
 
 
@@ -76,7 +79,7 @@ def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Bre
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
-def _permit(writer: Writer, work: ApplyPlan, survey: Survey, permissions: Permissions) -> None:
+def _permit(writer: Writer, work: ApplyPlan, permissions: Permissions) -> None:
     lost = list(removals(work.remaining.tables))
     work.removed = len(lost)
     if lost and not permissions.removals:
@@ -95,7 +98,7 @@ def _permit(writer: Writer, work: ApplyPlan, survey: Survey, permissions: Permis
     if work.refusals and not writer.dry_run:
         raise work.refusals[0]
     if permissions.first is not None:
-        keep_first(writer, work, survey, permissions.first)
+        keep_first(writer, work, permissions.first)
 
 
 def _problem_notes(plan: PartitionPlan) -> list[str]:
@@ -124,6 +127,7 @@ def plan_resume(
     permissions: Permissions | None = None,
     hooks: ApplyHooks | None = None,
     plan: PartitionPlan | None = None,
+    carrier: Carrier | None = None,
 ) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
 
@@ -147,15 +151,15 @@ def plan_resume(
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
     survey = look(writer, ports_of(kept), by_port_guid=True)
-    remaining = remaining_of(kept, survey, former)
+    carrier = carrier or DirectCarrier(writer)
+    remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
-    work = apply_plan_of(writer, remaining, survey, kept.options.disconnect_unconfigured, advice)
+    work = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     work.digest = digest
     work.breaks = _all_breaks(kept, remaining.tables)
     work.operation_id = operation
-    _permit(writer, work, survey, permissions)
-    work.open_operation = lambda journal: journal.reopen(operation, writer.origin)
-    work.perform = partial(perform, writer, work, survey, hooks or ApplyHooks())
+    _permit(writer, work, permissions)
+    work.hooks = hooks or ApplyHooks()
     return work
 
 

@@ -1,28 +1,49 @@
 """A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or goes back.
 
 All start from the tables as they are: look at the fabric, work out what is left (`ibkeys.apply.remaining`), order it
-(`ibkeys.plan.order`), make it (`ibkeys.apply.execute`), and prove it by a fresh read of every port touched. So it
-does not matter where the last run stopped.
+(`ibkeys.plan.order`), let a carrier make it (`ibkeys.apply.carrier`), and prove it by a fresh read of every port
+touched. So it does not matter where the last run stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
-from ibkeys.apply.execute import Executor, Progress, sets_of
-from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, set_keys
+from ibkeys.apply.carrier import Carrier, FabricChange, Failed, Progress
+from ibkeys.apply.proof import find_differences
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.survey import Survey, look, set_keys
 from ibkeys.change.engine import rank_of
-from ibkeys.change.interlocks import counted, objections_to_tables
+from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
+from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import ADDING, Phase, Step, order_of
-from ibkeys.store.journal import Operation
-from ibkeys.topology.port_id import IDENTITY, PortId, PortKey
+from ibkeys.plan.order import ADDING, Phase, Step, order_of, sets_of
+from ibkeys.printable import counted
+from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.origin import Origin
+from ibkeys.topology.port_id import IDENTITY, PortKey
+
+APPLY: Final = "apply"
+
+Hook = Callable[["FinishedApply"], None]
+"""Called when all is written and proven, or writing failed; see `FinishedApply`."""
+
+
+@dataclass(slots=True)
+class ApplyHooks:
+    """How a run goes. ``check``: called often, raises to stop; ``progress``: see `Progress`; ``began``: called before
+    the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
+    confirm it."""
+
+    check: Callable[[], None] = lambda: None
+    progress: Progress | None = None
+    began: Callable[[Operation], None] = lambda operation: None
+    ended: Hook | None = None
 
 
 @dataclass(slots=True)
@@ -31,10 +52,17 @@ class ApplyPlan(Plan):
 
     ``changes`` stays empty, so that the writer looks at no link: the engine does, batch by batch.
 
-    ``operation_id`` is known once it began. ``undoes``: the operation that it gives back, None where it goes forward.
-    ``gone_back``: it was undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
+    ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
+    new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
+    is gone on with. ``undoes``: the operation that it gives back, None where it goes forward. ``gone_back``: it was
+    undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
     """
 
+    carrier: Carrier = field(kw_only=True)
+    survey: Survey = field(default_factory=Survey)
+    hooks: ApplyHooks = field(default_factory=ApplyHooks)
+    document: str = ""
+    options: str = ""
     remaining: Remaining = field(default_factory=Remaining)
     phases: list[Phase] = field(default_factory=list)
     rest: int = 0
@@ -45,12 +73,52 @@ class ApplyPlan(Plan):
     digest: str | None = None
     gone_back: bool = False
     refusals: list[Refused] = field(default_factory=list)
-    failed: list[tuple[PortId | None, str]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
 
     @property
     def pending(self) -> bool:
         """Whether there is anything to write, or an earlier operation to be closed."""
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
+
+    @property
+    def change(self) -> FabricChange:
+        """What the carrier is to make true."""
+        left = self.remaining
+        return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation of the journal: an undo, one that is gone on with, or a new one that keeps its plan."""
+        if self.undoes is not None:
+            return journal.undo_of(self.undoes, origin)
+        if self.operation_id is not None:
+            return journal.reopen(self.operation_id, origin)
+        return journal.begin(APPLY, self.document, self.options, origin)
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Let the carrier make it, and prove it. The operation is done when all is done, else open.
+
+        Raises Incomplete when a port could not be written, and what the hooks raise to stop; the operation is open
+        then.
+        """
+        self.operation_id = operation.id
+        self.hooks.began(operation)
+        error: IbkeysError | KeyboardInterrupt | None = None
+        try:
+            carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
+            fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
+            wrong = {**carried.failed, **find_differences(writer, fine)}
+            self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+            if wrong:
+                raise _incomplete(operation, wrong, carried.stopped)
+        except (IbkeysError, KeyboardInterrupt) as problem:
+            error = problem
+        operation.outcome = "open" if error is not None or self.rest or self.remaining.absent else "done"
+        if self.hooks.ended is not None:
+            self.hooks.ended(FinishedApply(self, operation, error))
+        elif error is None and operation.id is not None:
+            operation.journal.set_stage(operation.id, "confirmed")
+        if error is not None and not self.gone_back:
+            raise error
 
     def to_json(self) -> dict[str, Any]:
         """Return what is done in which phase, and the names of the interlocks set off."""
@@ -77,106 +145,81 @@ class ApplyPlan(Plan):
         }
 
 
-Hook = Callable[["FinishedApply"], None]
-"""Called when all is written and proven, or writing failed; see `FinishedApply`."""
-
-
-@dataclass(slots=True)
-class ApplyHooks:
-    """How a run goes. ``check``: called between batches, raises to stop; ``progress``: see `Executor`; ``began``:
-    called before the first Set; ``ended``: called after the last, while the operation is still open; None where nobody
-    needs to confirm it."""
-
-    check: Callable[[], None] = lambda: None
-    progress: Progress | None = None
-    began: Callable[[Operation], None] = lambda operation: None
-    ended: Hook | None = None
-
-
 @dataclass(slots=True)
 class FinishedApply:
     """A run at its end, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
 
-    writer: Writer
-    work: ApplyPlan
+    plan: ApplyPlan
     operation: Operation
     error: BaseException | None
 
 
-def apply_plan_of(writer: Writer, remaining: Remaining, survey: Survey, disconnecting: bool, advice: str) -> ApplyPlan:
+def apply_plan_of(
+    writer: Writer, carrier: Carrier, remaining: Remaining, survey: Survey, disconnecting: bool, advice: str
+) -> ApplyPlan:
     """Return the plan of what *remaining* says, with the interlocks set off. *advice*: what to do about ``stale``.
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
     phases = order_of(remaining.tables, remaining.enforcement)
-    work = ApplyPlan(writer.command, remaining=remaining, phases=phases, notes=list(survey.notes))
-    changing = {step.port.key for phase in work.phases for step in phase.steps}
+    plan = ApplyPlan(
+        writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
+    )
+    changing = {step.port.key for phase in plan.phases for step in phase.steps}
     set_keys(survey.targets[key] for key in changing)
-    work.objections = remaining.stale(advice)
-    if work.phases:
+    plan.objections = remaining.stale(advice)
+    if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
-        work.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
-    work.failed = [(None, text) for text in remaining.absent]
-    return work
+        plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
+        plan.objections += carrier.check(plan.change)
+    plan.failed = [(None, text) for text in remaining.absent]
+    return plan
 
 
-def keep_first(writer: Writer, work: ApplyPlan, survey: Survey, first: int) -> None:
+def undo_plan_of(
+    writer: Writer, carrier: Carrier, former: Former, operation: int, hooks: ApplyHooks | None = None
+) -> ApplyPlan:
+    """Return the plan that gives back what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
+    survey = look(writer, former.ports)
+    remaining = carrier.state(former, survey)
+    advice = "what somebody else wrote is kept, all else goes back"
+    plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
+    plan.breaks = find_breaks(remaining.tables)
+    plan.undoes = operation
+    plan.hooks = hooks or ApplyHooks()
+    return plan
+
+
+def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
     """Keep of the stage at hand (adding, removing, enforcing) the ports of the first few leaf switches.
 
     Those of the SM's port and the own port come last.
     """
-    if not work.phases:
+    if not plan.phases:
         return
-    stage = _stage(work.phases[0])
-    peers = {table.port.key: table.peer for table in work.remaining.tables}
+    stage = _stage(plan.phases[0])
+    peers = {table.port.key: table.peer for table in plan.remaining.tables}
 
     def switch(step: Step) -> int:
         peer = None if step.port.is_external else peers.get(step.port.key)
         return step.port.node_guid if peer is None else peer[0]
 
-    now = [phase for phase in work.phases if _stage(phase) == stage]
-    order = {table.port.node_guid: None for table in work.remaining.tables if table.port.is_external}
+    now = [phase for phase in plan.phases if _stage(phase) == stage]
+    order = {table.port.node_guid: None for table in plan.remaining.tables if table.port.is_external}
     steps = [step for phase in now for step in phase.steps]
     ranks: dict[int, int] = {}
     for step in steps:
-        ranks[switch(step)] = max(ranks.get(switch(step), 0), rank_of(writer, survey.targets[step.port.key].port))
+        ranks[switch(step)] = max(ranks.get(switch(step), 0), rank_of(writer, plan.survey.targets[step.port.key].port))
     switches = [each for each in dict.fromkeys([*order, *ranks]) if each in ranks]
     chosen = set(sorted(switches, key=lambda each: ranks[each])[:first])
-    whole = sum(len(phase.steps) for phase in work.phases)
+    whole = sum(len(phase.steps) for phase in plan.phases)
     kept = [replace(phase, steps=tuple(step for step in phase.steps if switch(step) in chosen)) for phase in now]
-    work.phases = [phase for phase in kept if phase.steps]
-    work.rest = whole - sum(len(phase.steps) for phase in work.phases)
+    plan.phases = [phase for phase in kept if phase.steps]
+    plan.rest = whole - sum(len(phase.steps) for phase in plan.phases)
 
 
 def _stage(phase: Phase) -> int:
     return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
-
-
-def perform(writer: Writer, work: ApplyPlan, survey: Survey, hooks: ApplyHooks) -> None:
-    """Make the phases and prove them, inside `Writer.apply`. The operation is done when all is done, else open.
-
-    Raises Incomplete when a port could not be written, and what *hooks* raise to stop; the operation is open then.
-    """
-    operation = writer.operation
-    work.operation_id = operation.id
-    executor = Executor(writer, survey.targets, work.remaining.empties, hooks.check, hooks.progress)
-    hooks.began(operation)
-    error: IbkeysError | KeyboardInterrupt | None = None
-    try:
-        stopped = executor.run(work.phases)
-        wrong = {**executor.failed, **executor.prove()}
-        work.failed += [(survey.targets[key].id, str(each)) for key, each in wrong.items()]
-        if wrong:
-            raise _incomplete(operation, wrong, stopped)
-    except (IbkeysError, KeyboardInterrupt) as problem:
-        error = problem
-    operation.outcome = "open" if error is not None or work.rest or work.remaining.absent else "done"
-    if hooks.ended is not None:
-        hooks.ended(FinishedApply(writer, work, operation, error))
-    elif error is None and operation.id is not None:
-        operation.journal.set_stage(operation.id, "confirmed")
-    if error is not None and not work.gone_back:
-        raise error
 
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.apply.undo import go_back
-from ibkeys.errors import StoreError
+from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.store.journal import Journal
 
 POLL: Final = 0.5
@@ -62,7 +61,7 @@ def confirm_or_go_back(
         say(f"{run.error}: going back")
         operation.journal.set_stage(operation.id, "going-back")
         operation.has_ended = True
-        go_back(run)
+        _go_back(run)
         return
     with operation.journal.together():  # between the two it would look confirmed
         operation.journal.set_stage(operation.id, "unconfirmed")
@@ -78,7 +77,19 @@ def confirm_or_go_back(
         say(f"operation {operation.id} is confirmed")
         return
     say("not confirmed: going back")
-    go_back(run)
+    _go_back(run)
+
+
+def _go_back(run: FinishedApply) -> None:
+    """Undo a run that is still open. ``plan.gone_back`` says that it was tried; what could not be given back is in
+    ``plan.failed``."""
+    plan, operation = run.plan, run.operation
+    plan.gone_back = True
+    plan.failed.clear()
+    try:
+        plan.failed += plan.carrier.go_back(operation)
+    except IbkeysError as error:
+        plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
 
 
 def confirm(journal: Journal, operation: int) -> bool:

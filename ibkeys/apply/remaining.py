@@ -13,7 +13,6 @@ from typing import Final
 
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.interlocks import counted, named
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
@@ -22,6 +21,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import grow
+from ibkeys.printable import counted, named
 from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey

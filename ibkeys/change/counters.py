@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from typing import Final
 
 from ibkeys.change.edits import CountersEdit
-from ibkeys.change.engine import Engine, PendingSet, batches, rank_of
+from ibkeys.change.engine import in_order, rank_of
+from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
@@ -40,23 +40,12 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle]) -> Plan:
         writer.note_master_sm_lid(port)
         if target is not None:
             edit = CountersEdit(target, dict.fromkeys(counts, 0), shown, writer.consent.covers("stale"))
-            sets.append(PendingSet(target, edit))
+            sets.append(PendingSet(edit))
             plan.changes += [Change(port.port, name, None, str(count), "0") for name, count in counts.items()]
     if not sets:
         return plan
-    in_order = list(batches((each, rank_of(writer, each.target.port), 1) for each in sets))
-    place = {each.target.port: at for at, each in enumerate(chain.from_iterable(in_order))}
+    plan.stages = list(in_order((each, rank_of(writer, each.target.port)) for each in sets))
+    place = {each.target.port: at for at, each in enumerate(chain.from_iterable(plan.stages))}
     plan.changes.sort(key=lambda change: place[change.port])
     plan.objections = writer.objection_to_active_sm("a Set(PortInfo) of its own may cross this one")
-    plan.perform = partial(_perform, writer, plan, in_order)
     return plan
-
-
-def _perform(writer: Writer, plan: Plan, in_order: Sequence[Sequence[PendingSet]]) -> None:
-    engine, sets = Engine(writer), list(chain.from_iterable(in_order))
-    if len(sets) == 1:
-        engine.make_one(sets[0])
-        return
-    for batch in in_order:
-        engine.make(batch)
-    plan.troubles += [Trouble(each.target.port, str(each.error)) for each in sets if each.error is not None]

@@ -1,61 +1,64 @@
 """What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built on a fresh read, proven by another.
 
-No I/O. The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with
-what was stored.
+The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with what was
+stored.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.pending_set import PendingSet, Proof
 from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
 from ibkeys.change.target import Target, key_for_set
+from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.tables import p_key_modifier
+from ibkeys.errors import IbkeysError, NoReply, NotStored
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
-from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
 
 _BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _MOST_TOLD: Final = 4
 """Entries that an error names; further ones are counted."""
 
 
-class Edit(Protocol):
-    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes."""
+class _ReadBack:
+    """An edit that is proven by one Get of what it set."""
 
+    at_most = 1
+    is_alone = False
+    key_ref: int | None = None
     name: str
     attribute: type[Attribute]
     modifier: int
-
-    def build(self, now: bytes) -> bytes:
-        """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
-
-        Raises Refused (``stale``).
-        """
-        ...
-
-    def moved_on(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed from one read to the next than changes by itself."""
-        ...
-
-    def kept(self, raw: bytes) -> bytes:
-        """Return what the journal may keep of it."""
-        ...
+    target: Target
 
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Return what is not stored as sent, in words; empty when all is."""
-        ...
+        raise NotImplementedError
 
-    def instead(self, sent: bytes) -> bytes | None:
-        """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
-        ...
+    def prove(self, client: SmpClient, each: PendingSet) -> Task:
+        """Task: get the attribute and compare it."""
+        target, answer = self.target, each.answer
+        route, node, key = target.handle.route, target.port.node, target.m_key
+        try:
+            stored: bytes = yield client.request(Method.GET, self.attribute, self.modifier, route, node=node, m_key=key)
+        except IbkeysError as error:
+            return Proof(error, is_silent=isinstance(error, NoReply))
+        wrong = self.wrong(each.before, each.after, stored)
+        if not wrong:
+            return Proof()
+        if isinstance(answer, NoReply):
+            return Proof(NotStored(f"{each} was lost on its way: {wrong} ({answer})"))
+        return Proof(answer or NotStored(f"{each} was accepted but not stored: {wrong}"), took_nothing=True)
 
 
-class PKeyBlockEdit:
+class PKeyBlockEdit(_ReadBack):
     """Entries of one P_KeyTable block.
 
     *known*: the table as it should be found; *writes*: index → P_Key, `EMPTY` to clear; *empties*: what an entry
@@ -79,7 +82,7 @@ class PKeyBlockEdit:
         self.start, self.width = start, min(P_KEYS_PER_BLOCK, (target.port.capacity or 0) - start)
         self.modifier = p_key_modifier(target.port, block)
         self.writes = {index: key for index, key in writes.items() if start <= index < start + P_KEYS_PER_BLOCK}
-        self._target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
+        self.target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
 
     def build(self, now: bytes) -> bytes:
         """Write the entries over *now*; every other entry stays as it is."""
@@ -90,7 +93,7 @@ class PKeyBlockEdit:
             if _key(have) not in (expected, key) and not self._takes_over:
                 raise Objection(
                     "stale",
-                    f"{self._target.port}: index {index} was {expected or 'empty'} when this change was worked out and "
+                    f"{self.target.port}: index {index} was {expected or 'empty'} when this change was worked out and "
                     f"is {PKey(have)} now; somebody else writes this table",
                 ).refusal()
             if _key(have) != key:
@@ -126,7 +129,7 @@ def _key(value: int) -> PKey:
     return PKey(value) if value & PARTITION_MASK else EMPTY
 
 
-class PortInfoEdit:
+class PortInfoEdit(_ReadBack):
     """Fields of PortInfo that are set to *changes*; all others stay, and so does the M_Key.
 
     *shown*: PortInfo as it was when the change was worked out, None where nothing was shown. *takes_over*: it may have
@@ -141,7 +144,7 @@ class PortInfoEdit:
     ) -> None:
         self.modifier = target.port.num
         self.changes = dict(changes)
-        self._target, self._shown, self._takes_over = target, shown, takes_over
+        self.target, self._shown, self._takes_over = target, shown, takes_over
 
     def build(self, now: bytes) -> bytes:
         """Change the fields and nothing else; where each is as wanted already, nothing is to be sent.
@@ -152,12 +155,10 @@ class PortInfoEdit:
         info = PortInfo(now)
         changed = _other_fields(self._shown, info, self.changes) if self._shown is not None else ""
         if changed and not self._takes_over:
-            raise Objection(
-                "stale", f"{self._target.handle}: PortInfo changed since it was shown ({changed})"
-            ).refusal()
+            raise Objection("stale", f"{self.target.handle}: PortInfo changed since it was shown ({changed})").refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
             return now
-        target = self._target
+        target = self.target
         if target.port.is_end_port:
             target.port.info = now
         target.m_key = key_for_set(target.handle)
@@ -181,7 +182,7 @@ class PortInfoEdit:
         An external port of a switch has neither.
         """
         image = with_valid_lids(PortInfo(sent)).raw
-        return None if self._target.port.is_external or image == sent else image
+        return None if self.target.port.is_external or image == sent else image
 
 
 class CountersEdit(PortInfoEdit):

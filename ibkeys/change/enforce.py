@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ibkeys.change.edits import PortInfoEdit
-from ibkeys.change.engine import Engine, PendingSet
-from ibkeys.change.interlocks import objections_to_enforcement
+from ibkeys.change.interlocks.tables import objections_to_enforcement
+from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.change.target import Target
@@ -43,14 +41,9 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     if any(changes.values()):
         plan.objections = objections_to_enforcement(writer, port, shown, switch, changes)
     plan.objections += writer.objection_to_active_sm(BESIDE_SM)
-    target = Target.of(port)
-    edit = PortInfoEdit(target, changes, shown, writer.consent.covers("stale"))
-    plan.perform = partial(_perform, writer, target, edit)
+    edit = PortInfoEdit(Target.of(port), changes, shown, writer.consent.covers("stale"))
+    plan.stages = [[PendingSet(edit)]]
     return plan
-
-
-def _perform(writer: Writer, target: Target, edit: PortInfoEdit) -> None:
-    Engine(writer).make_one(PendingSet(target, edit))
 
 
 def _missing_capabilities(switch: SwitchInfo, changes: dict[str, int]) -> list[str]:

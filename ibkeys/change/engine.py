@@ -1,255 +1,402 @@
-"""The engine that makes changes: read, journal, Set, prove, on many ports at once. One port is a batch of one.
+"""The engine that makes all changes: read, journal, Set, prove, on many ports at once. One port is a batch of one.
 
-A batch goes through four rounds: each attribute is read (and NodeInfo once for each port, so that a cable that moved
-meanwhile is noticed), what is overwritten goes into the journal with one sync, each Set is sent once, each attribute is
-read back. Silence after a Set means nothing: only what is read back counts. A Set is sent again only where it provably
-never left, or where the agent refused it and took nothing, and the edit has another form of it.
+Each port goes these steps, as a task of its own; none waits for another:
 
-SMPs: for each Set two Gets, and one NodeInfo for each port of a batch; of an external port whose PortInfo is set also
-that of port 0, which shows the M_Key. What is older than a second when its Set is due
-is read once more.
+1. each attribute is read right before its Set, which is made of what was read;
+2. what is overwritten goes into the journal, and a new M_Key before that into the key store; both are on disk;
+3. the Set is sent once;
+4. the edit proves it by what it reads back. Silence after a Set means nothing: only what is read back counts.
+
+Step 2 and the end of step 4 are synced for all ports at once that have come to them since the last sync; ports in other
+steps go on meanwhile. When a sync fails no further Set is begun, and what was sent is still proven.
+
+A Set is sent again only where it provably never arrived, and the edit allows it; or where the agent refused it and took
+nothing, and the edit has another form of it. What never left, because its node did not answer a Get before, is sent
+when the node has answered another.
+
+SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
+the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
+older than a second when its Set is due is read once more.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.edits import Edit
+from ibkeys.change.images import image_of
+from ibkeys.change.pending_set import PendingSet, Proof
 from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer, image_of
+from ibkeys.change.writer import Writer
 from ibkeys.client.scheduler import Request
 from ibkeys.client.smp import Task
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, NotStored, SendRefused, Unreachable
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, StoreError, Unreachable
 from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
 from ibkeys.mad.const import Method
-from ibkeys.store.journal import Entry
+from ibkeys.store.journal import Entry, Image, Operation
 from ibkeys.topology.model import Port
 
-BATCH: Final = 256
-"""Most Sets between two syncs of the journal."""
+IN_CHANGE: Final = 256
+"""Most Sets that are in change at once, unless the command says otherwise."""
 FRESH: Final = 1.0
 """Seconds that a read may be old when the Set that is built on it leaves."""
 
 Item = TypeVar("Item")
 
 
-class PendingSet:
-    """One edit of one port on its way.
+class EngineHooks:
+    """What a command adds to the engine; nothing by default."""
 
-    ``before``: the attribute as it was read; ``after``: what is sent. ``error``: why it is not made, None when it is
-    proven. ``answer``: the error that came in answer to the Set. ``unsent``: the Set never left, because its node was
-    silent before.
-    """
+    def check(self) -> None:
+        """Called often; raises to stop: no further Set is begun, and what was sent is still proven."""
 
-    __slots__ = ("after", "answer", "before", "edit", "entry", "error", "read_at", "target", "unsent")
+    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """Put on disk what belongs there before *ready* are sent and after *ended*. Raises StoreError."""
 
-    def __init__(self, target: Target, edit: Edit) -> None:
-        self.target = target
-        self.edit = edit
-        self.before = b""
-        self.after = b""
-        self.read_at = 0.0
-        self.entry: Entry | None = None
-        self.answer: IbkeysError | None = None
-        self.error: IbkeysError | None = None
-        self.unsent = False
+    def failed(self, each: PendingSet) -> None:
+        """Hear, once, that a port did not answer or could not be changed; more may still be tried."""
 
-    @property
-    def needs_set(self) -> bool:
-        """Whether what was read differs from what is wanted."""
-        return self.error is None and self.before != self.after
-
-    def __str__(self) -> str:
-        return f"{self.target.port}: Set({self.edit.name}, modifier 0x{self.edit.modifier:x})"
+    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+        """Hear what became of a Set; *not_noted*: why that is not on disk, None when it is."""
 
 
 class Engine:
-    """Makes the changes of one command; used while the writer's operation of the journal is open."""
+    """Makes the changes of one operation of the journal.
 
-    def __init__(self, writer: Writer) -> None:
+    *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
+    port, so that a cable that moved meanwhile is noticed. *looks_twice*: a port that does not answer a read, or falls
+    silent after its Set, is asked once more when all others are done with: what was lost for them may be over.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        operation: Operation,
+        hooks: EngineHooks | None = None,
+        *,
+        in_change: int = IN_CHANGE,
+        checks_arrival: bool = True,
+        looks_twice: bool = False,
+    ) -> None:
         self._writer = writer
         self._client = writer.fabric.client
+        self._operation = operation
+        self._hooks = hooks or EngineHooks()
+        self._most = in_change
+        self._checks_arrival = checks_arrival
+        self._looks_twice = looks_twice
+        self._queue: deque[list[PendingSet]] = deque()
+        self._in_change = 0
+        self._ready: list[PendingSet] = []
+        self._ended: list[PendingSet] = []
+        self._unread: list[list[PendingSet]] = []
+        self._silent: list[PendingSet] = []
+        self._unasked: list[tuple[list[PendingSet], NoReply]] = []
+        self._unsent: list[PendingSet] = []
+        self._answering: set[int] = set()
+        self._problem: BaseException | None = None
+        self.is_stopped = False
 
-    def make(self, batch: Sequence[PendingSet]) -> None:
-        """Make a batch, and prove it. What became of each Set is in its ``error`` and in the journal.
+    def make(self, sets: Iterable[PendingSet]) -> None:
+        """Make *sets* and prove them. What became of each is in its ``error`` and in the journal.
 
-        Raises StoreError before anything was sent, or after all that was sent was proven.
+        Raises StoreError and what the hooks raised, after all that was sent was proven; and TransportError.
         """
-        self._leave_out_changed(batch)
         by_port: dict[int, list[PendingSet]] = {}
-        for each in batch:
-            if each.error is None:
-                by_port.setdefault(id(each.target.port), []).append(each)
-        self._client.run([self._read(group) for group in by_port.values()])
-        due = [each for each in batch if each.needs_set]
-        self._record(due)
-        self._send(due)
-        refused = [each for each in due if isinstance(each.answer, MadStatusError) and each.error is not None]
-        again = [(each, image) for each in refused if (image := each.edit.instead(each.after)) is not None]
-        if again:
-            self._settle([each for each, _ in again])
-            for each, image in again:
-                each.after, each.answer, each.error = image, None, None
-            self._record([each for each, _ in again])
-            self._send([each for each, _ in again])
-        self._settle(batch)
+        for each in sets:
+            by_port.setdefault(id(each.target.port), []).append(each)
+        self._queue.extend(by_port.values())
+        # One look at the links that many ports share, instead of one for each port that begins at the same time.
+        self._writer.changed_links([group[0].target.port for group in islice(self._queue, self._most)], FRESH)
+        self._run(())
+        if self._looks_twice:
+            self._look_again()
+        if self._problem is not None:
+            raise self._problem
 
     def make_one(self, single: PendingSet) -> None:
         """Make one Set, and prove it. Raises what went wrong: Refused, NotStored, NoReply, MadStatusError, SendRefused,
-        Unreachable, StoreError."""
+        Unreachable, MKeyNeeded, StoreError."""
         self.make([single])
         if single.error is not None:
             raise single.error
 
-    def _leave_out_changed(self, batch: Iterable[PendingSet]) -> None:
-        """Look at the links of a batch's ports again where that is a second ago: keys go over them."""
-        ports = dict.fromkeys(each.target.port for each in batch)
-        changed = self._writer.changed_links(ports, FRESH)
-        for each in batch:
-            if why := changed.get(each.target.port):
-                each.error = Unreachable(
-                    f"{each.target.port}: the way to it changed since it was read ({why}); nothing was sent to it"
-                )
+    def stop(self, error: BaseException | None = None) -> None:
+        """Begin no further Set; what was sent is still proven. *error* is raised at the end."""
+        self.is_stopped = True
+        self._problem = self._problem or error
 
-    # --- reading ---------------------------------------------------------------------------------------------------
+    def _run(self, tasks: Iterable[Task]) -> None:
+        self._client.run(tasks, self._between)
+        while self._is_unfinished:
+            self._client.run(self._send_again(), self._between)
 
-    def _read(self, group: Sequence[PendingSet]) -> Task:
+    @property
+    def _is_unfinished(self) -> bool:
+        waits = self._ended or self._ready or self._unasked or self._unsent
+        return bool(waits or (self._queue and not self.is_stopped))
+
+    def _send_again(self) -> list[Task]:
+        """Return the tasks of what never left, where its node has answered another since."""
+        answering, self._answering = self._answering, set()
+        unasked, self._unasked = self._unasked, []
+        unsent, self._unsent = self._unsent, []
+        tasks = []
+        for group, error in unasked:
+            if id(group[0].target.port.node) in answering and not self.is_stopped:
+                tasks.append(self._read(group))
+            else:
+                self._not_read(group, error)
+        for each in unsent:
+            if id(each.target.port.node) in answering and not self.is_stopped:
+                tasks.append(self._change(each))
+            else:
+                self._end(each, each.answer)
+        return tasks
+
+    def _look_again(self) -> None:
+        """Ask those once more who did not answer."""
+        silent, self._silent = self._silent, []
+        unread, self._unread = self._unread, []
+        for group in unread:
+            if self.is_stopped:
+                self._in_change += len(group)
+                self._ended += group
+            else:
+                self._queue.append(group)
+        self._in_change += len(silent)
+        self._run([self._prove_again(each) for each in silent])
+
+    # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
+
+    def _between(self) -> None:
+        try:
+            self._hooks.check()
+        except (KeyboardInterrupt, IbkeysError) as error:
+            self.stop(error)
+        self._commit()
+        while self._queue and self._in_change < self._most and not self.is_stopped:
+            group = self._queue.popleft()
+            self._in_change += len(group)
+            self._client.start(self._read(group))
+
+    def _commit(self) -> None:
+        """Put on disk what has ended and what is about to be set, with one sync; then let the Sets go."""
+        ended, self._ended = self._ended, []
+        ready, self._ready = self._ready, []
+        self._in_change -= len(ended)
+        if self.is_stopped:
+            self._in_change -= len(ready)
+            ready = []
+        if not ended and not ready:
+            return
+        not_noted = None
+        try:
+            self._hooks.keep(ended, ready)
+            self._record(ended, ready)
+        except StoreError as error:
+            not_noted = error
+            self.stop(error)
+            self._in_change -= len(ready)
+            ready = []
+        for each in ended:
+            try:
+                self._hooks.ended(each, not_noted)
+            except Exception as error:  # whoever listens may be gone; what was sent is still to be proven
+                self.stop(error)
+        for each in ready:
+            self._client.start(self._change(each))
+
+    def _record(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        done: list[Entry] = []
+        failed: list[Entry] = []
+        for each in ended:
+            failed += each.entries[:-1]
+            (failed if each.error is not None else done).extend(each.entries[-1:])
+        recorded = self._operation.record_all([_image(each) for each in ready], done, failed)
+        for each, entry in zip(ready, recorded, strict=True):
+            each.entries.append(entry)
+
+    # --- the steps of one port ---------------------------------------------------------------------------------------
+
+    def _read(self, group: list[PendingSet]) -> Task:
         """Task: read the attributes of one port that are to be set, and build what is sent."""
         target = group[0].target
         try:
-            yield from self._check_arrival(target)
+            yield from self._look(target)
+            if self._checks_arrival:
+                arrival = yield self._request(group[0], NodeInfo, 0)
+                target.handle.judge_arrival(NodeInfo(arrival))
             if target.port.is_external and any(each.edit.attribute is PortInfo for each in group):
-                target.port.end_port.info = yield self._request(target, PortInfo, 0)  # the M_Key is there
+                target.port.end_port.info = yield self._request(group[0], PortInfo, 0)  # the M_Key is there
             for each in group:
                 each.before = yield self._get(each)
                 each.read_at = self._now()
                 each.after = each.edit.build(each.before)
         except IbkeysError as error:
-            for each in group:
-                each.error = error
+            if isinstance(error, NoReply) and not error.attempts and not group[0].edit.is_alone:
+                self._unasked.append((group, error))
+            else:
+                self._not_read(group, error)
+            return
+        for each in group:
+            (self._ready if each.before != each.after else self._ended).append(each)
 
-    def _check_arrival(self, target: Target) -> Task:
-        target.handle.judge_arrival(NodeInfo((yield self._request(target, NodeInfo, 0))))
+    def _not_read(self, group: list[PendingSet], error: IbkeysError) -> None:
+        looks_again = self._looks_twice and isinstance(error, NoReply) and not group[0].has_failed
+        for each in group:
+            self._note_failure(each)
+            each.error = error
+        if looks_again:
+            self._unread.append(group)
+            self._in_change -= len(group)
+        else:
+            self._ended += group
 
-    def _get(self, each: PendingSet) -> Request:
-        return self._request(each.target, each.edit.attribute, each.edit.modifier)
+    def _look(self, target: Target) -> Task:
+        """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
-    def _request(self, target: Target, attribute: type[Attribute], modifier: int) -> Request:
-        handle, node = target.handle, target.port.node
-        return self._client.request(Method.GET, attribute, modifier, handle.route, node=node, m_key=handle.m_key)
+        Raises Unreachable where one changed, NoReply where it could not be looked at.
+        """
+        writer = self._writer
+        why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
+        if why:
+            text = f"{target.port}: the way to it changed since it was read ({why}); nothing was sent to it"
+            raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
-    # --- the journal -----------------------------------------------------------------------------------------------
+    def _change(self, each: PendingSet) -> Task:
+        """Task: set and prove; set again only where a read proved that the Set never arrived."""
+        edit = each.edit
+        each.error = None
+        try:
+            yield from self._refresh(each)
+        except IbkeysError as error:
+            self._end(each, error)
+            return
+        proof = Proof()
+        for _ in range(edit.at_most):
+            each.answer = yield from self._set(each)
+            if isinstance(each.answer, NoReply) and not each.answer.attempts:
+                self._unsent.append(each)
+                return
+            each.sent += 1
+            proof = yield from edit.prove(self._client, each)
+            if not proof.never_arrived:
+                break
+            each.read_at = self._now()
+        self._judge(each, proof)
 
-    def _record(self, due: Sequence[PendingSet]) -> None:
-        """Put what the Sets overwrite into the journal, with one sync; it is on disk when this returns."""
-        images = [
-            image_of(
-                each.target.port,
-                each.edit.name,
-                each.edit.modifier,
-                each.edit.kept(each.before),
-                each.edit.kept(each.after),
-            )
-            for each in due
-        ]
-        if images:
-            for each, entry in zip(due, self._writer.record_all(images), strict=True):
-                each.entry = entry
-
-    def _settle(self, batch: Iterable[PendingSet]) -> None:
-        """Note in the journal what became of the Sets."""
-        operation = self._writer.operation
-        ended = [(each.entry, each.error is None) for each in batch if each.entry is not None]
-        done = [entry for entry, is_proven in ended if is_proven]
-        failed = [entry for entry, is_proven in ended if not is_proven]
-        if done:
-            operation.settle(done, "done")
-        if failed:
-            operation.settle(failed, "failed")
-
-    # --- setting and proving ---------------------------------------------------------------------------------------
-
-    def _send(self, due: Sequence[PendingSet]) -> None:
-        """Send each Set once and prove it. Those that never left are sent when their node has answered another."""
-        waiting = list(due)
-        while waiting:
-            self._client.run([self._set(each) for each in waiting])
-            sent = [each for each in waiting if not each.unsent]
-            self._client.run([self._prove(each) for each in sent])
-            answering = {id(each.target.port.node) for each in sent if not isinstance(each.error, NoReply)}
-            waiting = [each for each in waiting if each.unsent]
-            for each in waiting:
-                if id(each.target.port.node) not in answering:
-                    each.unsent, each.error = False, each.answer
-            waiting = [each for each in waiting if each.unsent]
+    def _refresh(self, each: PendingSet) -> Task:
+        """Task: read once more what was read too long ago. Raises Refused (``stale``), and what `_look` raises."""
+        if self._now() - each.read_at <= FRESH:
+            return
+        yield from self._look(each.target)
+        now: bytes = yield self._get(each)
+        each.read_at = self._now()
+        if each.edit.moved_on(each.before, now):
+            message = f"{each.target.port}: {each.edit.name} changed since it was read"
+            raise Objection("stale", f"{message}; somebody else writes this port").refusal()
 
     def _set(self, each: PendingSet) -> Task:
-        each.unsent = False
-        target, edit = each.target, each.edit
-        try:
-            if self._now() - each.read_at > FRESH:
-                now: bytes = yield self._get(each)
-                each.read_at = self._now()
-                if edit.moved_on(each.before, now):
-                    message = f"{target.port}: {edit.name} changed since it was read"
-                    raise Objection("stale", f"{message}; somebody else writes this port").refusal()
-        except IbkeysError as error:
-            each.error = error
-            return
+        """Task: send the Set once; return the error that came in answer to it, or None.
+
+        An agent may apply a Set and still complain: what is read back decides.
+        """
+        edit, target = each.edit, each.target
         try:
             yield self._client.request(
                 Method.SET,
                 edit.attribute,
                 edit.modifier,
                 target.handle.route,
-                node=target.port.node,
+                node=_asked(each),
                 m_key=target.m_key,
                 data=each.after,
                 retries=0,
             )
-        except NoReply as error:
-            each.answer, each.unsent = error, not error.attempts
-        except (MadStatusError, SendRefused) as error:
-            each.answer = error  # an agent may apply a Set and still complain: what is read back decides
+        except (NoReply, MadStatusError, SendRefused) as error:
+            return error
+        return None
 
-    def _prove(self, each: PendingSet) -> Task:
-        if each.error is not None:
+    def _judge(self, each: PendingSet, proof: Proof) -> None:
+        if not proof.is_silent:
+            self._answering.add(id(each.target.port.node))
+        if proof.is_silent and self._looks_twice and not each.is_silent:
+            each.is_silent, each.error = True, proof.error
+            self._silent.append(each)
+            self._in_change -= 1
+            self._note_failure(each)
             return
+        each.is_silent = proof.is_silent
+        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.took_nothing:
+            image = each.edit.instead(each.after)
+            if image is not None:
+                each.after = image
+                self._ready.append(each)
+                return
+        self._end(each, proof.error)
+
+    def _prove_again(self, each: PendingSet) -> Task:
+        """Task: ask a port once more that fell silent after its Set."""
         try:
-            stored: bytes = yield self._get(each)
+            yield from self._look(each.target)
         except IbkeysError as error:
-            each.error = error
+            self._end(each, type(error)(f"it was silent after its Set, and then: {error}"))
             return
-        wrong = each.edit.wrong(each.before, each.after, stored)
-        if wrong:
-            if isinstance(each.answer, NoReply):
-                each.error = NotStored(f"{each} was lost on its way: {wrong} ({each.answer})")
-            else:
-                each.error = each.answer or NotStored(f"{each} was accepted but not stored: {wrong}")
+        each.answer = NoReply(f"{each}: no reply")
+        proof = yield from each.edit.prove(self._client, each)
+        if not proof.never_arrived or self.is_stopped:
+            self._judge(each, proof)
+        else:
+            each.is_silent = False
+            yield from self._change(each)
+
+    def _end(self, each: PendingSet, error: IbkeysError | None = None) -> None:
+        each.error = error
+        self._ended.append(each)
+        if error is not None:
+            self._note_failure(each)
+
+    def _note_failure(self, each: PendingSet) -> None:
+        if not each.has_failed:
+            each.has_failed = True
+            self._hooks.failed(each)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _get(self, each: PendingSet) -> Request:
+        return self._request(each, each.edit.attribute, each.edit.modifier)
+
+    def _request(self, each: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
+        target = each.target
+        route = target.handle.route
+        return self._client.request(Method.GET, attribute, modifier, route, node=_asked(each), m_key=target.m_key)
 
     def _now(self) -> float:
         return self._writer.fabric.umad.now()
 
 
-def batches(items: Iterable[tuple[Item, int, int]], most: int = BATCH) -> Iterator[list[Item]]:
-    """Divide *items*, each with its rank and the number of its Sets, into batches of at most *most* Sets: lower ranks
-    first (`rank_of`), and never two ranks in one batch. An item with more Sets than that is a batch of its own."""
-    waiting = list(items)
-    for rank in sorted({rank for _, rank, _ in waiting}):
-        batch: list[Item] = []
-        size = 0
-        for item, its_rank, sets in waiting:
-            if its_rank != rank:
-                continue
-            if batch and size + sets > most:
-                yield batch
-                batch, size = [], 0
-            batch.append(item)
-            size += sets
-        if batch:
-            yield batch
+def _asked(each: PendingSet) -> object:
+    """Return the name under which the scheduler knows who is asked: one that stands alone has a name of its own."""
+    return object() if each.edit.is_alone else each.target.port.node
+
+
+def _image(each: PendingSet) -> Image:
+    edit = each.edit
+    before, after = edit.kept(each.before), edit.kept(each.after)
+    return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_ref)
+
+
+def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
+    """Divide *items*, each with its rank (`rank_of`), into one list for each rank, lower ranks first."""
+    by_rank: dict[int, list[Item]] = {}
+    for item, rank in items:
+        by_rank.setdefault(rank, []).append(item)
+    for rank in sorted(by_rank):
+        yield by_rank[rank]
 
 
 def rank_of(writer: Writer, port: Port) -> int:

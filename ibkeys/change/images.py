@@ -1,4 +1,4 @@
-"""What the journal's images say in words: which entries and fields a Set changed."""
+"""The journal's images of Sets: how they are made, and what they say in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.store.journal import Image
+from ibkeys.topology.model import Port
 
 Row = tuple[str, int | None, str | None, str | None]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
@@ -20,6 +21,25 @@ _FIELDS: Final = (
     "partition_enforcement_inbound",
     "partition_enforcement_outbound",
 )
+
+
+def image_of(
+    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
+) -> Image:
+    """Return what the journal keeps of one Set to *port*."""
+    return Image(
+        node_guid=port.node.guid,
+        port_guid=port.port_guid,
+        node_desc=port.node.description or "",
+        node_type=port.node.type_name,
+        port=port.num,
+        lid=port.lid or 0,
+        attribute=attribute,
+        attribute_modifier=modifier,
+        before=before,
+        after=after,
+        key_ref=key_ref,
+    )
 
 
 def changes_of(image: Image) -> list[Row]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
 from ibkeys.change.edits import PKeyBlockEdit
-from ibkeys.change.engine import Engine, PendingSet
-from ibkeys.change.interlocks import objections_to_table
+from ibkeys.change.interlocks.tables import objections_to_table
+from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import moves
@@ -17,6 +17,7 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.store.journal import Operation
 
 Table = tuple[PKey, ...]
 
@@ -97,7 +98,7 @@ def _free_index(port: PortHandle, table: Sequence[PKey], key: PKey) -> int:
 
 def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
     model = port.port
-    plan = Plan(writer.command, notes=notes)
+    plan = TablePlan(writer.command, notes=notes)
     plan.changes = [
         Change(model, "pkey", index, str(old) if old else None, str(new) if new else None)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
@@ -110,22 +111,43 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
         *objections_to_table(writer, model, _entries(before), _entries(after)),
         *writer.objection_to_active_sm(BESIDE_SM),
     ]
-    plan.perform = partial(_perform, writer, target, before, after)
+    plan.before, plan.after = before, after
+    plan.stages = _stages(target, before, after, writer.consent.covers("stale"))
     return plan
 
 
 # --- making the change -------------------------------------------------------------------------------------------
 
 
-def _perform(writer: Writer, target: Target, before: Table, after: Table) -> None:
-    engine, known = Engine(writer), _entries(before)
-    takes_over = writer.consent.covers("stale")
+@dataclass(slots=True)
+class TablePlan(Plan):
+    """A change of the P_Key table of one port, from ``before`` to ``after``; the whole table is read in the end."""
+
+    before: Table = ()
+    after: Table = ()
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Make the Sets, and prove by a fresh read of the whole table that every entry changed is as planned."""
+        Plan.perform(self, writer, operation)
+        handle = self.stages[0][0].target.handle
+        wrong = [
+            f"index {index} is {have} instead of {want}"
+            for index, (old, want, have) in enumerate(zip(self.before, self.after, handle.read_p_keys(), strict=True))
+            if old != want and have != want
+        ]
+        if wrong:
+            raise NotStored(f"{handle}: the table read back differs: {'; '.join(wrong[:4])}")
+
+
+def _stages(target: Target, before: Table, after: Table, takes_over: bool) -> list[list[PendingSet]]:
+    """Return one stage for each block that is written, each made on what the ones before it have left."""
+    known, stages = _entries(before), []
     for start, wanted in _steps(before, after):
         writes = {start + offset: key for offset, key in enumerate(wanted) if key != before[start + offset]}
         edit = PKeyBlockEdit(target, start // P_KEYS_PER_BLOCK, known, writes, takes_over=takes_over)
-        engine.make_one(PendingSet(target, edit))
-        known |= {index: key for index, key in writes.items() if key}
-    _verify(target.handle, before, after)
+        stages.append([PendingSet(edit)])
+        known = known | {index: key for index, key in writes.items() if key}
+    return stages
 
 
 def _entries(table: Table) -> dict[int, PKey]:
@@ -164,15 +186,3 @@ def _steps(before: Table, after: Table) -> list[tuple[int, Table]]:
 
 def _block(table: Sequence[PKey], start: int) -> Table:
     return tuple(table[start : start + P_KEYS_PER_BLOCK])
-
-
-def _verify(handle: PortHandle, before: Table, after: Table) -> None:
-    """Prove by a fresh read of the whole table that every entry this change names is as planned."""
-    table = handle.read_p_keys()
-    wrong = [
-        f"index {index} is {have} instead of {want}"
-        for index, (old, want, have) in enumerate(zip(before, after, table, strict=True))
-        if old != want and have != want
-    ]
-    if wrong:
-        raise NotStored(f"{handle}: the table read back differs: {'; '.join(wrong[:4])}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.consent import Objection, Question
+from ibkeys.change.engine import Engine
+from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.writer import Writer
 from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Trouble
 
 
@@ -36,10 +39,9 @@ class Plan:
 
     ``notes`` are worth a word but stop nothing; ``objections`` are interlocks that it sets off; ``questions`` are asked
     by whoever shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many
-    that were left out or failed, and why. ``perform`` makes the change: it is called once, after all checks, while an
-    operation of the journal is open. ``looks_itself``: it looks at the links of each port again before a key goes out,
-    and leaves out those that cannot be looked at. ``open_operation``: how it begins in the journal, None for the usual
-    way.
+    that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are done
+    with. ``looks_itself``: it looks at the links of each port again before a key goes out, and leaves out those that
+    cannot be looked at.
     """
 
     command: str
@@ -48,9 +50,8 @@ class Plan:
     objections: list[Objection] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    perform: Callable[[], None] = lambda: None
+    stages: list[list[PendingSet]] = field(default_factory=list)
     looks_itself: bool = False
-    open_operation: Callable[[Journal], Operation] | None = None
 
     @property
     def pending(self) -> bool:
@@ -60,6 +61,26 @@ class Plan:
     def ports(self) -> list[Port]:
         """Return the ports that would change, each once, in the order of change."""
         return list(dict.fromkeys(change.port for change in self.changes))
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation of the journal that it is; None: a new one, which leaves no trace without a Set."""
+        return None
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Make the Sets, and prove them; called once, by `Writer.apply`.
+
+        Of several ports one that fails stands in ``troubles``; a single one raises what went wrong: Refused, NotStored,
+        NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
+        """
+        engine = Engine(writer, operation)
+        is_one = len({each.target.port for stage in self.stages for each in stage}) == 1
+        for stage in self.stages:
+            engine.make(stage)
+            for each in stage:
+                if each.error is not None and is_one:
+                    raise each.error
+                if each.error is not None:
+                    self.troubles.append(Trouble(each.target.port, str(each.error)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes by port, the notes, and the names of the interlocks set off. No M_Key is in it."""

@@ -1,25 +1,24 @@
 """The writer, the frame of every change: lock, interlocks, another look at the links, the operation of the journal.
 
 A writer belongs to one changing command. It holds the lock on journal and key store, knows what the user consented to,
-and knows the subnet manager. A `Plan` says what is changed; an engine reads, sets and proves.
+and knows the subnet manager. A plan says what is changed; the engine reads, sets and proves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
-from ibkeys.change.plan import Plan
 from ibkeys.errors import NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
-from ibkeys.store.journal import Entry, Image, Journal, Operation
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import Origin, this_process
@@ -27,11 +26,43 @@ from ibkeys.topology.model import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 
+class Planned(Protocol):
+    """What a writer needs to know of a change; see `ibkeys.change.plan.Plan`."""
+
+    @property
+    def objections(self) -> list[Objection]:
+        """The interlocks that it sets off."""
+        ...
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything would change."""
+        ...
+
+    @property
+    def looks_itself(self) -> bool:
+        """Whether it leaves out ports whose links cannot be looked at again, instead of being refused."""
+        ...
+
+    def ports(self) -> list[Port]:
+        """Return the ports whose links are looked at before the first Set."""
+        ...
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation of *journal* that it is, None for a new one."""
+        ...
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Make the change; called once, after all checks, while *operation* is open."""
+        ...
+
+
 class Writer:
     """One changing command on one open fabric; use it as a context manager.
 
     With *dry_run* nothing is locked, created or sent but Gets. ``sends_keys``: the change puts an M_Key on a port, so
-    its links are looked at again although no key is known yet. *options*: what the journal says was asked for; no key.
+    its links are looked at again although no key is known yet. ``subnet_manager``: the master SM, once it was asked
+    for. *options*: what the journal says was asked for; no key.
     Raises StoreLocked when another command is changing.
     """
 
@@ -50,8 +81,8 @@ class Writer:
         self.options = tuple(options)
         self.master_sm_lids: list[int] = []
         self.sends_keys = False
+        self.subnet_manager: SubnetManager | None = None
         self._stack = ExitStack()
-        self._operation: Operation | None = None
 
     def __enter__(self) -> Self:
         stores = self.fabric.stores
@@ -70,14 +101,21 @@ class Writer:
         """Who makes this change, and what is overridden, for the journal."""
         return this_process(self.consent.overridden, self.options)
 
-    @cached_property
-    def subnet_manager(self) -> SubnetManager:
-        """The master SM as seen at the beginning of the command, by the own port and those that are to be changed."""
-        return find_subnet_manager(self.fabric, self.master_sm_lids)
+    def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
+        """Ask who the master SM is, of the own port and those that are to be changed; asked once in a command.
+
+        *own_answers*, *retries*: see `find_subnet_manager`.
+        """
+        if self.subnet_manager is None:
+            self.subnet_manager = find_subnet_manager(self.fabric, self.master_sm_lids, own_answers, retries)
+        return self.subnet_manager
 
     def holds_sm(self, port: Port) -> bool:
-        """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read."""
-        info, lid = port.end_port.port_info, self.subnet_manager.lid
+        """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read.
+
+        Asks who the SM is, where that was not asked before.
+        """
+        info, lid = port.end_port.port_info, self.ask_subnet_manager().lid
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
@@ -101,29 +139,53 @@ class Writer:
 
     def objection_to_active_sm(self, what: str) -> list[Objection]:
         """Return the objection of ``active-sm`` when an SM is or may be master, as a list of none or one."""
-        manager = self.subnet_manager
+        manager = self.ask_subnet_manager()
         if not manager.may_be_master:
             return []
         return [Objection("active-sm", f"{manager.evidence}; {what}")]
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: Planned) -> None:
         """Raise Refused for the first interlock that *plan* sets off and the user has not overridden."""
         not_overridden = self.not_overridden(plan)
         if not_overridden:
             raise not_overridden[0].refusal(not_overridden[1:])
 
-    def not_overridden(self, plan: Plan) -> list[Objection]:
+    def not_overridden(self, plan: Planned) -> list[Objection]:
         """Return the objections that the user has not overridden."""
         return [objection for objection in plan.objections if not self.consent.covers(objection.interlock)]
 
-    def apply(self, plan: Plan) -> None:
-        """Make the change: journal, Set, verify. Raises Refused, NotStored, NoReply, MadStatusError, StoreError.
+    def apply(self, plan: Planned) -> None:
+        """Make the change, as an operation of the journal: journal, Set, verify. Raises Refused, NotStored, NoReply,
+        MadStatusError, StoreError.
 
         What was overwritten is in the journal before each Set, whatever happens afterwards.
         """
         self.check(plan)
         if not plan.pending:
             return
+        self._look_at_links(plan)
+        with self.journaled(plan) as operation:
+            try:
+                plan.perform(self, operation)
+            except Explained:
+                raise
+            except KeyboardInterrupt as error:
+                why = str(error)
+                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
+                    raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
+                raise KeyboardInterrupt(
+                    f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
+                    f"{operation.id} of the journal is open: {way_on(operation)}"
+                ) from None
+
+    def apply_within(self, plan: Planned, operation: Operation) -> None:
+        """As `apply`, as a part of *operation*, which is open."""
+        self.check(plan)
+        if plan.pending:
+            self._look_at_links(plan)
+            plan.perform(self, operation)
+
+    def _look_at_links(self, plan: Planned) -> None:
         wrong = self.changed_links(plan.ports())
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
         if wrong and not changed and not plan.looks_itself:
@@ -137,87 +199,28 @@ class Writer:
                 "nothing was changed; run the command again",
                 "stale",
             )
-        with self.journaled(plan.open_operation) as operation:
-            try:
-                plan.perform()
-            except Explained:
-                raise
-            except KeyboardInterrupt as error:
-                why = str(error)
-                if operation.id is None:  # nothing was recorded, and what is not recorded is not set
-                    raise KeyboardInterrupt(f"{why or 'before the first Set'}: no port was changed") from None
-                raise KeyboardInterrupt(
-                    f"{why or 'in the middle of a change'}: what was set may have taken effect; operation "
-                    f"{operation.id} of the journal is open: {way_on(operation)}"
-                ) from None
+
+    @property
+    def looks_at_links(self) -> bool:
+        """Whether links are looked at again before an M_Key goes over them: only where there are keys."""
+        return self.fabric.ring.has_keys or self.sends_keys
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* once more before an M_Key goes over them: time has passed since they were
         proven. Return the ports to which one changed, or could not be looked at, and why. A look holds for *max_age*
         seconds. Without keys at hand nothing is looked at."""
-        if not (self.fabric.ring.has_keys or self.sends_keys):
-            return {}
-        return self.fabric.find_changed_links(ports, max_age)
+        return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
     @contextmanager
-    def journaled(self, begin: Callable[[Journal], Operation] | None = None) -> Iterator[Operation]:
-        """Open the operation of the journal that `record` writes to; *begin* makes it, where it is not a new one.
+    def journaled(self, plan: Planned | None = None) -> Iterator[Operation]:
+        """Open the operation of the journal that a change belongs to, as *plan* begins it, or else a new one.
 
-        Without a record a new one leaves no trace.
+        A new one without a record leaves no trace.
         """
-        begin = begin or (lambda journal: journal.operation(self.command, self.origin))
-        with (
-            Journal(self.fabric.stores.journal) as journal,
-            begin(journal) as operation,
-            self.recording(operation),
-        ):
-            yield operation
-
-    @contextmanager
-    def recording(self, operation: Operation) -> Iterator[None]:
-        """Let `record` write to *operation*, in place of the one that is open."""
-        outer, self._operation = self._operation, operation
-        try:
-            yield
-        finally:
-            self._operation = outer
-
-    @property
-    def operation(self) -> Operation:
-        """The operation of the journal that the change belongs to; only while a plan is performed."""
-        assert self._operation is not None, "this belongs inside apply()"
-        return self._operation
-
-    def record(
-        self, port: PortHandle, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
-    ) -> Entry:
-        """Put what a Set overwrites into the journal; it is on disk when this returns."""
-        return self.record_all([image_of(port.port, attribute, modifier, before, after, key_ref)])[0]
-
-    def record_all(
-        self, images: Sequence[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
-    ) -> list[Entry]:
-        """Put many images into the journal, and what became of earlier Sets: all with one sync."""
-        return self.operation.record_all(images, done, failed)
-
-
-def image_of(
-    port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_ref: int | None = None
-) -> Image:
-    """Return what the journal keeps of one Set to *port*."""
-    return Image(
-        node_guid=port.node.guid,
-        port_guid=port.port_guid,
-        node_desc=port.node.description or "",
-        node_type=port.node.type_name,
-        port=port.num,
-        lid=port.lid or 0,
-        attribute=attribute,
-        attribute_modifier=modifier,
-        before=before,
-        after=after,
-        key_ref=key_ref,
-    )
+        with Journal(self.fabric.stores.journal) as journal:
+            new = plan.begin(journal, self.origin) if plan is not None else None
+            with new or journal.operation(self.command, self.origin) as operation:
+                yield operation
 
 
 def way_on(operation: Operation) -> str:

@@ -16,7 +16,8 @@ The rules, each with its reason:
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
   congestion. The timeout of a node that never answered says nothing about the way there.
 * When a request to a node used up its attempts, and the node said nothing meanwhile, the node is silent: what is
-  queued for it fails at once, without being sent.
+  queued for it fails at once, without being sent. The loss of a Set says nothing of the kind: it is tried once, and
+  what is read back after it tells.
 * Late, duplicate and foreign replies are counted, never fatal.
 """
 
@@ -31,6 +32,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
+from ibkeys.mad.const import Method
 from ibkeys.umad.port import Outgoing
 
 MAX_WINDOW: Final = 64
@@ -51,6 +53,7 @@ SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
 
 _TID_MASK: Final = 0xFFFF_FFFF
+_SUBN_SET: Final = int(Method.SET)
 # A MAD with another TransactionID: the first 12 bytes of it, the ID, what follows the ID.
 _WITH_TID: Final = struct.Struct(">12sI240s").pack
 # One call less than Outgoing(...) for each MAD.
@@ -417,7 +420,7 @@ class Scheduler:
             return
         node.taken -= 1
         self._finish(request, Failure(request.attempts))
-        if node.alive_at < request.first_sent and not node.silent:
+        if node.alive_at < request.first_sent and not node.silent and request.mad[3] != _SUBN_SET:
             self._give_up(node)
         self._serve(node)
 

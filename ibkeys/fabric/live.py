@@ -80,8 +80,7 @@ class Fabric(OpenPort):
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
         self.last_sweep = cost_of(found, wanted.p_keys, before, self.client.statistics.by_attribute)
-        self.swept = found
-        self._look = LinkCheck(self.client, self.ring, found)
+        self.adopt(found)
         self._own_was_looked_at = True
         return found
 
@@ -120,6 +119,11 @@ class Fabric(OpenPort):
         if isinstance(address, GuidAddress | NameAddress):
             return self._by_identity(address, portnum)
         return self._by_route(address, portnum, retries)
+
+    def adopt(self, found: Topology) -> None:
+        """Take *found* for the last sweep: its links are looked at again before an M_Key goes over them."""
+        self.swept = found
+        self._look = LinkCheck(self.client, self.ring, found)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""

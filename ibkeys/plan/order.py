@@ -252,3 +252,8 @@ def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
 def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:
     """Return the tables, by port, that have no room to grow."""
     return {table.port.key: table for table in tables if table.differs and grow(table).late}
+
+
+def sets_of(step: Step) -> int:
+    """Return the number of Sets of a step."""
+    return 1 if isinstance(step, EnforcementStep) else len(step.blocks)

@@ -55,7 +55,7 @@ def test_sets_are_the_blocks_that_differ_and_gets_are_those_stated(lab: Lab, sto
         sweep = len(watching)
         watching.clear()
         with writer(fabric) as w:
-            w.__dict__["subnet_manager"] = SubnetManager(0, "none", "not asked here: its SMPs are not counted")
+            w.subnet_manager = SubnetManager(0, "none", "not asked here: its SMPs are not counted")
             work = plan_apply(w, plan, ALL)
             read = len(watching)
             capacity_blocks = sum(-(-port.p_key_capacity // 32) for n in (1, 4) for port in (lab.host(n), lab.leaf(n)))

@@ -13,7 +13,7 @@ from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.enforce import plan_enforce
-from ibkeys.change.passing import Passing, cuts
+from ibkeys.change.interlocks.passing import Passing, cuts
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import EnforcementChange, TableChange

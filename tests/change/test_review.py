@@ -89,7 +89,7 @@ def test_asking_for_the_sm_at_a_locked_port_counts_one_violation() -> None:
     port = net.port("node03 mlx4_0", 1)
     port.m_key, port.protect_bits = KEY.reveal(), 2
     with tool(net) as fabric, writer(fabric) as w:
-        assert w.subnet_manager.presence == "unknown"
+        assert w.ask_subnet_manager().presence == "unknown"
     assert port.m_key_violations == 1
 
 

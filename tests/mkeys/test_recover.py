@@ -398,11 +398,11 @@ def test_no_new_key_goes_to_a_port_that_was_plugged_in_there_while_leases_ran(
     one, other = net.port("node00003 mlx5_0", 1), net.port("node00012 mlx5_0", 1)
     change = FoundKeys.change
 
-    def after_a_swap(found: FoundKeys) -> Iterator[RecoveryResult]:
+    def after_a_swap(found: FoundKeys, *rest: Any) -> Iterator[RecoveryResult]:
         swap(net, one, other)
         if with_sm:
             sm_sweeps(net)
-        yield from change(found)
+        yield from change(found, *rest)
 
     monkeypatch.setattr(FoundKeys, "change", after_a_swap)
     run = Run(net, known, Wishes(set_new=True))

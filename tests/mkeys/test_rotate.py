@@ -136,7 +136,7 @@ def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
 def test_the_farthest_ports_first_the_sms_port_and_the_own_one_last(site: Site) -> None:
     site.net.set_sm("node03 mlx4_0", SMState.NOT_ACTIVE)
     run = site.run(deploy())
-    hops = [len(job.route.path) for job in run.stages[0]]
+    hops = [len(job.port.agent_path) for job in run.stages[0]]
     assert hops == sorted(hops, reverse=True)
     assert set_of(site)[-2:] == [3, 1]
     assert [result.port["lid"] for result in site.results][-2:] == [3, 1]
@@ -144,7 +144,7 @@ def test_the_farthest_ports_first_the_sms_port_and_the_own_one_last(site: Site) 
 
 def test_the_nearest_ports_first_where_that_is_asked_for(site: Site) -> None:
     run = site.plan(deploy(order="nearest"))
-    hops = [len(job.route.path) for job in run.stages[0]]
+    hops = [len(job.port.agent_path) for job in run.stages[0]]
     assert hops == sorted(hops)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.link_check import LOOK_HOLDS, LinkCheck
+from ibkeys.discovery.link_check import LOOK_HOLDS
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey
@@ -15,6 +15,7 @@ from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.journal import Operation
 from ibkeys.topology.model import Port
 
 
@@ -84,24 +85,23 @@ class FoundKeys:
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.fabric)
 
-    def change(self) -> Iterator[RecoveryResult]:
-        """Set what the user wants on the ports that came back: the farthest first, the own port last.
+    def change(self, operation: Operation) -> Iterator[RecoveryResult]:
+        """Set what the user wants on the ports that came back: the farthest first, the own port last. Leases took their
+        time, so the way to each is looked at again.
 
         Yields what became of each.
         """
         wishes, writer = self.wishes, self.writer
-        look = LinkCheck(writer.fabric.client, writer.fabric.ring, self._waiting.fabric)
+        writer.fabric.adopt(self._waiting.fabric)
         self.to_change.sort(key=lambda port: -len(port.agent_path))
         while self.to_change:
             port = self.to_change[0]
             key = wishes.new_key or (MKey.generate() if wishes.set_new else None)
             try:
                 handle = writer.fabric.handle(port)
-                self._check_way(look, handle)
+                self._check_way(handle)
                 plan = plan_mkey_set(writer, handle, key, wishes.protect, wishes.lease, links_are_stored=True)
-                writer.check(plan)
-                if plan.pending:
-                    plan.perform()
+                writer.apply_within(plan, operation)
             except IbkeysError as error:
                 result = RecoveryResult(
                     port.identity(), "failed", f"its key is in the key store, but setting failed: {error}"
@@ -112,12 +112,10 @@ class FoundKeys:
             self.to_change.remove(port)
             yield result
 
-    def _check_way(self, look: LinkCheck, handle: PortHandle) -> None:
-        """Raise Unreachable where the way to a port changed since it was found: leases took their time, and a new key
-        must not go to what was plugged in there meanwhile."""
-        if self.writer.fabric.ring.trust_topology:
-            return
-        for why in look.at_links_to([handle.port], LOOK_HOLDS).values():
+    def _check_way(self, handle: PortHandle) -> None:
+        """Raise Unreachable where the way to a port changed since it was found: a new key must not go to what was
+        plugged in there meanwhile, and it is not asked with the old one."""
+        for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))
 

@@ -14,14 +14,15 @@ A port whose lease is 0 never opens. Who stays closed is named, and what is reac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from functools import partial
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.images import image_of
+from ibkeys.change.interlocks.m_keys import objections_to_leases_under_sm
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.bounds import limit_notes
-from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.outlook import Outlook, outlook_of
 from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, RecoverySummary, Status
@@ -29,9 +30,8 @@ from ibkeys.mkeys.recovery.routes import Links
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
 from ibkeys.mkeys.recovery.wishes import Wishes
-from ibkeys.store.journal import Entry
+from ibkeys.store.journal import Entry, Operation
 from ibkeys.topology.model import Port
-from ibkeys.topology.subnet_manager import SubnetManager
 
 _LEAST_PAUSE: Final = 0.05
 """Seconds between two rounds of questions."""
@@ -89,27 +89,10 @@ class Recovery:
             return []
         for port in waiting.fabric.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
-        manager = self._subnet_manager
-        if not manager.may_be_master:
-            return []
-        names = ", ".join(map(str, (port for port in waiting.fabric.end_ports() if port.is_sm)))
-        return [
-            Objection(
-                "mkey-under-sm",
-                f"{manager.evidence}{f' (IsSM is set on {names})' if names else ''}; an SM that knows an M_Key stops "
-                "the lease of its port with every SMP, so the port would never open: read the keys from that SM "
-                "(ibkeys mkey-import of its guid2mkey, or its m_key option), or stop every SM first",
-            )
-        ]
-
-    @cached_property
-    def _subnet_manager(self) -> SubnetManager:
-        """The master SM, asked but once or twice: leases run meanwhile."""
-        writer = self.writer
-        writer.subnet_manager = find_subnet_manager(
-            writer.fabric, writer.master_sm_lids, own_answers=not self.search.own_is_silent, retries=1
-        )
-        return writer.subnet_manager
+        # Asked but once or twice: leases run meanwhile.
+        writer.ask_subnet_manager(own_answers=not self.search.own_is_silent, retries=1)
+        managers = [port for port in waiting.fabric.end_ports() if port.is_sm]
+        return objections_to_leases_under_sm(writer, managers)
 
     # --- doing it ----------------------------------------------------------------------------------------------------
 
@@ -123,19 +106,20 @@ class Recovery:
         summary, ring = self.summary, self.writer.fabric.ring
         ring.spares = {guid: keys[: self.wishes.tries] for guid, keys in self._spares.items()}
         try:
-            with self.writer.journaled():
+            with self.writer.journaled() as operation:
+                journal_block = partial(_journal_block, operation)
                 self._count(self._keys.store_new(), on_result)
                 self.search.given = self.wishes.try_keys[: self.wishes.tries]
                 self.search.try_keys()
                 self._count(self._keys.store_new(), on_result)
-                self.search.start_leases(self._journal_block)
+                self.search.start_leases(journal_block)
                 self._count(self._keys.store_new(), on_result)
                 while not self.search.is_over:
                     self._pause(on_status)
-                    self.search.ask_due(self._journal_block)
+                    self.search.ask_due(journal_block)
                     self._count(self._keys.store_new(), on_result)
                 self._keys.store_links()
-                self._count(self._keys.change(), on_result)
+                self._count(self._keys.change(operation), on_result)
         except KeyboardInterrupt:
             summary.interrupted = True
         finally:
@@ -164,15 +148,16 @@ class Recovery:
                 )
             search.client.wait(min(left, _TICK) if on_status is not None else left)
 
-    def _journal_block(self, port: Port, block: bytes) -> Entry:
-        handle = self.writer.fabric.handle(port)
-        return self.writer.record(handle, "P_KeyTable", 0, block, block)
-
     def _count(self, results: Iterable[RecoveryResult], on_result: OnResult) -> None:
         for result in results:
             name = result.result
             setattr(self.summary, name, getattr(self.summary, name) + 1)
             on_result(result)
+
+
+def _journal_block(operation: Operation, port: Port, block: bytes) -> Entry:
+    """Put on disk that the first block of P_Keys is about to be written back as it is."""
+    return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 
 def plan_recovery(writer: Writer, links: Links | None = None, wishes: Wishes | None = None) -> Recovery:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.topology.model import Port
 
@@ -19,21 +17,6 @@ def sm_ports(ports: Iterable[Port]) -> list[Port]:
     """Return the end ports whose IsSM bit is set: each runs an SM, be it master, standby or neither."""
     return [
         port for port in ports if port.port_info is not None and port.port_info.capability_mask & CapabilityMask.IS_SM
-    ]
-
-
-def objection(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
-    """Return the objection of ``mkey-under-sm`` when an SM is or may be master, as a list of none or one."""
-    manager = writer.subnet_manager
-    if not manager.may_be_master:
-        return []
-    return [
-        Objection(
-            "mkey-under-sm",
-            f"{manager.evidence}; IsSM is set on {_named(managers) or 'no port that could be read'}; an SM that does "
-            "not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files only when "
-            "it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
-        )
     ]
 
 
@@ -70,10 +53,6 @@ OVERWRITTEN = (
     "reaches ports that have keys of their own with the key files, and sets its m_key on them, which is 0 where "
     "opensm.conf does not say; keys of their own last only where no SM runs or the SM has m_key_per_port"
 )
-
-
-def _named(ports: Sequence[Port]) -> str:
-    return ", ".join(f"{port} (LID {port.lid})" for port in ports)
 
 
 def _or(value: int | None, otherwise: str) -> str:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.m_keys import (
+    objections_to_keys_under_sm,
+    objections_to_lease,
+    objections_to_links,
+    objections_to_opensm,
+)
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.subnet_manager import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
-from ibkeys.mkeys.interlocks import objections_to_links, objections_to_opensm
 from ibkeys.mkeys.rollout import beside_sm
-from ibkeys.mkeys.rollout.engine import Rollout
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import Account, PortResult, Report
-from ibkeys.mkeys.set import changes_of, objections_to_lease
+from ibkeys.mkeys.rollout.rollout import Rollout
+from ibkeys.mkeys.set import changes_of
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.runs import RunOptions, Runs
-from ibkeys.topology.model import Topology
+from ibkeys.store.origin import Origin
+from ibkeys.topology.model import Port, Topology
+
+
+class Beginning(Protocol):
+    """How a run begins, or is taken up again, in the key store."""
+
+    def begin(self, writer: Writer, run: PlannedRun) -> int:
+        """Put on disk what must be there before the first Set; return the number of the run. Raises StoreError."""
+        ...
 
 
 @dataclass(slots=True)
@@ -29,7 +45,7 @@ class PlannedRun:
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
     to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
-    ports, while it is carried out and afterwards.
+    ports, while it is carried out and afterwards. ``beginning``: how it begins.
     """
 
     plan: Plan
@@ -43,7 +59,12 @@ class PlannedRun:
     goes_back: bool = False
     is_open: bool = False
     account: Account = field(default_factory=Account)
-    begin: Callable[[], int] = lambda: 0
+    beginning: Beginning = field(kw_only=True)
+
+    @property
+    def waiting(self) -> int:
+        """How many ports of the run are not done with."""
+        return len(self.jobs) + len(self.settled) + self.later - self.account.done - self.account.failed
 
     @property
     def jobs(self) -> list[Job]:
@@ -71,10 +92,10 @@ def describe(
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = beside_sm.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
-    plan.objections = beside_sm.objection(writer, managers)
+    plan.objections = objections_to_keys_under_sm(writer, managers)
     if plan.objections:
         run.procedure = beside_sm.procedure(managers, run.options.protect, run.options.lease, key_file)
-    interval = known_sweep_interval(writer.fabric, writer.subnet_manager)
+    interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease), []).append(job)
@@ -110,23 +131,53 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
     SIGINT at once. After any of these the run can be resumed or go back.
     """
-    account = run.account
+    writer.sends_keys = True
+    plan = RunPlan(run, report)
+    if run.plan.pending:
+        writer.apply(plan)
+    else:  # nothing is sent: only the store is told
+        with writer.journaled() as operation:
+            plan.perform(writer, operation)
 
-    def tell(result: PortResult) -> None:
-        account.add(result)
-        report(result)
 
-    def waiting() -> int:
-        return len(run.jobs) + len(run.settled) + run.later - account.done - account.failed
+class RunPlan:
+    """A run as the writer sees it. It looks at links itself, port by port, as each one's turn comes."""
 
-    def perform() -> None:
-        account.waiting = waiting()
+    looks_itself = True
+
+    def __init__(self, run: PlannedRun, report: Report) -> None:
+        self._run = run
+        self._report = report
+
+    @property
+    def objections(self) -> list[Objection]:
+        """The interlocks that the run sets off."""
+        return self._run.plan.objections
+
+    @property
+    def pending(self) -> bool:
+        """Whether any port is to be changed."""
+        return self._run.plan.pending
+
+    def ports(self) -> list[Port]:
+        """Return the ports that are to be changed."""
+        return self._run.plan.ports()
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """A run is a new operation of the journal each time that it is gone on with."""
+        return None
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Carry out the run; see `carry_out`."""
+        run, account = self._run, self._run.account
+        account.waiting = run.waiting
         for result in run.skipped:
-            tell(result)
-        number = run.begin()
+            account.add(result)
+            self._report(result)
+        number = run.beginning.begin(writer, run)
         try:
             with Interrupts() as interrupts:
-                rollout = Rollout(writer, number, run.options, report, account, interrupts)
+                rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                 rollout.carry_out(run.stages, run.settled)
         except KeyboardInterrupt as interrupt:
             raise Explained(
@@ -134,13 +185,6 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
                 "--resume finishes it, --abort goes back"
             ) from None
         finally:
-            account.waiting = waiting()
+            account.waiting = run.waiting
         if not account.waiting:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
-
-    run.plan.perform = perform
-    run.plan.looks_itself = writer.sends_keys = True
-    if run.plan.pending:
-        writer.apply(run.plan)
-    else:
-        perform()  # nothing is sent: only the store is told

@@ -1,7 +1,7 @@
 """mkey-deploy and mkey-rotate: planning a run of M_Keys over a fabric, going on with one, and going back.
 
 A run is planned on one sweep. Every end port of it is either a `Job` or stands in ``skipped`` with the reason; a port
-whose key is not known is left alone and never provoked. How the jobs are carried out: `ibkeys.mkeys.rollout.engine`.
+whose key is not known is left alone and never provoked. How the jobs are carried out: `ibkeys.mkeys.rollout.rollout`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ibkeys.change.edits import wrong_fields
+from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
 from ibkeys.change.plan import Plan
+from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import LINKS, Progress
 from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mkeys.interlocks import first_keys_at_level_0, objections_to_key
-from ibkeys.mkeys.key_setting import KeySetting, shown_key
+from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.rollout import beside_sm
+from ibkeys.mkeys.rollout.beginning import LastRun, NewRun
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
-from ibkeys.mkeys.rollout.port_job import Job, keep_key
+from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, Run, RunOptions, RunPort, Runs, shared_key_ref
+from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs, shared_key_ref
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Port, Topology
 
@@ -60,14 +62,15 @@ def plan_run(
         if last is not None and last.state == "open":
             raise _open_run(last)
     found = writer.fabric.sweep(progress=progress, wanted=LINKS)
-    run = PlannedRun(Plan(command), options, found)
+    everything: list[Job] = []
+    run = PlannedRun(Plan(command), options, found, beginning=NewRun(command, everything))
     shared = (new_key or MKey.generate()) if options.same else None
     jobs: list[Job] = []
     for port, reason in _candidates(writer, found):
         if reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
             continue
-        job = _new_job(port, options, shared)
+        job = _new_job(writer, port, options, shared)
         if reason := _not_for(command, job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         elif _has(job):
@@ -75,12 +78,11 @@ def plan_run(
         else:
             jobs.append(job)
     run.skipped += _nothing_behind(found)
-    jobs.sort(key=lambda job: len(job.route.path), reverse=order == "farthest")
+    jobs.sort(key=lambda job: len(job.port.agent_path), reverse=order == "farthest")
     _put_in_stages(writer, run, jobs)
-    everything = run.jobs + run.settled
+    everything += run.jobs + run.settled
     for sequence, job in enumerate(everything):
         job.sequence = sequence
-    run.begin = lambda: _begin(writer, command, everything, run)
     if options.first is not None:
         _keep_first(run, options.first)
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
@@ -122,9 +124,9 @@ def plan_rest(
                 )
             options = replace(options, first=None)
         found = writer.fabric.sweep(progress=progress, wanted=LINKS)
-        run = PlannedRun(Plan(last.command), options, found, is_open=last.state == "open")
+        is_open = last.state == "open"
+        run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
         _collect(writer, run, store, last, ports)
-    run.begin = lambda: _go_on(writer, last, run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run
 
@@ -140,20 +142,26 @@ def plan_return(
         last, ports = _last(store)
         options = replace(_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.sweep(progress=progress, wanted=LINKS)
-        run = PlannedRun(Plan(last.command), options, found, goes_back=True, is_open=last.state == "open")
+        unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+        run = PlannedRun(
+            Plan(last.command),
+            options,
+            found,
+            goes_back=True,
+            is_open=last.state == "open",
+            beginning=LastRun(last, unused),
+        )
         reachable = _reachable(writer, found)
         jobs: list[Job] = []
         for kept in ports:
             if not kept.is_begun:
                 continue
-            job = _known_job(run, store, kept, reachable, _former(store, kept))
+            job = _known_job(writer, run, store, kept, reachable, _former(store, kept))
             if job is None:
                 continue
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.settled if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
-    unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
-    run.begin = lambda: _go_on(writer, last, run, unused)
     describe(writer, run)
     return run
 
@@ -212,7 +220,7 @@ def _reachable(writer: Writer, found: Topology) -> dict[int, tuple[Port, str]]:
     return {port.port_guid: (port, reason) for port, reason in _candidates(writer, found)}
 
 
-def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
+def _new_job(writer: Writer, port: Port, options: RunOptions, shared: MKey | None) -> Job:
     info = port.port_info
     assert info is not None
     old = _has_now(info)
@@ -221,7 +229,7 @@ def _new_job(port: Port, options: RunOptions, shared: MKey | None) -> Job:
         old.protect if options.protect is None else options.protect,
         old.lease if options.lease is None else options.lease,
     )
-    return Job(port, 0, info, old, wanted)
+    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted)
 
 
 def _has_now(info: PortInfo) -> KeySetting:
@@ -274,7 +282,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
             run.later += 1
             continue
         meant = store.get(kept.key_ref).m_key if kept.key_ref is not None else shared or MKey.generate()
-        job = _known_job(run, store, kept, reachable, _meant(kept, last.options, meant))
+        job = _known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
         if job is None:
             continue
         job.ref = kept.key_ref
@@ -283,6 +291,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
 
 
 def _known_job(
+    writer: Writer,
     run: PlannedRun,
     store: KeyStore,
     kept: RunPort,
@@ -307,7 +316,7 @@ def _known_job(
             text = "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
         return None
-    return Job(port, kept.sequence, info, old, meant(old))
+    return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
 
 
 def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
@@ -345,34 +354,6 @@ def _identity(kept: RunPort) -> dict[str, Any]:
         "port": kept.port,
         "lid": None,
     }
-
-
-# --- how it begins ---------------------------------------------------------------------------------------------------
-
-
-def _begin(writer: Writer, command: Command, jobs: Sequence[Job], run: PlannedRun) -> int:
-    """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too."""
-    store = writer.keystore
-    ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in jobs]
-    remember_topology(writer.fabric, store, run.found)
-    with store.together():
-        runs = Runs(store)
-        number = runs.begin(command, run.options, ports)
-        if run.options.same:
-            keep_key(store, runs, number, jobs[0])
-    return number
-
-
-def _go_on(writer: Writer, last: Run, run: PlannedRun, unused: Sequence[int] = ()) -> int:
-    """Take up the last run. *unused*: rows of keys that no port was sent, and none will be."""
-    store = writer.keystore
-    remember_topology(writer.fabric, store, run.found)
-    with store.together():
-        Runs(store).reopen(last.id, run.options)
-        for ref in unused:
-            if store.get(ref).state == "pending":
-                store.abandon(ref, "the run went back before its Set")
-    return last.id
 
 
 # --- the runs in the store --------------------------------------------------------------------------------------------

@@ -1,18 +1,26 @@
 """The interlocks of changes to P_Key tables and enforcement: for one port in full, for many ports one sentence for each
 interlock, with the first few ports by name.
 
-What an enforcing switch port lets through is in `ibkeys.change.passing`; the interlocks of M_Keys are in
-`ibkeys.mkeys`.
+What an enforcing switch port lets through is in `ibkeys.change.interlocks.passing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.passing import INTERLOCK_OF, MEANING, Cut, Passing, cuts, far_end, far_end_by_sweep, port_in_sweep
+from ibkeys.change.interlocks.passing import (
+    INTERLOCK_OF,
+    MEANING,
+    Cut,
+    Passing,
+    cuts,
+    far_end,
+    far_end_by_sweep,
+    port_in_sweep,
+)
 from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, moves
@@ -20,27 +28,12 @@ from ibkeys.change.writer import Writer
 from ibkeys.client.address import DirectedAddress
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
+from ibkeys.printable import counted, named
 from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortId, PortKey
-
-NAMED: Final = 3
-"""So many ports are named in one sentence; the rest is counted."""
-
-
-def named(ports: Sequence[PortId | str]) -> str:
-    """Return the first few of *ports* and how many more there are."""
-    listed = ", ".join(str(port) for port in ports[:NAMED])
-    return f"{listed} and {len(ports) - NAMED} more" if len(ports) > NAMED else listed
-
-
-def counted(number: int, what: str) -> str:
-    """Return ``1 port``, ``2 ports``."""
-    return f"{number} {what}{'s' if number != 1 else ''}"
-
 
 # --- one port ---------------------------------------------------------------------------------------------------------
 
@@ -177,13 +170,12 @@ def objections_to_tables(
 ) -> list[Objection]:
     """Return the interlocks that the change sets off. *disconnecting*: that ports end with an empty table is wanted."""
     ends = [table for table in tables if not table.port.is_external]
-    found = [
+    return [
         *_index_0(ends),
         *_index_moves(ends),
         *_default_pkeys(writer, ends, targets, disconnecting),
         *_enforcing(writer, tables, enforcement, targets),
     ]
-    return found + writer.objection_to_active_sm(BESIDE_SM)
 
 
 def _about(interlock: str, ports: Sequence[PortId | str], says: str) -> list[Objection]:

@@ -1,7 +1,4 @@
-"""The interlocks of M_Keys for what the change itself leads to: ``weak-key``, ``sm-wipes-keys``, ``links-initialize``.
-
-``mkey-under-sm`` and ``lease-0`` stand where a change is planned: `ibkeys.mkeys.set`, `ibkeys.mkeys.rollout.beside_sm`.
-"""
+"""The interlocks of M_Keys: ``mkey-under-sm``, ``lease-0``, ``weak-key``, ``sm-wipes-keys``, ``links-initialize``."""
 
 from __future__ import annotations
 
@@ -17,11 +14,78 @@ from ibkeys.host.opensm_conf import KeyLines, problems, read_conf
 from ibkeys.host.opensm_here import configs_here
 from ibkeys.host.opensm_process import read_opensm_config
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
-from ibkeys.mkeys.key_setting import KeySetting
 from ibkeys.topology.model import Port
+
+LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
+_LET_OPENSM = (
+    "let the SM do it: put m_key, m_key_protection_level and m_key_lease_period into opensm.conf, "
+    "signal OpenSM (SIGHUP), and verify with `ibkeys mkey-show --all`"
+)
+
+
+def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of a new key for one port, as a list of none or one."""
+    return _under_sm(
+        writer,
+        "",
+        f"an SM that does not know the new M_Key drops {port} and all behind it, and OpenSM reads its key files only "
+        f"when it starts; {_LET_OPENSM}",
+    )
+
+
+def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
+    seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
+    return _under_sm(
+        writer,
+        f"; IsSM is set on {seen or 'no port that could be read'}",
+        "an SM that does not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files "
+        "only when it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
+    )
+
+
+def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of waiting for leases. *managers*: the ports with IsSM."""
+    names = ", ".join(map(str, managers))
+    return _under_sm(
+        writer,
+        f" (IsSM is set on {names})" if names else "",
+        "an SM that knows an M_Key stops the lease of its port with every SMP, so the port would never open: read the "
+        "keys from that SM (ibkeys mkey-import of its guid2mkey, or its m_key option), or stop every SM first",
+    )
+
+
+def _under_sm(writer: Writer, more: str, what: str) -> list[Objection]:
+    manager = writer.ask_subnet_manager()
+    return [Objection("mkey-under-sm", f"{manager.evidence}{more}; {what}")] if manager.may_be_master else []
+
+
+def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
+    """Return what ``lease-0`` says of *wanted* for *who*: a port, or how many of them. *sweep_interval* in seconds."""
+    if wanted.key.is_zero:
+        return []  # no level has an effect then, and no lease runs
+    found = []
+    if wanted.protect >= 2 and wanted.lease == 0:
+        found.append(
+            Objection(
+                "lease-0",
+                f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
+                "a reset helps",
+            )
+        )
+    if wanted.lease and sweep_interval is not None and wanted.lease <= sweep_interval:
+        found.append(
+            Objection(
+                "lease-0",
+                f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
+                "the port can open between sweeps",
+            )
+        )
+    return found
 
 
 def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
@@ -29,7 +93,7 @@ def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list
 
     *guids*: those of the fabric's nodes and ports, as far as they are known.
     """
-    found = traits(key, frozenset(guids), writer.subnet_manager.sm_key)
+    found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
     # One good key in 16 has the shape of $RANDOM by chance: only among many keys does it mean something.
     reasons = [TRAIT_TEXT[trait] for trait in found if trait != CLEAR_HOLES]
     paths = [] if writer.fabric.is_simulated else configs_here()

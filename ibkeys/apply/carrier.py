@@ -1,0 +1,90 @@
+"""The way on which a change of many ports gets to the fabric: by Sets of our own, or through a subnet manager.
+
+What is wanted, the survey of the fabric, the interlocks, the journal, the confirmation and the proof by a fresh read
+are the same on each way. A carrier is what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.survey import Survey
+from ibkeys.change.consent import Objection
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.order import Phase
+from ibkeys.store.journal import Operation
+from ibkeys.topology.port_id import PortId, PortKey
+
+Failed = tuple[PortId | None, str]
+"""A port that could not be written, None for what is no port, and why."""
+Progress = Callable[[str, int, int], None]
+"""Called with (phase, steps done, steps in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricChange:
+    """What a carrier is to make true.
+
+    ``tables`` and ``enforcement``: as is, as it shall be; ``phases``: in which order nobody is cut who may talk before
+    and after; ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without
+    P_Key shall hold 0x8000 and not 0.
+    """
+
+    tables: Sequence[TableChange]
+    enforcement: Sequence[EnforcementChange]
+    phases: Sequence[Phase]
+    targets: Mapping[PortKey, Target]
+    empties: Mapping[PortKey, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a port should hold after a carrier was at it: its table, and the fields of PortInfo that were set."""
+
+    target: Target
+    table: Mapping[int, PKey]
+    bits: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Carried:
+    """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
+    written, and why; ``stopped``: the phase after which it did not go on, None where all were made."""
+
+    written: dict[PortKey, Written] = field(default_factory=dict)
+    failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
+    stopped: Phase | None = None
+
+
+class Carrier(Protocol):
+    """A way to make changes of many ports."""
+
+    def check(self, change: FabricChange) -> list[Objection]:
+        """Return the interlocks that going this way sets off, whatever the change is. Sends only Gets."""
+        ...
+
+    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+        """Return what is left to do until a plan is true, or until what an operation overwrote (`Former`) is back.
+
+        *former*: what an earlier run of the plan overwrote and wrote: that is no surprise.
+        """
+        ...
+
+    def carry_out(
+        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: Progress | None
+    ) -> Carried:
+        """Make *change*; what is overwritten is in *operation* of the journal before. *check* is called often, and
+        raises to stop. Raises what it raised, and StoreError."""
+        ...
+
+    def go_back(self, operation: Operation) -> list[Failed]:
+        """Give back what *operation*, which is still open, overwrote, in one go: nothing is asked, and no interlock
+        stops it. Return what could not be given back. Raises IbkeysError where nothing could be tried."""
+        ...

@@ -1,0 +1,144 @@
+"""The direct carrier: each table and each enforcement bit is set by an SMP of our own, phase by phase.
+
+SMPs: what the engine sends for each Set (`ibkeys.change.engine`). A block that both gains and loses P_Keys is set
+twice, once in each phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ibkeys.apply.apply_plan import undo_plan_of
+from ibkeys.apply.carrier import Carried, FabricChange, Failed, Progress, Written
+from ibkeys.apply.remaining import Former, Remaining, former_in, remaining_of, remaining_of_undo
+from ibkeys.apply.survey import Survey
+from ibkeys.change.consent import INTERLOCKS, Consent, Objection
+from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
+from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
+from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.writer import Writer
+from ibkeys.errors import StoreError
+from ibkeys.fabric.subnet_manager import BESIDE_SM
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.order import EnforcementStep, Phase, Step, sets_of, write
+from ibkeys.store.journal import Operation
+from ibkeys.topology.port_id import PortKey
+
+
+class DirectCarrier:
+    """Makes changes by the engine."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def check(self, change: FabricChange) -> list[Objection]:
+        """A master SM writes what it has in its own policy over it."""
+        return self._writer.objection_to_active_sm(BESIDE_SM)
+
+    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+        """What is left is what the tables show: nothing else holds a part of the change."""
+        if isinstance(wanted, Former):
+            return remaining_of_undo(wanted, survey)
+        return remaining_of(wanted, survey, former)
+
+    def carry_out(
+        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: Progress | None
+    ) -> Carried:
+        """Make the phases, one after the other; none is begun after one that failed at some port."""
+        return _Phases(self._writer, change, operation, check, progress).run()
+
+    def go_back(self, operation: Operation) -> list[Failed]:
+        """Set what was there before the operation, as an undo of its own in the journal."""
+        writer, journal, kept = self._writer, operation.journal, self._writer.consent
+        assert operation.id is not None
+        # What it goes back to was there before the run began, and whoever began it asked for this.
+        writer.consent = Consent(True, frozenset(INTERLOCKS))
+        try:
+            former = former_in(journal, journal.find(operation.id))
+            back = undo_plan_of(writer, self, former, operation.id)
+            with journal.undo_of(operation.id, writer.origin) as undo:
+                writer.apply_within(back, undo)
+            return back.failed
+        finally:
+            writer.consent = kept
+
+
+class _Phases(EngineHooks):
+    """One run of the phases of a change. What each table and the bits of each port should be now is kept as it goes."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        change: FabricChange,
+        operation: Operation,
+        check: Callable[[], None],
+        progress: Progress | None,
+    ) -> None:
+        self._writer = writer
+        self._change = change
+        self._check = check
+        self._progress = progress
+        self._engine = Engine(writer, operation, self)
+        self._tables: dict[PortKey, dict[int, PKey]] = {key: target.table for key, target in change.targets.items()}
+        self._bits: dict[PortKey, dict[str, int]] = {key: {} for key in change.targets}
+        self._waiting: dict[PortKey, int] = {}
+        self._phase = ""
+        self._steps = self._done = 0
+        self._carried = Carried()
+
+    def run(self) -> Carried:
+        """Make the phases; where the hooks or a store raise, what was sent is proven before that is raised."""
+        carried = self._carried
+        for phase in self._change.phases:
+            self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
+            for stage in self._stages(phase):
+                self.check()
+                self._engine.make([each for step in stage for each in self._sets(step)])
+                if carried.failed and phase.name == "swap":
+                    break
+            if carried.failed:
+                carried.stopped = phase
+                break
+        return carried
+
+    def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
+        """Divide a phase: the SM's port and the own port with their leaf ports come last, swaps go one by one."""
+        targets = self._change.targets
+        for stage in in_order((step, rank_of(self._writer, targets[step.port.key].port)) for step in phase.steps):
+            yield from [[step] for step in stage] if phase.name == "swap" else [stage]
+
+    def _sets(self, step: Step) -> list[PendingSet]:
+        key = step.port.key
+        target, table, bits = self._change.targets[key], self._tables[key], self._bits[key]
+        self._carried.written[key] = Written(target, table, bits)
+        self._waiting[key] = sets_of(step)
+        if isinstance(step, EnforcementStep):
+            wanted = {"partition_enforcement_inbound": step.inbound, "partition_enforcement_outbound": step.outbound}
+            changes = {name: int(value) for name, value in wanted.items() if value is not None}
+            info = target.port.port_info
+            shown = info.replace(**bits) if info is not None else None
+            return [PendingSet(PortInfoEdit(target, changes, shown, self._writer.consent.covers("stale")))]
+        empties: Mapping[int, int] | None = self._change.empties.get(key)
+        return [PendingSet(PKeyBlockEdit(target, block, dict(table), step.writes, empties)) for block in step.blocks]
+
+    # --- what the engine asks and tells ------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Let whoever waits for the run stop it."""
+        self._check()
+
+    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+        """Keep what became of a Set."""
+        key, edit = each.target.id.key, each.edit
+        if each.error is not None:
+            self._carried.failed.setdefault(key, each.error)
+        elif isinstance(edit, PKeyBlockEdit):
+            write(self._tables[key], edit.writes)
+        elif isinstance(edit, PortInfoEdit):
+            self._bits[key].update(edit.changes)
+        self._waiting[key] -= 1
+        if not self._waiting[key]:
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._phase, self._done, self._steps)

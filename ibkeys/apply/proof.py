@@ -1,0 +1,39 @@
+"""The proof at the end of a change: every port that was written is read afresh, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ibkeys.apply.carrier import Written
+from ibkeys.apply.survey import read_again
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, NotStored
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.port_id import PortKey
+
+
+def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict[PortKey, IbkeysError]:
+    """Read *written* afresh; return the ports that are not as they should be, or do not answer, and why.
+
+    SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
+    """
+    wrong = read_again(writer, [each.target for each in written.values()])
+    for key, each in written.items():
+        if key not in wrong and (problem := _difference(each)):
+            wrong[key] = NotStored(f"{each.target.port}: read back in the end, {problem}")
+    return wrong
+
+
+def _difference(each: Written) -> str:
+    table, info, wanted = each.target.table, each.target.port.port_info, each.table
+    parts = [
+        f"index {index} is {table.get(index, 'empty')} instead of {wanted.get(index, 'empty')}"
+        for index in sorted({*table, *wanted})
+        if table.get(index) != wanted.get(index)
+    ]
+    parts += [
+        f"{PortInfo.rows[name].name} is {getattr(info, name)} instead of {value}"
+        for name, value in each.bits.items()
+        if getattr(info, name) != value
+    ]
+    return "; ".join(parts[:4])

@@ -1,0 +1,121 @@
+"""A Set that is to be made at one port: what it changes, how it is proven, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ibkeys.change.target import Target
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.errors import IbkeysError
+from ibkeys.mad.attributes import Attribute
+from ibkeys.store.journal import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found after a Set. ``error``: what is not as it was sent, None where all is.
+
+    ``took_nothing``: the Set changed nothing. ``never_arrived``: it was lost on its way, as a read proved, so that it
+    may be sent once more. ``is_silent``: nothing answered, so that nothing is known.
+    """
+
+    error: IbkeysError | None = None
+    took_nothing: bool = False
+    never_arrived: bool = False
+    is_silent: bool = False
+
+
+class Edit(Protocol):
+    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes."""
+
+    @property
+    def name(self) -> str:
+        """The attribute's name, as journal and errors have it."""
+        ...
+
+    @property
+    def attribute(self) -> type[Attribute]:
+        """The attribute."""
+        ...
+
+    @property
+    def at_most(self) -> int:
+        """How often the Set may be sent, each time after a proof that it never arrived."""
+        ...
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is the only Set of its port: it waits for no other, and that the node did not answer another SMP
+        does not hold it back."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """The port that it changes."""
+        ...
+
+    @property
+    def modifier(self) -> int:
+        """The AttributeModifier."""
+        ...
+
+    @property
+    def key_ref(self) -> int | None:
+        """The row of the key store whose key it sets."""
+        ...
+
+    def build(self, now: bytes) -> bytes:
+        """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
+
+        Raises Refused (``stale``) and MKeyNeeded.
+        """
+        ...
+
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed from one read to the next than changes by itself."""
+        ...
+
+    def kept(self, raw: bytes) -> bytes:
+        """Return what the journal may keep of it."""
+        ...
+
+    def instead(self, sent: bytes) -> bytes | None:
+        """Return what to send where an agent refused *sent* and nothing took effect; None where nothing else may."""
+        ...
+
+    def prove(self, client: SmpClient, each: PendingSet) -> Task:
+        """Task: read back what the Set changed; return the `Proof`. ``each.answer``: what came in answer to it."""
+        ...
+
+
+class PendingSet:
+    """One edit of one port on its way.
+
+    ``before``: the attribute as it was read; ``after``: what is sent; ``read_at``: when it was read. ``entries``: its
+    records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
+    came in answer to it. ``error``: why the change is not made, None when it is proven; ``is_silent``: because the port
+    answers nothing any more, so that it may be made.
+    """
+
+    __slots__ = ("after", "answer", "before", "edit", "entries", "error", "has_failed", "is_silent", "read_at", "sent")
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+        self.before = b""
+        self.after = b""
+        self.read_at = 0.0
+        self.entries: list[Entry] = []
+        self.sent = 0
+        self.answer: IbkeysError | None = None
+        self.error: IbkeysError | None = None
+        self.is_silent = False
+        self.has_failed = False
+
+    @property
+    def target(self) -> Target:
+        """The port that is changed."""
+        return self.edit.target
+
+    def __str__(self) -> str:
+        return f"{self.target.port}: Set({self.edit.name}, modifier 0x{self.edit.modifier:x})"

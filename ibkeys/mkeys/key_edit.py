@@ -1,0 +1,214 @@
+"""Setting M_Key, ProtectBits and lease of one port, so that no key is ever lost (IBA 14.2.4).
+
+What the engine's steps (`ibkeys.change.engine`) mean for a key:
+
+1. PortInfo is read right before the Set, and must be what was shown;
+2. the new key goes into the key store, and the old one stays there; the journal gets what is overwritten, without keys;
+3. the Set is sent with the old key in its header;
+4. it is proven by a Get with the new key. On silence the new key, then the old one is asked for, so that a lost reply
+   never counts a violation at a port that has taken the new key. Only where the old one answers, the Set provably never
+   arrived.
+
+Wherever this stops, the store holds every key that the port can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.edits import what_changed, wrong_fields
+from ibkeys.change.pending_set import PendingSet, Proof
+from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
+from ibkeys.change.target import Target
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, NotStored, SendRefused
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mad.attributes import Attribute, PortInfo
+from ibkeys.mad.const import Method
+from ibkeys.topology.model import Port
+
+ASK_LATER = "both are in the key store: ask it again later with --keystore, which tries either"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KeyEdit:
+    """The M_Key, level and lease of one end port: what it has (``old``), what it shall have (``wanted``).
+
+    ``shown``: PortInfo as the plan was made on it. ``ref``: the row of the key store with the wanted key, None while it
+    is not stored. ``takes_over``: PortInfo may have changed since it was shown. ``at_most``: see `Edit`. ``who``: what
+    an error begins with, where nothing else names the port. ``advice``: what to do about a port that answers to neither
+    key.
+
+    Of the run: ``asked``: keys tried since the Set; ``has``: which of the two the port was proven to have;
+    ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: those that asking
+    has counted at most.
+    """
+
+    name: ClassVar[str] = "PortInfo"
+    attribute: ClassVar[type[Attribute]] = PortInfo
+    is_alone: ClassVar[bool] = True
+
+    target: Target
+    shown: PortInfo
+    old: KeySetting
+    wanted: KeySetting
+    ref: int | None = None
+    takes_over: bool = False
+    at_most: int = 1
+    who: str = ""
+    advice: str = ASK_LATER
+    asked: list[MKey] = field(default_factory=list)
+    has: Literal["wanted", "old"] | None = None
+    replies_lost: int = 0
+    sets_lost: int = 0
+    violations: int = 0
+
+    @property
+    def port(self) -> Port:
+        """The end port."""
+        return self.target.port
+
+    @property
+    def modifier(self) -> int:
+        """The port's number."""
+        return self.port.num
+
+    @property
+    def key_ref(self) -> int | None:
+        """The row of the key store with the key that is set."""
+        return self.ref
+
+    @property
+    def keeps_key(self) -> bool:
+        """Whether only level or lease change."""
+        return self.wanted.key == self.old.key
+
+    def build(self, now: bytes) -> bytes:
+        """Set the three fields; everything else stays. The key that the port has now is what the Set's header carries.
+
+        Raises Refused (``stale``), and MKeyNeeded where the port hides a key that is another now.
+        """
+        info = PortInfo(now)
+        changed = what_changed(self.shown, info)
+        if changed and not self.takes_over:
+            raise Objection("stale", f"{self.port}: PortInfo changed since it was shown ({changed})").refusal()
+        key = shown_key(info)
+        if key is None:
+            key = self.old.key  # what was asked with; where that were its key, the port would show it
+            if not (key.is_zero and self.target.handle.fabric.ring.for_all == NO_MKEY):
+                raise MKeyNeeded(f"{self.port}: it hides its M_Key, which is another now")
+        self.old = KeySetting(key, info.m_key_protect_bits, info.m_key_lease_period)
+        self.target.m_key = key
+        return set_image(info, self.wanted.key, **self.wanted.fields()).raw
+
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed than states, speeds and counters."""
+        return settled(PortInfo(read)) != settled(PortInfo(now))
+
+    def kept(self, raw: bytes) -> bytes:
+        """PortInfo without its M_Key."""
+        return without_key(PortInfo(raw))
+
+    def instead(self, sent: bytes) -> bytes | None:
+        """An agent that no SM has configured refuses a Set with its own LID 0: ibportstate sends a stand-in too."""
+        image = with_valid_lids(PortInfo(sent)).raw
+        return None if image == sent else image
+
+    # --- the proof ---------------------------------------------------------------------------------------------------
+
+    def prove(self, client: SmpClient, each: PendingSet) -> Task:
+        """Task: ask the port which of its two keys it has."""
+        replied = each.answer is None
+        answer = yield from self._who_answers(client, replied)
+        if answer is None:
+            why = "" if replied else f" ({each.answer})"
+            text = f"after the Set it answers neither to the new nor to the old M_Key{why}; {self.advice}"
+            return Proof(NoReply(self.who + text), is_silent=True)
+        self.violations += answer.violations(self.asked)
+        self.asked.clear()
+        return self._judge(each, answer)
+
+    def _judge(self, each: PendingSet, answer: Answer) -> Proof:
+        error, wrong = each.answer, wrong_fields(answer.info, self.wanted.fields())
+        if answer.key == self.wanted.key and not wrong:
+            self.has = "wanted"
+            self.replies_lost += isinstance(error, NoReply)
+            return Proof()
+        if answer.key not in (self.wanted.key, self.old.key):
+            self.has = None
+            return self._not_stored("it has an M_Key that is neither its old nor its new one")
+        if answer.key == self.wanted.key and not self.keeps_key:
+            self.has = "wanted"
+            return self._not_stored(f"it has its new M_Key, but {wrong}")
+        self.has = "old"
+        if isinstance(error, NoReply):
+            self.sets_lost += 1
+            # What may be sent again was made of another Get than this one: it must say the same, but for what a Set
+            # leaves alone.
+            if changed := what_changed(PortInfo(each.before), answer.info):
+                return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
+            rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"
+            return self._not_stored(f"Set(PortInfo) was lost on its way{rest}", never_arrived=True)
+        if error is not None:
+            return self._not_stored(f"{error}; its old M_Key stays", took_nothing=True)
+        missing = "; ".join(filter(None, ("" if self.keeps_key else "M_Key is the old one", wrong)))
+        return self._not_stored(f"Set(PortInfo) was accepted but not stored: {missing}")
+
+    def _not_stored(self, why: str, took_nothing: bool = False, never_arrived: bool = False) -> Proof:
+        return Proof(NotStored(self.who + why), took_nothing, never_arrived)
+
+    def _who_answers(self, client: SmpClient, replied: bool) -> Task:
+        """Task: return the `Answer` of the port after a Set, or None when it answers to neither key.
+
+        Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which
+        a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
+        """
+        rounds = client.timing.retries + 1
+        old, new = self.old.key, self.wanted.key
+        for key in [new] * rounds + [old] if replied else [new, old] * rounds:
+            self.asked.append(key)
+            info = yield from self._get_once(client, key)
+            if info is None:
+                continue
+            shown = shown_key(info)
+            if shown is None:
+                # Level 1 shows zero to everybody who does not send the key: only the other key can tell. This counts
+                # nothing.
+                second = yield from self._get_once(client, old if key == new else new)
+                if second is None:
+                    continue
+                info, shown = second, MKey(second.m_key)
+            return Answer(info, shown)
+        return None
+
+    def _get_once(self, client: SmpClient, key: MKey) -> Task:
+        # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
+        route, num = self.target.handle.route, self.port.num
+        request = client.request(Method.GET, PortInfo, num, route, node=object(), m_key=key, retries=0)
+        try:
+            return PortInfo((yield request))
+        except (NoReply, MadStatusError, SendRefused):
+            return None  # a busy agent has not answered the question either
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """PortInfo as read after a Set, and the key that the port has."""
+
+    info: PortInfo
+    key: MKey
+
+    def violations(self, asked: Sequence[MKey]) -> int:
+        """Return how many violations the SMPs with the keys *asked* have counted, if all of them arrived."""
+        counts = self.info.m_key_protect_bits >= 2 and not self.key.is_zero
+        return sum(other != self.key for other in asked) if counts else 0
+
+
+def shown_key(info: PortInfo) -> MKey | None:
+    """Return the key that PortInfo of an end port shows; None where a zero may be a hidden key (level 1)."""
+    key = MKey(info.m_key)
+    return None if key.is_zero and info.m_key_protect_bits == 1 else key

@@ -1,0 +1,95 @@
+"""Keys on disk before their Sets: what the engine's hooks do for edits of M_Keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibkeys.change.engine import EngineHooks
+from ibkeys.change.pending_set import PendingSet
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.errors import StoreError
+from ibkeys.mkeys.key_edit import KeyEdit
+from ibkeys.store.keys.keystore import KeyStore
+
+
+class KeyKeeper(EngineHooks):
+    """Keeps the keys of edits in the key store, and lets the ring know the new ones."""
+
+    def __init__(self, store: KeyStore, ring: KeyRing) -> None:
+        self._store = store
+        self._ring = ring
+
+    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """Note with one sync what became of *ended*, and put the keys of *ready* into the store."""
+        with self._store.together():
+            for each in ended:
+                self.note(each, _edit_of(each))
+            for each in ready:
+                self.keep_keys(_edit_of(each))
+
+    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+        """Let the ring know the key of a port that was proven to have it."""
+        edit = _edit_of(each)
+        if edit.has == "wanted":
+            edit.port.end_port.m_key = edit.wanted.key
+            self._ring.learn(edit.port.port_guid, edit.wanted.key)
+
+    def keep_keys(self, edit: KeyEdit) -> None:
+        """Store the key that is about to be set, and the one that the port has."""
+        store_keys(self._store, edit)
+
+    def note(self, each: PendingSet, edit: KeyEdit) -> None:
+        """Note in the store which key a port was proven to have."""
+        ref = edit.ref
+        if ref is None:
+            return
+        if edit.has == "wanted":
+            self._store.promote(ref)
+        elif has_old_key(each, edit) and self._store.get(ref).state == "pending":
+            self._store.abandon(ref, "its Set did not take effect")
+
+
+def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False) -> bool:
+    """Put on disk the key that an edit sets, as pending, and the key that the port has; ``edit.ref`` is the row of the
+    wanted one. Return whether that is another row than before.
+
+    Also a key that stays is kept, for what was readable before may not be readable afterwards. *returns*: the wanted
+    key is a former one of the port, whose row is taken up again.
+    """
+    port, old, wanted = edit.port, edit.old, edit.wanted
+    where = port.node.guid, port.port_guid, port.num
+    if edit.keeps_key:
+        if edit.ref is not None:
+            store.promote(edit.ref)
+            return False
+        if old.key.is_zero:
+            return False
+        current = store.current_of(port.port_guid)
+        if current is not None and current.m_key == old.key:
+            edit.ref = current.ref
+        else:
+            edit.ref = store.put_pending(*where, old.key, old.protect, old.lease, None)
+            store.promote(edit.ref)
+        return True
+    if edit.ref is not None and (returns or store.get(edit.ref).state == "pending"):
+        return False
+    edit.ref = store.put_pending(
+        *where,
+        wanted.key,
+        wanted.protect,
+        wanted.lease,
+        None if old.key.is_zero else old.key,
+        old_protect_bits=old.protect,
+        old_lease_period=old.lease,
+    )
+    return True
+
+
+def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:
+    """Whether a port whose keys were stored has its old one: it was asked, or its Set never left."""
+    return edit.has == "old" or (bool(each.entries) and not each.sent)
+
+
+def _edit_of(each: PendingSet) -> KeyEdit:
+    assert isinstance(each.edit, KeyEdit)
+    return each.edit

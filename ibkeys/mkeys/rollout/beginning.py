@@ -1,0 +1,51 @@
+"""How a run begins in the key store: a new one, or one that is taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ibkeys.change.writer import Writer
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import Job, keep_keys
+from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.keys.runs import NewRunPort, Run, Runs
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A new run. ``jobs``: all its ports, those whose turn is later included."""
+
+    command: str
+    jobs: Sequence[Job]
+
+    def begin(self, writer: Writer, run: PlannedRun) -> int:
+        """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too."""
+        store = writer.keystore
+        ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
+        remember_topology(writer.fabric, store, run.found)
+        with store.together():
+            runs = Runs(store)
+            number = runs.begin(self.command, run.options, ports)
+            if run.options.same:
+                keep_keys(store, runs, number, self.jobs[0])
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run, taken up again. ``unused``: rows of keys that no port was sent, and none will be."""
+
+    last: Run
+    unused: Sequence[int] = ()
+
+    def begin(self, writer: Writer, run: PlannedRun) -> int:
+        """Note that it is open again, and what the sweep saw of links and LIDs."""
+        store = writer.keystore
+        remember_topology(writer.fabric, store, run.found)
+        with store.together():
+            Runs(store).reopen(self.last.id, run.options)
+            for ref in self.unused:
+                if store.get(ref).state == "pending":
+                    store.abandon(ref, "the run went back before its Set")
+        return self.last.id

@@ -1,0 +1,162 @@
+"""Carrying out a run: many ports get their new M_Keys by the engine, each on its own way, none waiting for another.
+
+What is a run's own: its table in the key store notes what became of each port, ports that fall silent are asked once
+more at the end, and too many failures stop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ibkeys.change.engine import Engine
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.writer import Writer
+from ibkeys.errors import StoreError
+from ibkeys.mkeys.key_edit import KeyEdit
+from ibkeys.mkeys.key_keeper import KeyKeeper
+from ibkeys.mkeys.rollout.port_job import Job, keep_keys
+from ibkeys.mkeys.rollout.result import Account, PortResult, Report
+from ibkeys.store.journal import Operation
+from ibkeys.store.keys.runs import PortState, RunOptions, Runs
+
+_RESUME = "both are in the key store, and --resume asks again"
+
+
+class Rollout(KeyKeeper):
+    """Carries out the jobs of one run; use it inside `Writer.apply`. What it does is counted in *account*.
+
+    *interrupts* is asked between two syncs whether to stop: then no further port is begun.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        operation: Operation,
+        run: int,
+        options: RunOptions,
+        report: Report,
+        account: Account,
+        interrupts: Interrupts,
+    ) -> None:
+        super().__init__(writer.keystore, writer.fabric.ring)
+        self._writer = writer
+        self._runs = Runs(writer.keystore)
+        self._run = run
+        self._most_failures = options.max_failures
+        self._report = report
+        self._interrupts = interrupts
+        self._failures = 0
+        # A look at the near side of each link tells of a change there, and costs less than asking who arrives.
+        self._engine = Engine(
+            writer, operation, self, in_change=options.at_once, checks_arrival=False, looks_twice=True
+        )
+        self.account = account
+        account.run = run
+
+    def carry_out(self, stages: Iterable[Sequence[Job]], settled: Sequence[Job] = ()) -> None:
+        """Change the ports of each stage, the next stage only when all of one are done with.
+
+        *settled*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
+        KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
+        """
+        self._note_settled(settled)
+        for stage in stages:
+            if self._engine.is_stopped:
+                break
+            for job in stage:
+                job.at_most = self._writer.fabric.client.timing.retries + 1
+                job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
+            self._engine.make(PendingSet(job) for job in stage)
+
+    def _note_settled(self, settled: Sequence[Job]) -> None:
+        for job in settled:
+            job.has = "wanted"
+        sets = [PendingSet(job) for job in settled]
+        if sets:
+            self.keep(sets, ())
+        for each in sets:
+            self.ended(each, None)
+
+    # --- what the engine asks and tells ------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Stop when a signal asks for it."""
+        try:
+            self._interrupts.check()
+        except KeyboardInterrupt as interrupt:
+            self._stop(f"interrupted {interrupt}")
+            raise
+
+    def keep_keys(self, edit: KeyEdit) -> None:
+        """Store the keys of a port, and note that its Set may be sent."""
+        assert isinstance(edit, Job)
+        keep_keys(self._store, self._runs, self._run, edit)
+        self._runs.mark(self._run, edit.sequence, "sent")
+
+    def note(self, each: PendingSet, edit: KeyEdit) -> None:
+        """Note in key store and run what became of a port."""
+        assert isinstance(edit, Job)
+        if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
+            keep_keys(self._store, self._runs, self._run, edit)
+        super().note(each, edit)
+        left = edit.returns_from
+        if edit.has == "wanted" and left is not None and self._store.get(left).state == "pending":
+            self._store.abandon(left, "the run went back")
+        self._runs.mark(self._run, edit.sequence, _state_of(each, edit), _reason_of(each))
+
+    def failed(self, each: PendingSet) -> None:
+        """Stop when too many ports have failed."""
+        self._failures += 1
+        if self._failures == self._most_failures:
+            many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
+            self._stop(f"{many} failed (--max-failures)")
+            self._engine.stop()
+
+    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+        """Report what became of a port."""
+        super().ended(each, not_noted)
+        job, reason = each.edit, _reason_of(each)
+        assert isinstance(job, Job)
+        is_done = each.error is None
+        if not_noted is not None:
+            self._stop(str(not_noted))
+            if is_done:
+                is_done = False
+                reason = (
+                    f"it has its new M_Key, which a Get proved, but that could not be noted: {not_noted}; --resume "
+                    "notes it"
+                )
+        account = self.account
+        account.replies_lost += job.replies_lost
+        account.sets_lost += job.sets_lost
+        account.violations += job.violations
+        account.unresolved += each.is_silent
+        result = PortResult(job.port.identity(), "done" if is_done else "failed", reason or None)
+        account.add(result)
+        try:
+            self._report(result)
+        except Exception:
+            self._stop("the results could not be reported")
+            raise
+
+    def _stop(self, why: str) -> None:
+        self.account.stopped = self.account.stopped or why
+
+
+def _state_of(each: PendingSet, job: Job) -> PortState:
+    if each.error is None:
+        return "undone" if job.goes_back else "done"
+    if each.is_silent:
+        return "sent"
+    # A port to which nothing was sent waits for another run. On the way back it has what the run gave it: it has not
+    # gone back, and must not pass for one that the run never came to.
+    return "failed" if each.entries or job.goes_back else "waiting"
+
+
+def _reason_of(each: PendingSet) -> str:
+    if each.error is None:
+        return ""
+    if each.sent:
+        return str(each.error)
+    return f"no Set was sent to it now: {each.error}" if each.entries else f"nothing was sent to it: {each.error}"
