@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.addresses import target_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
-from ibkeys.cli.where import open_source, target_of
+from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.discovery.sweep import Progress

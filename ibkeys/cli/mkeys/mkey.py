@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.addresses import target_of
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Kind, Where
@@ -14,7 +15,7 @@ from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric, target_of
+from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 

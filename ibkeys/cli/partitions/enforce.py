@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.addresses import target_of
 from ibkeys.cli.changing import change
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, read_sheet, show
-from ibkeys.cli.where import open_fabric, target_of
+from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

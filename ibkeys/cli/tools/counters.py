@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.addresses import target_of
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
-from ibkeys.cli.where import open_fabric, target_of
+from ibkeys.cli.where import open_fabric
 
 if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
