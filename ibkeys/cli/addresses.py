@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class GivenPort:
     """What a command line names: an address (None is the local port) and a port number (None is the default one)."""
 
     address: Address | None
@@ -34,14 +34,14 @@ class Target:
         return source.find_port(self.address, self.portnum)
 
 
-def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:
-    """Return the target of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
+def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> GivenPort:
+    """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
     if len(words) > 2:
         # Not repeated: what stands here may be a key.
         raise UsageError(f"{len(words)} words after the options; ADDR and PORTNUM are the most")
     if every_port and (words or _letter(kind)):
         raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
-    return Target(
+    return GivenPort(
         parse_address(words[0] if words else None, kind),
         parse_portnum(words[1]) if len(words) > 1 else None,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import target_of
+from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
@@ -65,10 +65,10 @@ def read_sheet(
 
     Raises what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
-    target = target_of(words, kind, every_port)
+    given = given_port(words, kind, every_port)
     with open_source(where) as source:
         if not every_port:
-            handle = target.read_from(source)
+            handle = given.read_from(source)
             read(handle)
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:

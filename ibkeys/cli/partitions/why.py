@@ -40,10 +40,10 @@ def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, f
     from ibkeys.reach.reach import Reach
     from ibkeys.topology.find import find_port
 
-    targets = [_target(text, kind) for text in (a, b)]
+    ends = [_parse_end(text, kind) for text in (a, b)]
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
-    one, other = (find_port(found, *target) for target in targets)
+    one, other = (find_port(found, *end) for end in ends)
     for port in (one, other):
         if port.is_external:
             raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
@@ -71,7 +71,7 @@ def _switch_of(port: Port) -> Node:
     return port.node if port.node.is_switch or port.peer is None else port.peer.node
 
 
-def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
+def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
     from ibkeys.client.address import as_address
 
     node, slash, num = text.rpartition("/")
