@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
-from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.discovery.sweep import Progress

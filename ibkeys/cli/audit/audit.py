@@ -15,10 +15,10 @@ from click.core import ParameterSource
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
+from ibkeys.cli.opening import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

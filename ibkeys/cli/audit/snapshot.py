@@ -9,10 +9,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric, own_fingerprints
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.where import open_fabric, own_fingerprints
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot

@@ -10,12 +10,12 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 

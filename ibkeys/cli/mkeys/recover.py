@@ -14,11 +14,11 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say, warn_of, warn_of_refusals, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.mkeys.rollout_output import RunOutput
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

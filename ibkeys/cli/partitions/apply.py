@@ -11,10 +11,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.partitions.many_ports import Bar, carry_out, wait_for_enter
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import journal_of, open_fabric, stores_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, read_sheet, show
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

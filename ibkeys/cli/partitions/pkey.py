@@ -12,11 +12,11 @@ from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey

@@ -6,10 +6,10 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.partitions.many_ports import Bar, carry_out
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric
 
 
 @click.command("undo")

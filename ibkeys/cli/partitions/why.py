@@ -10,10 +10,10 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
 from ibkeys.cli.showing import note_enforcing_between_switches, short_name, stop_document, sweep
-from ibkeys.cli.where import open_source
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

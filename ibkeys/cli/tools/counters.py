@@ -9,9 +9,9 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
-from ibkeys.cli.where import open_fabric
 
 if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
