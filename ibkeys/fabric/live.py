@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from ibkeys.client.address import (
     LOCAL,
     Address,
+    AddressLike,
     DirectedAddress,
     GuidAddress,
     LidAddress,
     NameAddress,
-    Where,
     as_address,
 )
 from ibkeys.client.gmp import gmp_path
@@ -105,10 +105,12 @@ class Fabric(OpenPort):
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
 
-    def find_port(self, where: Where = None, portnum: int | None = None, retries: int | None = None) -> PortHandle:
+    def find_port(
+        self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None
+    ) -> PortHandle:
         """Find one port and return a handle on it. This asks the port who it is, and may sweep the subnet.
 
-        *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
+        *address*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
         reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
         route leads to its P_Key table.
 
@@ -116,10 +118,10 @@ class Fabric(OpenPort):
         ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
         has it).
         """
-        address = as_address(where)
-        if isinstance(address, GuidAddress | NameAddress):
-            return self._by_identity(address, portnum)
-        return self._by_route(address, portnum, retries)
+        wanted = as_address(address)
+        if isinstance(wanted, GuidAddress | NameAddress):
+            return self._by_identity(wanted, portnum)
+        return self._by_route(wanted, portnum, retries)
 
     def handle(self, port: Port) -> PortHandle:
         """Return a handle on a port that a sweep of this run found."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from ibkeys.client.address import Where, as_address
+from ibkeys.client.address import AddressLike, as_address
 from ibkeys.discovery.port_counters import Reading
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.errors import NotRecorded
@@ -47,9 +47,9 @@ class RecordedFabric:
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
-    def find_port(self, where: Where = None, portnum: int | None = None) -> RecordedPort:
+    def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
-        return self.handle(find_port(self.snapshot.fabric, as_address(where), portnum))
+        return self.handle(find_port(self.snapshot.fabric, as_address(address), portnum))
 
     def handle(self, port: Port) -> RecordedPort:
         """Return one recorded port that `sweep` gave."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ibkeys.client.address import Where
+from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import Reading
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.fabric.snapshot import Snapshot
@@ -32,7 +32,7 @@ class Source(Protocol):
     def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
         """Return all nodes, links and ports with their PortInfo; the P_Key tables too when *p_keys* is true."""
 
-    def find_port(self, where: Where = None, portnum: int | None = None) -> ReadablePort:
+    def find_port(self, address: AddressLike = None, portnum: int | None = None) -> ReadablePort:
         """Return one port to be read. Raises AddressError, UsageError, Unreachable."""
 
     def handle(self, port: Port) -> ReadablePort:
