@@ -81,7 +81,7 @@ def shared(data: AuditInput) -> Verdict:
     severity: Severity | None = "medium" if _sm_cannot_do_better(data) else None
     for port in ports:
         holders = len(nodes[key_number(port)])
-        if holders <= data.limits.max_share:
+        if holders <= data.thresholds.max_share:
             verdict.passed += 1
             continue
         message = f"{holders} nodes have this M_Key: who learns it from one can change them all"
@@ -100,7 +100,7 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
 def lease(data: AuditInput) -> Verdict:
     """MK005."""
     verdict = Verdict.over_fabric(data)
-    sweep, most = sweep_interval(data), data.limits.lease_limit
+    sweep, most = sweep_interval(data), data.thresholds.lease_limit
     for port in verdict.with_port_info(data.end_ports):
         if not protect_bits(port) or port.m_key_state == "zero":
             continue
@@ -122,8 +122,8 @@ def lease(data: AuditInput) -> Verdict:
 
 def sweep_interval(data: AuditInput) -> int | None:
     """Return the SM's sweep interval in seconds: as given, else that of an OpenSM that runs here; None: not known."""
-    if data.limits.sweep_interval is not None or data.host is None:
-        return data.limits.sweep_interval
+    if data.thresholds.sweep_interval is not None or data.host is None:
+        return data.thresholds.sweep_interval
     if not data.host.facts.opensm_processes:
         return None
     return next((config.sweep_interval for config in data.host.facts.opensm_configs), None)

@@ -132,7 +132,7 @@ def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     capacity, used = port.capacity, len(table.entries)
     if not capacity:
         return
-    if used < verdict.data.limits.fill * capacity:
+    if used < verdict.data.thresholds.fill * capacity:
         verdict.passed += 1
         return
     evidence = {"NodeInfo": {"partition_cap": capacity}, "P_KeyTable": {"used": used}}

@@ -23,7 +23,7 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.inputs import AuditInput, HostView, Limits
+    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
     from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
@@ -213,7 +213,7 @@ def _words(values: Iterable[str]) -> list[str]:
 def _read_given(compare: Compare) -> dict[str, Any]:
     """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
     from ibkeys.audit.files import read_guids, read_registry
-    from ibkeys.audit.inputs import Limits
+    from ibkeys.audit.inputs import Thresholds
     from ibkeys.partitions.reader import read_policy
 
     policy = read_policy(compare.policy) if compare.policy is not None else None
@@ -221,7 +221,7 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         policy.require_accepted()
         for problem in policy.warnings:
             exits.warn(problem.located(policy.path))
-    limits: Limits = Limits(compare.max_share, compare.lease_limit, compare.sweep_interval)
+    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
     return {
         "policy": policy,
         "allow_both": compare.allow_both_pkeys,
@@ -230,7 +230,7 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
         "sm_guids": _sm_guids(compare.sm_guids),
         "inbound_check": compare.inbound_check,
-        "limits": limits,
+        "thresholds": thresholds,
     }
 
 
