@@ -25,7 +25,7 @@ from ibkeys.discovery.cost import SweepCost, cost_of
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.port_counters import Reading, read_port_counters
+from ibkeys.discovery.port_counters import CountersOrError, read_port_counters
 from ibkeys.discovery.sweep import Progress, Wanted, discover
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -96,7 +96,9 @@ class Fabric(OpenPort):
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
         return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from ibkeys.client.address import AddressLike, as_address
-from ibkeys.discovery.port_counters import Reading
+from ibkeys.discovery.port_counters import CountersOrError
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
@@ -55,7 +55,9 @@ class RecordedFabric:
         """Return one recorded port that `sweep` gave."""
         return RecordedPort(self.snapshot, port)
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Return NotRecorded for each port: a snapshot holds of PortCounters only ``Snapshot.constraint_errors``."""
         taken = self.snapshot.about.started
         return [(port, NotRecorded(f"{port}: PortCounters are not in a snapshot (taken {taken})")) for port in ports]

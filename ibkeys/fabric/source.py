@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ibkeys.client.address import AddressLike
-from ibkeys.discovery.port_counters import Reading
+from ibkeys.discovery.port_counters import CountersOrError
 from ibkeys.discovery.sweep import Progress, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
@@ -38,7 +38,9 @@ class Source(Protocol):
     def handle(self, port: Port) -> ReadablePort:
         """Return one port to be read, which a sweep found."""
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Return PortCounters of *ports*; an error stands where one could not be read."""
 
     def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
