@@ -16,7 +16,7 @@ from ibkeys.topology.model import Port
 if TYPE_CHECKING:
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.discovery.sweep import OnFound
     from ibkeys.fabric.snapshot import Snapshot
 
 Place = PortHandle | Port
@@ -26,7 +26,7 @@ Place = PortHandle | Port
 class Fabric(OpenFabric):
     """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
 
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
 
         Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ibkeys.apply.execute import Executor, Progress, sets_of
+from ibkeys.apply.execute import Executor, OnStep, sets_of
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.engine import rank_of
@@ -88,7 +88,7 @@ class ApplyHooks:
     needs to confirm it."""
 
     check: Callable[[], None] = lambda: None
-    progress: Progress | None = None
+    progress: OnStep | None = None
     began: Callable[[Operation], None] = lambda operation: None
     ended: Hook | None = None
 

@@ -19,7 +19,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.plan.order import EnforcementStep, Phase, Step, write
 from ibkeys.topology.port_id import PortKey
 
-Progress = Callable[[str, int, int], None]
+OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 
 
@@ -36,7 +36,7 @@ class Executor:
         targets: Mapping[PortKey, Target],
         empties: Mapping[PortKey, Mapping[int, int]] | None = None,
         check: Callable[[], None] = lambda: None,
-        progress: Progress | None = None,
+        progress: OnStep | None = None,
     ) -> None:
         self.writer = writer
         self.targets = targets

@@ -16,7 +16,7 @@ from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
 
 if TYPE_CHECKING:
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.discovery.sweep import OnFound
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
     from ibkeys.topology.model import Port, Topology
@@ -186,7 +186,7 @@ def write_unreached(unreached: int) -> None:
 
 
 @contextmanager
-def progress_bar(where: Where) -> Iterator[Progress | None]:
+def progress_bar(where: Where) -> Iterator[OnFound | None]:
     """Yield what a sweep tells its progress to; None where nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None

@@ -64,7 +64,7 @@ LINKS = Wanted(link_downed=True)
 """What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
 
 
-Progress = Callable[[int, int], None]
+OnFound = Callable[[int, int], None]
 """Called now and then with (nodes found, ports read)."""
 
 
@@ -72,7 +72,7 @@ def discover(
     client: SmpClient,
     ring: KeyRing,
     wanted: Wanted | None = None,
-    progress: Progress | None = None,
+    progress: OnFound | None = None,
     node_names: dict[int, str] | None = None,
 ) -> Topology:
     """Return the whole subnet as seen from the local port.
@@ -122,7 +122,7 @@ class Sweep:
         client: SmpClient,
         ring: KeyRing,
         wanted: Wanted,
-        progress: Progress | None,
+        progress: OnFound | None,
         node_names: dict[int, str],
         probe_retries: int | None = None,
         provokes: bool | None = None,

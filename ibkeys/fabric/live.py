@@ -26,7 +26,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.port_counters import CountersOrError, read_port_counters
-from ibkeys.discovery.sweep import Progress, Wanted, discover
+from ibkeys.discovery.sweep import OnFound, Wanted, discover
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
@@ -70,7 +70,7 @@ class Fabric(OpenPort):
         self._look: LinkCheck | None = None
         self._own_was_looked_at = False
 
-    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+    def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
         *wanted* names all that is to be read, in the place of *p_keys*. Raises TransportError, and NoReply or

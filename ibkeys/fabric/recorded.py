@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.discovery.port_counters import CountersOrError
-from ibkeys.discovery.sweep import Progress, Wanted
+from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
@@ -39,7 +39,7 @@ class RecordedFabric:
         """Whether an M_Key that is read here is one, and not its fingerprint."""
         return self.snapshot.about.has_keys
 
-    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+    def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Return the recorded fabric; of what could not be read only that which such a sweep asks for."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
@@ -62,7 +62,7 @@ class RecordedFabric:
         taken = self.snapshot.about.started
         return [(port, NotRecorded(f"{port}: PortCounters are not in a snapshot (taken {taken})")) for port in ports]
 
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return the snapshot itself."""
         return self.snapshot
 

@@ -25,7 +25,7 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.discovery.sweep import OnFound
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.planning import Command, GoOn, Order
     from ibkeys.mkeys.rollout.result import PortResult
@@ -144,7 +144,7 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
     if asked.opensm_conf is not None:
         read_conf(asked.opensm_conf)  # a file that cannot be read is said before the fabric is
 
-    def plan(writer: Writer, progress: Progress | None) -> PlannedRun:
+    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         if asked.abort:
             return plan_return(writer, asked.at_once, asked.max_failures, progress)
         if asked.go_on or asked.resume:

@@ -134,7 +134,7 @@ def _report(command: str, work: ApplyPlan, dry_run: bool, applied: bool, format:
 
 
 class Bar:
-    """A bar on a terminal while steps are made, nothing elsewhere: the `Progress` of a run.
+    """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run.
 
     It appears with the first step and must be gone (`stop`) before anything is asked or said.
     """
