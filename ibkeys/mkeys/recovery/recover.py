@@ -75,7 +75,7 @@ class Recovery:
 
     def limits_reached(self) -> list[str]:
         """Return a note for each limit that was reached so far: what it left out was not looked at."""
-        return limit_notes(self.search.fabric, self.writer.fabric.client.limits)
+        return limit_notes(self.search.found, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""
@@ -87,12 +87,12 @@ class Recovery:
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.wishes.sets_something and not self.outlook().is_empty)):
             return []
-        for port in waiting.fabric.end_ports():
+        for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
         manager = self._subnet_manager
         if not manager.may_be_master:
             return []
-        names = ", ".join(map(str, (port for port in waiting.fabric.end_ports() if port.is_sm)))
+        names = ", ".join(map(str, (port for port in waiting.found.end_ports() if port.is_sm)))
         return [
             Objection(
                 "mkey-under-sm",
