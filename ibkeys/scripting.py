@@ -26,18 +26,19 @@ Place = PortHandle | Port
 class Fabric(OpenFabric):
     """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
 
-    def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
         """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
 
         Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
-        that cannot be had, ``warnings`` says so. Raises as `sweep`.
+        that cannot be had, ``warnings`` says so. *make_secret*: write one where there is none yet, else those of this
+        snapshot end with it. Raises as `sweep`.
         """
         from ibkeys.fabric.snapshot import take_snapshot
         from ibkeys.keys.fingerprint import Fingerprints
         from ibkeys.store.fingerprint import load_fingerprints
 
         try:
-            fingerprints = load_fingerprints(self.stores.fingerprints)
+            fingerprints = load_fingerprints(self.stores.fingerprints, make_secret)
         except StoreError as error:
             self.warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
             fingerprints = None

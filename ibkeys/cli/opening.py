@@ -16,14 +16,13 @@ from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
-from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, StoreError, UsageError
+from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.client.sa import SaClient
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import Source
-    from ibkeys.keys.fingerprint import Fingerprints
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.scripting import Fabric
@@ -194,19 +193,6 @@ def open_recorded(where: Where) -> RecordedFabric:
     if where.show_keys and not recorded.holds_m_keys:
         exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
     return recorded
-
-
-def own_fingerprints(secret: Path | None, create: bool) -> Fingerprints:
-    """Return the fingerprints of the user's own secret; such as end with this run where it cannot be had."""
-    from ibkeys.keys.fingerprint import Fingerprints
-    from ibkeys.store.fingerprint import load_fingerprints
-
-    try:
-        found = load_fingerprints(secret, create)
-    except StoreError as error:
-        exits.warn(f"{error}: the fingerprints of this run cannot be compared with those of others")
-        found = None
-    return found or Fingerprints.generate()
 
 
 def load(path: Path) -> Snapshot:

@@ -17,8 +17,10 @@ from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, wr
 
 if TYPE_CHECKING:
     from ibkeys.discovery.sweep import OnFound
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
+    from ibkeys.scripting import Fabric
     from ibkeys.topology.model import Port, Topology
 
 LISTED_TROUBLES: Final = 10
@@ -100,6 +102,17 @@ def sweep(source: Source, where: Where, p_keys: bool = False) -> Topology:
         found = source.sweep(p_keys=p_keys, progress=progress)
     say_notes(found)
     return found
+
+
+def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
+    """Take a snapshot with a progress bar, and say what `Fabric.take_snapshot` warns of."""
+    heard = len(fabric.warnings)
+    try:
+        with progress_bar(where) as progress:
+            return fabric.take_snapshot(progress, make_secret=make_secret)
+    finally:
+        for warning in fabric.warnings[heard:]:
+            exits.warn(warning)
 
 
 def say_notes(found: Topology) -> None:

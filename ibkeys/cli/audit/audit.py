@@ -15,9 +15,9 @@ from click.core import ParameterSource
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
-from ibkeys.cli.opening import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
+from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -250,12 +250,9 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
-    from ibkeys.fabric.snapshot import take_snapshot
 
     with open_fabric(where) as fabric:
-        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=False)
-        with progress_bar(where) as progress:
-            snapshot = take_snapshot(fabric, fingerprints, progress)
+        snapshot = take_snapshot(fabric, where, make_secret=False)
         if compare.probe_sa:
             snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
         store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
