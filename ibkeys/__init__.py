@@ -11,7 +11,8 @@
 
 Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
 a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
-`ibkeys.partitions` reads OpenSM's policy file. Each name is loaded when it is first used.
+`ibkeys.mkeys` gives M_Keys to a whole fabric, `ibkeys.partitions` reads OpenSM's policy file. Each name is loaded when
+it is first used.
 """
 
 from __future__ import annotations

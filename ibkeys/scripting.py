@@ -16,7 +16,8 @@ from ibkeys.topology.model import Port
 if TYPE_CHECKING:
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.change.writer import Writer
+    from ibkeys.discovery.sweep import OnFound
     from ibkeys.fabric.snapshot import Snapshot
 
 Place = PortHandle | Port
@@ -26,18 +27,19 @@ Place = PortHandle | Port
 class Fabric(OpenFabric):
     """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
 
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
         """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
 
         Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
-        that cannot be had, ``warnings`` says so. Raises as `sweep`.
+        that cannot be had, ``warnings`` says so. *make_secret*: write one where there is none yet, else those of this
+        snapshot end with it. Raises as `sweep`.
         """
         from ibkeys.fabric.snapshot import take_snapshot
         from ibkeys.keys.fingerprint import Fingerprints
         from ibkeys.store.fingerprint import load_fingerprints
 
         try:
-            fingerprints = load_fingerprints(self.stores.fingerprints)
+            fingerprints = load_fingerprints(self.stores.fingerprints, make_secret)
         except StoreError as error:
             self.warnings.append(f"{error}: the fingerprints of this run cannot be compared with those of others")
             fingerprints = None
@@ -52,11 +54,14 @@ class Fabric(OpenFabric):
         *dry_run*: nothing is locked, written or sent but Gets. *options*: what the journal says was asked for; no key
         may be among them.
         """
-        return ChangeRun(self, command, consent, dry_run, options)
+        from ibkeys.change.writer import Writer
+
+        return ChangeRun(Writer(self, command, consent, dry_run, options))
 
 
 class ChangeRun:
-    """Changes to the ports of one fabric, by one script. Use it as a context manager; not thread-safe.
+    """Changes to the ports of one fabric, by one script; made by `Fabric.change`. Use it as a context manager; not
+    thread-safe.
 
     Inside it holds the lock of journal and key store, so that no other command changes anything meanwhile; entering
     raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and returns a
@@ -67,28 +72,19 @@ class ChangeRun:
     cannot have and MKeyNeeded where the port hides a key that is not known.
     """
 
-    def __init__(
-        self,
-        fabric: OpenFabric,
-        command: str,
-        consent: Consent | None = None,
-        dry_run: bool = False,
-        options: Sequence[str] = (),
-    ) -> None:
-        from ibkeys.change.writer import Writer
-
-        self.fabric = fabric
-        self.dry_run = dry_run
-        self._writer = Writer(fabric, command, consent, dry_run, options)
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.fabric = writer.fabric
+        self.dry_run = writer.dry_run
 
     def __enter__(self) -> Self:
-        self._writer.__enter__()
+        self.writer.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.__exit__(kind, error, trace)
+        self.writer.__exit__(kind, error, trace)
 
     # --- kinds of change -----------------------------------------------------------------------------------------
 
@@ -99,19 +95,19 @@ class ChangeRun:
         """
         from ibkeys.change.pkeys import plan_add
 
-        return plan_add(self._writer, self._handle(port), [_p_key(key) for key in keys])
+        return plan_add(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
         """Plan to write P_Keys by index; 0 empties an entry."""
         from ibkeys.change.pkeys import plan_set
 
-        return plan_set(self._writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
+        return plan_set(self.writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
 
     def remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Plan to empty each entry that holds one of *keys*; full and limited are two P_Keys. The others stay."""
         from ibkeys.change.pkeys import plan_remove
 
-        return plan_remove(self._writer, self._handle(port), [_p_key(key) for key in keys])
+        return plan_remove(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
         """Plan to switch partition enforcement of an external port of a switch; None leaves a direction as it is.
@@ -120,7 +116,7 @@ class ChangeRun:
         """
         from ibkeys.change.enforce import plan_enforce
 
-        return plan_enforce(self._writer, self._handle(port), inbound, outbound)
+        return plan_enforce(self.writer, self._handle(port), inbound, outbound)
 
     def clear_counters(self, ports: Iterable[Place]) -> Plan:
         """Plan to write 0 to the violation counters of *ports* that are not 0.
@@ -129,7 +125,7 @@ class ChangeRun:
         """
         from ibkeys.change.counters import plan_clear
 
-        return plan_clear(self._writer, [self._handle(port) for port in ports])
+        return plan_clear(self.writer, [self._handle(port) for port in ports])
 
     def set_m_key(
         self, port: Place, key: MKey | None = None, *, protect: int | None = None, lease: int | None = None
@@ -140,13 +136,13 @@ class ChangeRun:
         """
         from ibkeys.mkeys.set import plan_mkey_set
 
-        return plan_mkey_set(self._writer, self._handle(port), key, protect, lease)
+        return plan_mkey_set(self.writer, self._handle(port), key, protect, lease)
 
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def refusals(self, plan: Plan) -> list[Objection]:
         """Return the interlocks that would refuse *plan*: those it sets off and the consent does not cover."""
-        return self._writer.not_overridden(plan)
+        return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:
         """Make the change: what is overwritten goes to the journal, then it is set, then it is read back.
@@ -154,10 +150,10 @@ class ChangeRun:
         Return whether anything was changed: nothing is where the ports are as wanted, and in a dry run. Raises Refused
         for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
         """
-        self._writer.check(plan)
+        self.writer.check(plan)
         if self.dry_run or not plan.pending:
             return False
-        self._writer.apply(plan)
+        self.writer.apply(plan)
         return True
 
     def _handle(self, port: Place) -> PortHandle:

@@ -22,7 +22,7 @@ def test_every_name_is_there() -> None:
     assert set(ibkeys.__all__) <= set(dir(ibkeys))
     with pytest.raises(AttributeError, match="no attribute 'pkeys'"):
         _ = ibkeys.pkeys
-    for package in (ibkeys.audit, ibkeys.partitions):
+    for package in (ibkeys.audit, ibkeys.mkeys, ibkeys.partitions):
         assert all(getattr(package, name) is not None for name in package.__all__)
 
 
@@ -165,3 +165,19 @@ def test_interlocks_and_a_dry_run() -> None:
         with fabric.change("test", ibkeys.Consent(overrides=frozenset({"index-0"}))) as change:
             assert change.apply(change.set_p_keys(fabric.find_port(2), {0: 0x7FFF}))
     assert net.port("node02 mlx4_0", 1).p_keys[0] == 0x7FFF
+
+
+def test_a_run_of_m_keys_and_the_way_back(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    mkeys, port = ibkeys.mkeys, net.port("node02 mlx4_0", 1)
+    results: list[ibkeys.mkeys.PortResult] = []
+    with ibkeys.open(net, stores=ibkeys.Stores(tmp_path / "keys.db", tmp_path / "journal.db")) as fabric:
+        with fabric.change("test") as change:
+            run = mkeys.plan_run(change.writer, "mkey-deploy", mkeys.RunOptions(same=True, protect=1, lease=60))
+            assert change.refusals(run.plan) == []
+            mkeys.carry_out(change.writer, run, results.append)
+        assert [each.result for each in results] == ["done"] * run.account.done
+        assert (run.account.is_complete, port.m_key != 0, port.protect_bits, port.lease_period) == (True, True, 1, 60)
+        with fabric.change("test") as change:
+            mkeys.carry_out(change.writer, mkeys.plan_return(change.writer), results.append)
+    assert (port.m_key, port.protect_bits, port.lease_period) == (0, 0, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Carrier, FabricChange, Failed, Progress
+from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look, set_keys
@@ -36,12 +36,12 @@ Hook = Callable[["FinishedApply"], None]
 
 @dataclass(slots=True)
 class ApplyHooks:
-    """How a run goes. ``check``: called often, raises to stop; ``progress``: see `Progress`; ``began``: called before
+    """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
     the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
     confirm it."""
 
     check: Callable[[], None] = lambda: None
-    progress: Progress | None = None
+    progress: OnStep | None = None
     began: Callable[[Operation], None] = lambda operation: None
     ended: Hook | None = None
 

@@ -24,7 +24,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is no port, and why."""
-Progress = Callable[[str, int, int], None]
+OnStep = Callable[[str, int, int], None]
 """Called with (phase, steps done, steps in all)."""
 
 
@@ -78,7 +78,7 @@ class Carrier(Protocol):
         ...
 
     def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: Progress | None
+        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
         """Make *change*; what is overwritten is in *operation* of the journal before. *check* is called often, and
         raises to stop. Raises what it raised, and StoreError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ibkeys.apply.apply_plan import undo_plan_of
-from ibkeys.apply.carrier import Carried, FabricChange, Failed, Progress, Written
+from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
 from ibkeys.apply.remaining import Former, Remaining, former_in, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
@@ -43,7 +43,7 @@ class DirectCarrier:
         return remaining_of(wanted, survey, former)
 
     def carry_out(
-        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: Progress | None
+        self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
         """Make the phases, one after the other; none is begun after one that failed at some port."""
         return _Phases(self._writer, change, operation, check, progress).run()
@@ -73,7 +73,7 @@ class _Phases(EngineHooks):
         change: FabricChange,
         operation: Operation,
         check: Callable[[], None],
-        progress: Progress | None,
+        progress: OnStep | None,
     ) -> None:
         self._writer = writer
         self._change = change

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.auditing import run
     from ibkeys.audit.catalogue import CATALOGUE, rule_named, select
     from ibkeys.audit.findings import GROUPS, PROFILES, SEVERITIES, Report, RuleResult, Subject
-    from ibkeys.audit.inputs import AuditInput, Limits
+    from ibkeys.audit.inputs import AuditInput, Thresholds
     from ibkeys.audit.rule import Rule, Verdict
     from ibkeys.audit.waivers import Waivers, read_waivers
 
@@ -23,11 +23,11 @@ __all__ = [
     "PROFILES",
     "SEVERITIES",
     "AuditInput",
-    "Limits",
     "Report",
     "Rule",
     "RuleResult",
     "Subject",
+    "Thresholds",
     "Verdict",
     "Waivers",
     "read_waivers",
@@ -41,7 +41,7 @@ _HOMES = {
     "rule_named": "catalogue",
     "select": "catalogue",
     "AuditInput": "inputs",
-    "Limits": "inputs",
+    "Thresholds": "inputs",
     "Rule": "rule",
     "Verdict": "rule",
     "run": "auditing",

@@ -11,7 +11,7 @@ from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.engine import DEFAULT_PROFILE, audit
 from ibkeys.audit.findings import Profile, Report
 from ibkeys.audit.gather import look_at_store
-from ibkeys.audit.inputs import AuditInput, Limits
+from ibkeys.audit.inputs import AuditInput, Thresholds
 from ibkeys.audit.rule import Rule
 from ibkeys.audit.waivers import Waivers, read_waivers
 from ibkeys.partitions.reader import read_policy
@@ -31,14 +31,14 @@ def run(
     policy: Policy | str | Path | None = None,
     baseline: RecordedFabric | None = None,
     waivers: Waivers | str | Path | None = None,
-    limits: Limits | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Report:
     """Read *source* once, run *rules* over it, and return the report. What could not be read is unknown, never passed.
 
     *policy*: the partitions.conf that P_Key tables are held against. *baseline*: an earlier snapshot, as `ibkeys.load`
-    gives it: counters and indexes are compared. *waivers*: findings that are accepted. *limits*: where rules draw their
-    lines. The key store of an open fabric is looked at; files of this host are not, so the rules that need them are
-    unknown.
+    gives it: counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*: where rules draw
+    their lines. The key store of an open fabric is looked at; files of this host are not, so the rules that need them
+    are unknown.
 
     Raises what `Source.take_snapshot` raises, FileFormatError (policy, waivers), StoreError, StoreSealed.
     """
@@ -55,7 +55,7 @@ def run(
         policy=policy,
         baseline=baseline.snapshot if baseline is not None else None,
         store=look_at_store(stores.keystore, stores.passphrase) if stores is not None else None,
-        limits=limits or Limits(),
+        thresholds=thresholds or Thresholds(),
     )
     about = snapshot.about
     return audit(data, profile, rules, waivers, f"{about.ca_name} port {about.port} of {about.host}")

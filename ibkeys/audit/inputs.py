@@ -26,7 +26,7 @@ _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Thresholds:
     """Where a rule draws its line. ``max_share``: nodes that may have the same M_Key. ``lease_limit``: the longest
     lease in seconds. ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: share of a
     P_Key table in use from which it counts as nearly full."""
@@ -122,7 +122,7 @@ class AuditInput:
     inventory: frozenset[int] | None = None
     sm_guids: frozenset[int] | None = None
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-    limits: Limits = field(default_factory=Limits)
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     # --- the fabric --------------------------------------------------------------------------------------------------
 

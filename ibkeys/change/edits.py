@@ -12,7 +12,7 @@ from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.pending_set import PendingSet, Proof
-from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
+from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import Target, key_for_set
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.tables import p_key_modifier
@@ -166,7 +166,7 @@ class PortInfoEdit(_ReadBack):
 
     def moved_on(self, read: bytes, now: bytes) -> bool:
         """Whether more changed than states, speeds and counters."""
-        return settled(PortInfo(read)) != settled(PortInfo(now))
+        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
         """PortInfo without its M_Key."""
@@ -207,7 +207,7 @@ def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) ->
 
 def what_changed(shown: PortInfo, now: PortInfo) -> str:
     """Return which fields differ, other than those that change by themselves; empty when none does."""
-    before, after = settled(shown), settled(now)
+    before, after = without_volatile_fields(shown), without_volatile_fields(now)
     if before == after:
         return ""
     changed = [row.name for row, value in PortInfo(after).items() if value != row.decode(before)]

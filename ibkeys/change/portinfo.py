@@ -68,6 +68,6 @@ def without_key(info: PortInfo) -> bytes:
     return info.masked().raw
 
 
-def settled(info: PortInfo) -> bytes:
+def without_volatile_fields(info: PortInfo) -> bytes:
     """Return the 64 bytes without what may change by itself from one read to the next (states, speeds, counters)."""
     return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -23,48 +24,73 @@ if TYPE_CHECKING:
 _ASKED: Final = "confirmation"
 
 
-@dataclass(slots=True)
-class Missing:
-    """What a change to every port could not do: ``errors`` and ``unreached`` as showing commands have them."""
+class ShownChange(ABC):
+    """A change of the fabric as one command shows, makes and reports it; `carry_out` is the frame of all of them."""
 
-    errors: list[dict[str, Any]] = field(default_factory=list)
-    unreached: int = 0
+    def __init__(self, writer: Writer, plan: Plan, consent: Changing, format: str) -> None:
+        self.writer = writer
+        self.plan = plan
+        self.consent = consent
+        self.format = format
 
+    def carry_out(self) -> int:
+        """Show the plan, check the interlocks, ask, apply, report, and return the exit code. A dry run says what would
+        be refused, and goes no further.
 
-def change(
-    fabric: Fabric,
-    command: str,
-    consent: Changing,
-    format: str,
-    make_plan: Callable[[Writer], Plan],
-    missing: Missing | None = None,
-) -> int:
-    """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
-
-    Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
-    """
-    with writer_of(fabric, command, consent) as writer:
-        plan = make_plan(writer)
-        document = plan.to_json()
-        warn_of(plan)
-        if format == "table":
-            _write_changes(document, write)
+        Raises Refused (exit 4) for an interlock, and where nobody said yes; what applying raises.
+        """
+        self.say_notes()
+        is_table = self.format == "table"
+        if is_table:
+            self.show(write)
         applied = False
-        if plan.pending and consent.dry_run:
-            warn_of_refusals(writer, plan)
-        elif plan.pending:
-            writer.check(plan)
+        if self.consent.dry_run:
+            self.say_refusals()
+        elif self.is_pending:
+            self.writer.check(self.plan)
             exits.require_stdout()  # nothing is changed that could not be shown
-            confirm(
-                consent, lambda: None if format == "table" else _write_changes(document, say), questions=plan.questions
-            )
-            writer.apply(plan)
+            if self.is_asked_about:
+                confirm(self.consent, lambda: None if is_table else self.show(say), questions=self.plan.questions)
+            self.apply()
             applied = True
-    if missing is not None:
-        missing.errors += [{**trouble.port.identity(), "error": trouble.error} for trouble in plan.troubles]
-        document |= {"errors": missing.errors, "unreached": missing.unreached}
-    _report(command, document, consent.dry_run, applied, format)
-    return exits.SAYS_NO if consent.dry_run and plan.pending else exits.DONE
+        return self.report(applied)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is anything to do."""
+        return self.plan.pending
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether the user is asked: not where nothing is sent."""
+        return True
+
+    def say_notes(self) -> None:
+        """Say on standard error what the user should know before the plan."""
+        for note in self.plan.notes:
+            exits.warn(note, "note")
+
+    @abstractmethod
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write with *put*, line by line, what would change."""
+
+    def say_refusals(self) -> None:
+        """Say on standard error what would refuse the plan of a dry run, and what would be asked."""
+        for objection in self.writer.not_overridden(self.plan):
+            exits.warn(
+                f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})",
+                "would be refused",
+            )
+        for question in self.plan.questions:
+            exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")
+
+    def apply(self) -> None:
+        """Make the change."""
+        self.writer.apply(self.plan)
+
+    @abstractmethod
+    def report(self, applied: bool) -> int:
+        """Say what became of the change, *applied* or not, and return the exit code."""
 
 
 def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
@@ -77,22 +103,6 @@ def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
 
     agreed = Consent(consent.force, frozenset(consent.override))
     return Writer(fabric, command, agreed, consent.dry_run, given_options())
-
-
-def warn_of(plan: Plan) -> None:
-    """Say the plan's notes on standard error."""
-    for note in plan.notes:
-        exits.warn(note, "note")
-
-
-def warn_of_refusals(writer: Writer, plan: Plan) -> None:
-    """Say on standard error which interlocks would refuse the plan of a dry run."""
-    for objection in writer.not_overridden(plan):
-        exits.warn(
-            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
-        )
-    for question in plan.questions:
-        exits.warn(f"{question.text}; {question.answer} says yes to it", "would be asked")
 
 
 def say(line: str) -> None:
@@ -133,13 +143,69 @@ def _is_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _write_changes(document: dict[str, Any], put: Callable[[str], None]) -> None:
-    if not document["ports"]:
-        put("nothing to change")
-    for port in document["ports"]:
-        put(heading_of(port))
-        for each in port["changes"]:
-            put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
+# --- changes that are shown value by value ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Missing:
+    """What a change to every port could not do: ``errors`` and ``unreached`` as showing commands have them."""
+
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    unreached: int = 0
+
+
+def change(
+    fabric: Fabric,
+    command: str,
+    consent: Changing,
+    format: str,
+    make_plan: Callable[[Writer], Plan],
+    missing: Missing | None = None,
+) -> int:
+    """Carry out one changing command and return its exit code: 0 done or nothing to do, 1 a dry run with changes.
+
+    Raises Refused (exit 4) for an interlock, and where nobody said yes; what planning and applying raise.
+    """
+    with writer_of(fabric, command, consent) as writer:
+        return _ListedChange(writer, make_plan(writer), consent, format, missing).carry_out()
+
+
+class _ListedChange(ShownChange):
+    """A change of which each value is shown, before and after."""
+
+    def __init__(self, writer: Writer, plan: Plan, consent: Changing, format: str, missing: Missing | None) -> None:
+        super().__init__(writer, plan, consent, format)
+        self._missing = missing
+        self._document = plan.to_json()
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write each port with its values."""
+        if not self._document["ports"]:
+            put("nothing to change")
+        for port in self._document["ports"]:
+            put(heading_of(port))
+            for each in port["changes"]:
+                put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
+
+    def report(self, applied: bool) -> int:
+        """Say that it is done, and return 1 for a dry run with changes, else 0."""
+        document, dry_run = self._document, self.consent.dry_run
+        if self._missing is not None:
+            self._missing.errors += [{**each.port.identity(), "error": each.error} for each in self.plan.troubles]
+            document |= {"errors": self._missing.errors, "unreached": self._missing.unreached}
+        if self.format == "json":
+            write_json(self.writer.command, {"dry_run": dry_run, "applied": applied, **document})
+        elif self.format == "csv":
+            columns = ("kind", "index", "before", "after")
+            rows = [{**port, **each} for port in document["ports"] for each in port["changes"]]
+            write_csv([*IDENTITY, *columns], rows)
+        elif applied and not document.get("errors"):
+            write("done, verified by a fresh read")
+        elif applied:
+            write("done, verified by a fresh read, but for the ports named below")
+        elif dry_run and document["ports"]:
+            write("dry run: nothing was changed")
+        return exits.SAYS_NO if dry_run and self.plan.pending else exits.DONE
 
 
 def name_of(each: dict[str, Any]) -> str:
@@ -154,18 +220,3 @@ def name_of(each: dict[str, Any]) -> str:
 
 def _value(value: object) -> str:
     return NOTHING if value is None else str(value)
-
-
-def _report(command: str, document: dict[str, Any], dry_run: bool, applied: bool, format: str) -> None:
-    if format == "json":
-        write_json(command, {"dry_run": dry_run, "applied": applied, **document})
-    elif format == "csv":
-        columns = ("kind", "index", "before", "after")
-        rows = [{**port, **each} for port in document["ports"] for each in port["changes"]]
-        write_csv([*IDENTITY, *columns], rows)
-    elif applied and not document.get("errors"):
-        write("done, verified by a fresh read")
-    elif applied:
-        write("done, verified by a fresh read, but for the ports named below")
-    elif dry_run and document["ports"]:
-        write("dry run: nothing was changed")

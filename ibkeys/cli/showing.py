@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
-from ibkeys.cli.where import open_source, target_of
 
 if TYPE_CHECKING:
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.discovery.sweep import OnFound
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
+    from ibkeys.scripting import Fabric
     from ibkeys.topology.model import Port, Topology
 
 LISTED_TROUBLES: Final = 10
@@ -64,10 +67,10 @@ def read_sheet(
 
     Raises what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
-    target = target_of(words, kind, every_port)
+    given = given_port(words, kind, every_port)
     with open_source(where) as source:
         if not every_port:
-            handle = target.read_from(source)
+            handle = given.read_from(source)
             read(handle)
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
@@ -99,6 +102,17 @@ def sweep(source: Source, where: Where, p_keys: bool = False) -> Topology:
         found = source.sweep(p_keys=p_keys, progress=progress)
     say_notes(found)
     return found
+
+
+def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
+    """Take a snapshot with a progress bar, and say what `Fabric.take_snapshot` warns of."""
+    heard = len(fabric.warnings)
+    try:
+        with progress_bar(where) as progress:
+            return fabric.take_snapshot(progress, make_secret=make_secret)
+    finally:
+        for warning in fabric.warnings[heard:]:
+            exits.warn(warning)
 
 
 def say_notes(found: Topology) -> None:
@@ -185,7 +199,7 @@ def write_unreached(unreached: int) -> None:
 
 
 @contextmanager
-def progress_bar(where: Where) -> Iterator[Progress | None]:
+def progress_bar(where: Where) -> Iterator[OnFound | None]:
     """Yield what a sweep tells its progress to; None where nobody watches."""
     if where.debug or not sys.stderr.isatty():
         yield None

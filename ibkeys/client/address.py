@@ -113,24 +113,24 @@ def _number(text: str, what: str) -> int:
         raise AddressError(str(error)) from error
 
 
-Where = Address | str | int | None
+AddressLike = Address | str | int | None
 """What a script may write as an address: see `as_address`."""
 
 
-def as_address(where: Where) -> Address:
+def as_address(address: AddressLike) -> Address:
     """Return what a script may write as an address.
 
     None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
     than 4 digits a GUID; any other text a node name. Raises AddressError.
     """
-    if where is None:
+    if address is None:
         return LOCAL
-    if isinstance(where, int):
-        return LidAddress(where)
-    if not isinstance(where, str):
-        return where
-    if where == "0" or "," in where:
-        return parse_route(where)
-    if where.lower().startswith("0x"):
-        return parse_lid(where) if len(where) <= 6 else parse_guid(where)
-    return parse_lid(where) if where.isdigit() else NameAddress(where)
+    if isinstance(address, int):
+        return LidAddress(address)
+    if not isinstance(address, str):
+        return address
+    if address == "0" or "," in address:
+        return parse_route(address)
+    if address.lower().startswith("0x"):
+        return parse_lid(address) if len(address) <= 6 else parse_guid(address)
+    return parse_lid(address) if address.isdigit() else NameAddress(address)

@@ -241,7 +241,7 @@ class SmpClient:
         scheduler, port = self._scheduler, self.port
         received, step, to_int = scheduler.received, self._step, int.from_bytes
         while True:
-            self._settle_failures()
+            self._hand_out_failures()
             between()
             if scheduler.idle:
                 return
@@ -273,7 +273,7 @@ class SmpClient:
                     scheduler.statistics.strays += 1
             scheduler.expire(now)
 
-    def _settle_failures(self) -> None:
+    def _hand_out_failures(self) -> None:
         finished = self._scheduler.finished
         while finished:
             request = finished.popleft()

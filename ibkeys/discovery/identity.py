@@ -14,11 +14,11 @@ from ibkeys.topology.model import LinkEnd, Node, Port, Topology
 
 
 class FoundNodes:
-    """The nodes that one sweep found, by their GUIDs. ``fabric``: where they are put. ``proven``: GUIDs of the ports
+    """The nodes that one sweep found, by their GUIDs. ``found``: where they are put. ``proven``: GUIDs of the ports
     that answered at the place that is known for them."""
 
-    def __init__(self, fabric: Topology, ring: KeyRing) -> None:
-        self.fabric = fabric
+    def __init__(self, found: Topology, ring: KeyRing) -> None:
+        self.found = found
         self.proven: set[int] = set()
         self._ring = ring
         self._by_guid: dict[int, list[Node]] = {}
@@ -53,18 +53,18 @@ class FoundNodes:
         return None
 
     def add(self, info: bytes, path: tuple[int, ...]) -> Node:
-        """Put a node into the fabric, and a note where its GUID is another's too."""
+        """Put a node among those found, and a note where its GUID is another's too."""
         guid = int.from_bytes(info[12:20])
         twins = self._by_guid.setdefault(guid, [])
         node = Node(info, path, len(twins))
         if twins:
-            self.fabric.notes.append(
+            self.found.notes.append(
                 f"node GUID 0x{guid:016x} is used by {len(twins) + 1} different nodes: route "
                 f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
             )
         twins.append(node)
         # The own node comes first, also when it answers last.
-        self.fabric.nodes.insert(len(self.fabric.nodes) if path else 0, node)
+        self.found.nodes.insert(len(self.found.nodes) if path else 0, node)
         return node
 
     def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: Proof | None) -> str:
@@ -78,14 +78,14 @@ class FoundNodes:
             return ""
         if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
             return ""
-        rivals = [port for port in self._end_ports_with(claimed) if port not in self.fabric.doubtful]
+        rivals = [port for port in self._end_ports_with(claimed) if port not in self.found.doubtful]
         if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
             return ""  # no place is known for it, and no other one says the same
         if arrival.node_type == NodeType.SWITCH and rivals and not self.proven & claimed:
             return ""  # another link of a switch that got no key either
         for rival in rivals:
             if rival.guid not in self.proven:  # neither of the two is proven
-                self.fabric.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
+                self.found.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
         if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
             return ""  # the SM names this switch behind this port too: another of its links
         there = f"; known there is GUID 0x{far[0]:016x}, to whose M_Key it answered" if far else ""
@@ -104,12 +104,12 @@ class FoundNodes:
             return None
         for node in self.with_guid(proof.found[0]):
             own = node.port(0)
-            if node.is_switch and own.lid == proof.lid and own not in self.fabric.doubtful:
+            if node.is_switch and own.lid == proof.lid and own not in self.found.doubtful:
                 return node
         return None
 
     def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
-        for node in self.fabric.nodes:
+        for node in self.found.nodes:
             for port in node.ports.values():
                 if port.is_end_port and (port.guid in guids or (node.is_switch and node.guid in guids)):
                     yield port

@@ -11,17 +11,18 @@ from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.mad.performance import DATA_OFFSET, PORT_COUNTERS, PortCounters
 from ibkeys.topology.model import Port
 
-Reading = PortCounters | IbkeysError
+CountersOrError = PortCounters | IbkeysError
+"""What was read of a port, or why it was not."""
 
 
-def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) -> list[tuple[Port, Reading]]:
+def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) -> list[tuple[Port, CountersOrError]]:
     """Get PortCounters of each of *ports*, many at a time; returns them in their order, an error where one failed.
 
     The agent is asked by LID: a port without one (PortInfo not read, or no LID yet) is Unreachable. An external port
     of a switch is asked through port 0. The agent for class 0x04 must be registered.
     """
     wanted = list(ports)
-    readings: dict[int, Reading] = {}
+    readings: dict[int, CountersOrError] = {}
 
     def task(place: int, port: Port) -> Task:
         readings[place] = yield from ask_port_counters(path, client.timing, port, ("PMA", port.lid))

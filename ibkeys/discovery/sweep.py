@@ -64,7 +64,7 @@ LINKS = Wanted(link_downed=True)
 """What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
 
 
-Progress = Callable[[int, int], None]
+OnFound = Callable[[int, int], None]
 """Called now and then with (nodes found, ports read)."""
 
 
@@ -72,7 +72,7 @@ def discover(
     client: SmpClient,
     ring: KeyRing,
     wanted: Wanted | None = None,
-    progress: Progress | None = None,
+    progress: OnFound | None = None,
     node_names: dict[int, str] | None = None,
 ) -> Topology:
     """Return the whole subnet as seen from the local port.
@@ -89,10 +89,10 @@ def discover(
         except (NoReply, SendRefused) as error:
             raise about_own_key(error, ring, client.port.attributes().port_guid) from error
         sweep.ask_waiting()
-    sweep.fabric.notes += describe_moves(sweep.fabric, ring) + describe_swaps(sweep.fabric, ring)
-    sweep.fabric.put_in_order()
-    sweep.fabric.notes += limit_notes(sweep.fabric, client.limits)
-    return sweep.fabric
+    sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
+    sweep.found.put_in_order()
+    sweep.found.notes += limit_notes(sweep.found, client.limits)
+    return sweep.found
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _few_collections() -> Iterator[None]:
 
 
 class Sweep:
-    """One pass over the subnet, and what it found so far. `discover` runs it to its end.
+    """One pass over the subnet, and what it has ``found`` so far. `discover` runs it to its end.
 
     Who finds nodes in another way (`ibkeys.mkeys.recovery`) hands their NodeInfo to `arrive`, and the sweep reads on
     from there. ``probe_retries``: attempts after the first for the question who is at the far end of a link, by default
@@ -122,7 +122,7 @@ class Sweep:
         client: SmpClient,
         ring: KeyRing,
         wanted: Wanted,
-        progress: Progress | None,
+        progress: OnFound | None,
         node_names: dict[int, str],
         probe_retries: int | None = None,
         provokes: bool | None = None,
@@ -132,12 +132,12 @@ class Sweep:
         self.wanted = wanted
         self.progress = progress
         self.node_names = node_names
-        self.fabric = Topology()
+        self.found = Topology()
         self.bounds = Bounds(client.limits)
         self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
         self.provokes = ring.ask_unproven if provokes is None else provokes
         self.unanswered: dict[tuple[int, ...], Port] = {}
-        self._nodes = FoundNodes(self.fabric, ring)
+        self._nodes = FoundNodes(self.found, ring)
         self._ports_read = 0
         self._proves = ring.has_keys
         self._gmps = LinkGmps(client)
@@ -216,7 +216,7 @@ class Sweep:
                 last = error
                 continue
             if turn:
-                self.fabric.notes.append(
+                self.found.notes.append(
                     f"port GUID 0x{guid:016x} answered to key {turn % len(keys) + 1} of {len(keys)} of the store: a "
                     f"change of its M_Key was never confirmed; {turn} SMPs with another key may have counted violations"
                 )
@@ -275,7 +275,7 @@ class Sweep:
 
     def _unanswered(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
         if isinstance(error, LimitReached):
-            self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error))
+            self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
         self.unanswered[path] = near
         text = f"nothing answers behind it (route {','.join(map(str, (0, *path)))}): {error}"
@@ -288,7 +288,7 @@ class Sweep:
                 f"so what is there was asked with {attempts} SMP{'s' if attempts != 1 else ''} without a key, each of "
                 "which a protected port counts as an M_Key violation; --trust-topology sends the key"
             )
-        self.fabric.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
+        self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
     # --- what answered -------------------------------------------------------------------------------------------
 
@@ -313,15 +313,15 @@ class Sweep:
             self._nodes.proven.add(far[0])
         if doubt and near is not None and info[2] == NodeType.SWITCH and self._nodes.with_guid(arrival.node_guid):
             # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
-            self.fabric.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
+            self.found.troubles.append(Trouble(near, f"what answers behind it is not read: {doubt}", NodeInfo.name))
             return
         node = None if doubt else self._nodes.known(info, num, near)
         is_new = node is None
         if node is None:
             twins = self._nodes.with_guid(arrival.node_guid)
-            limit = self.bounds.refuses_node(len(self.fabric.nodes), len(twins))
+            limit = self.bounds.refuses_node(len(self.found.nodes), len(twins))
             if limit:
-                self._leave_out(near or self.fabric.nodes[0].port(0), limit)
+                self._leave_out(near or self.found.nodes[0].port(0), limit)
                 return
             node = self._nodes.add(info, path)
         port = node.port(num)
@@ -341,16 +341,16 @@ class Sweep:
                 own.m_key = key
             self.client.start(self._read_node(node, num))
         if doubt:
-            self.fabric.doubtful[port.end_port] = doubt
-            self.fabric.notes.append(f"{port}: {doubt}")
+            self.found.doubtful[port.end_port] = doubt
+            self.found.notes.append(f"{port}: {doubt}")
 
     def _name(self, port: Port, problems: Sequence[Problem]) -> None:
         """Name as errors what *port* cannot be."""
-        self.fabric.troubles += (Trouble(port, text, field) for field, text in problems)
+        self.found.troubles += (Trouble(port, text, field) for field, text in problems)
 
     def _leave_out(self, near: Port, limit: str) -> None:
         text = self.bounds.left_out("what is behind it was not read", limit)
-        self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+        self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
 
     # --- what is read of a node and its ports --------------------------------------------------------------------
 
@@ -360,7 +360,7 @@ class Sweep:
         answers: list[Outcome] = yield [self._get(attribute, 0, node.path, node, own.m_key) for attribute in asked]
         for attribute, answer in zip(asked, answers, strict=True):
             if isinstance(answer, IbkeysError):
-                self.fabric.troubles.append(Trouble.of(own, attribute.name, answer))
+                self.found.troubles.append(Trouble.of(own, attribute.name, answer))
             elif attribute is NodeDescription:
                 node.description_raw = answer
                 node.description = NodeDescription(answer).node_description
@@ -389,7 +389,7 @@ class Sweep:
                 node.port(num)
                 for rest in (num, *nums):
                     if rest in node.ports:  # the others are not made: they would be too many
-                        self.fabric.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
+                        self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked"))
                 return
             yield from self._read_port(node, node.port(num))
 
@@ -405,7 +405,7 @@ class Sweep:
             if port.is_end_port and port.m_key_state == "hidden":
                 yield from self._uncover(node, port, path)
         except IbkeysError as error:
-            self.fabric.troubles.append(Trouble.of(port, PortInfo.name, error))
+            self.found.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
             self._name(port, port_problems(port))
             if port.num and port.peer is None and port.is_linked and self._may_go_on(node, port):
@@ -413,12 +413,12 @@ class Sweep:
         if self.wanted.p_keys:
             problem = yield from read_p_key_table(self.client, port, path, key)
             if problem is not None:
-                self.fabric.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+                self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
         if port.info is not None and port.is_end_port:
             yield from self._read_identity(node, port, path)
         self._ports_read += 1
         if self.progress and self._ports_read % 64 == 0:
-            self.progress(len(self.fabric.nodes), self._ports_read)
+            self.progress(len(self.found.nodes), self._ports_read)
 
     def _read_identity(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
         """Task: read what else an end port tells of itself: its GUIDs, and the subnet manager behind it."""
@@ -426,12 +426,12 @@ class Sweep:
         if self.wanted.guid_info:
             problem = yield from read_guid_info(self.client, port, path)
             if problem is not None:
-                self.fabric.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+                self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
         if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._get(SMInfo, 0, path, node, port.m_key)
             except IbkeysError as error:
-                self.fabric.troubles.append(Trouble.of(port, SMInfo.name, error))
+                self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
 
     def _uncover(self, node: Node, port: Port, path: tuple[int, ...]) -> Task:
         """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with

@@ -101,7 +101,7 @@ class UnprovenPlaces:
         """Return the ports of protected switches that were found where another link may end: which have a link or could
         not be read, and of which no far end is known. Port 0 stands for those that were left out."""
         ends = set()
-        for node in self._nodes.fabric.nodes:
+        for node in self._nodes.found.nodes:
             if node.is_switch and self._ring.is_protected(node.port(0).guid):
                 for num in range(1, node.num_ports + 1):
                     port = node.ports.get(num)
@@ -143,17 +143,17 @@ class UnprovenPlaces:
 
     def _name_left(self) -> None:
         """Put the places that were not asked among what could not be read, each with the reason and the way on."""
-        fabric, proven = self._nodes.fabric, self._nodes.proven
-        fabric.missing = frozenset(self._protected - proven)
-        missing = len(fabric.missing - self._ring.settled)
+        found, proven = self._nodes.found, self._nodes.proven
+        found.missing = frozenset(self._protected - proven)
+        missing = len(found.missing - self._ring.settled)
         for near, proof in self._left.items():
             if near.peer is not None:
                 continue
             known = self._ring.expected_behind(near.link_end)
             is_found = proof.found is not None and proof.found[0] in proven
             text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
-            fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
-            fabric.unasked.append(Unasked(near, known, proof.found))
+            found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            found.unasked.append(Unasked(near, known, proof.found))
         self._left = {}
 
 

@@ -10,7 +10,7 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.topology.matching import PortKey, blind_ports, nodes_of, port_key, ports_of, unseen_in
+from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
 from ibkeys.topology.model import Node, Port, Topology
 
 Kind = Literal[
@@ -147,11 +147,11 @@ def _first_port(node: Node) -> Port:
     return next(port for _, port in sorted(node.ports.items()) if port.is_end_port)
 
 
-def _links(fabric: Topology) -> dict[frozenset[PortKey], tuple[Port, Port]]:
+def _links(fabric: Topology) -> dict[frozenset[MatchKey], tuple[Port, Port]]:
     return {
-        frozenset((port_key(port), port_key(port.peer))): (port, port.peer)
+        frozenset((match_key(port), match_key(port.peer))): (port, port.peer)
         for port in fabric.ports()
-        if port.peer is not None and port_key(port) <= port_key(port.peer)
+        if port.peer is not None and match_key(port) <= match_key(port.peer)
     }
 
 

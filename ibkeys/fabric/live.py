@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from ibkeys.client.address import (
     LOCAL,
     Address,
+    AddressLike,
     DirectedAddress,
     GuidAddress,
     LidAddress,
     NameAddress,
-    Where,
     as_address,
 )
 from ibkeys.client.gmp import gmp_path
@@ -25,8 +25,8 @@ from ibkeys.discovery.cost import SweepCost, cost_of
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.link_check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.port_counters import Reading, read_port_counters
-from ibkeys.discovery.sweep import Progress, Wanted, discover
+from ibkeys.discovery.port_counters import CountersOrError, read_port_counters
+from ibkeys.discovery.sweep import OnFound, Wanted, discover
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
@@ -70,7 +70,7 @@ class Fabric(OpenPort):
         self._look: LinkCheck | None = None
         self._own_was_looked_at = False
 
-    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+    def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
         *wanted* names all that is to be read, in the place of *p_keys*. Raises TransportError, and NoReply or
@@ -95,7 +95,9 @@ class Fabric(OpenPort):
         key = SMKey(sm_key) if isinstance(sm_key, int) else sm_key or NO_SM_KEY
         return SaClient(self.umad, self.client.timing, key, sm_lid, pkey_index, self.client.limits)
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
@@ -104,10 +106,12 @@ class Fabric(OpenPort):
         self.umad.register(MgmtClass.PERF_MGMT)
         return read_port_counters(SmpClient(self.umad, self.client.timing, self.client.limits), path, ports)
 
-    def find_port(self, where: Where = None, portnum: int | None = None, retries: int | None = None) -> PortHandle:
+    def find_port(
+        self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None
+    ) -> PortHandle:
         """Find one port and return a handle on it. This asks the port who it is, and may sweep the subnet.
 
-        *where*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
+        *address*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
         reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
         route leads to its P_Key table.
 
@@ -115,10 +119,10 @@ class Fabric(OpenPort):
         ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
         has it).
         """
-        address = as_address(where)
-        if isinstance(address, GuidAddress | NameAddress):
-            return self._by_identity(address, portnum)
-        return self._by_route(address, portnum, retries)
+        wanted = as_address(address)
+        if isinstance(wanted, GuidAddress | NameAddress):
+            return self._by_identity(wanted, portnum)
+        return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
         """Take *found* for the last sweep: its links are looked at again before an M_Key goes over them."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from ibkeys.client.address import Where, as_address
-from ibkeys.discovery.port_counters import Reading
-from ibkeys.discovery.sweep import Progress, Wanted
+from ibkeys.client.address import AddressLike, as_address
+from ibkeys.discovery.port_counters import CountersOrError
+from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import NotRecorded
 from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.snapshot import Snapshot
@@ -39,7 +39,7 @@ class RecordedFabric:
         """Whether an M_Key that is read here is one, and not its fingerprint."""
         return self.snapshot.about.has_keys
 
-    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+    def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Return the recorded fabric; of what could not be read only that which such a sweep asks for."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
@@ -47,20 +47,22 @@ class RecordedFabric:
         troubles = [each for each in fabric.troubles if each.attribute not in not_asked]
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
-    def find_port(self, where: Where = None, portnum: int | None = None) -> RecordedPort:
+    def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
-        return self.handle(find_port(self.snapshot.fabric, as_address(where), portnum))
+        return self.handle(find_port(self.snapshot.fabric, as_address(address), portnum))
 
     def handle(self, port: Port) -> RecordedPort:
         """Return one recorded port that `sweep` gave."""
         return RecordedPort(self.snapshot, port)
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Return NotRecorded for each port: a snapshot holds of PortCounters only ``Snapshot.constraint_errors``."""
         taken = self.snapshot.about.started
         return [(port, NotRecorded(f"{port}: PortCounters are not in a snapshot (taken {taken})")) for port in ports]
 
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return the snapshot itself."""
         return self.snapshot
 

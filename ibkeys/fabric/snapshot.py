@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
-from ibkeys.discovery.sweep import EVERYTHING, Progress
+from ibkeys.discovery.sweep import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
 from ibkeys.keys.fingerprint import Fingerprints
@@ -87,7 +87,7 @@ class Snapshot:
 
 
 def take_snapshot(
-    fabric: Fabric, fingerprints: Fingerprints, progress: Progress | None = None, clock: Clock = utc_now
+    fabric: Fabric, fingerprints: Fingerprints, progress: OnFound | None = None, clock: Clock = utc_now
 ) -> Snapshot:
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ibkeys.client.address import Where
-from ibkeys.discovery.port_counters import Reading
-from ibkeys.discovery.sweep import Progress, Wanted
+from ibkeys.client.address import AddressLike
+from ibkeys.discovery.port_counters import CountersOrError
+from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
@@ -29,19 +29,21 @@ class Source(Protocol):
     def holds_m_keys(self) -> bool:
         """Whether an M_Key that is read here is one, and not its fingerprint."""
 
-    def sweep(self, p_keys: bool = False, progress: Progress | None = None, wanted: Wanted | None = None) -> Topology:
+    def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Return all nodes, links and ports with their PortInfo; the P_Key tables too when *p_keys* is true."""
 
-    def find_port(self, where: Where = None, portnum: int | None = None) -> ReadablePort:
+    def find_port(self, address: AddressLike = None, portnum: int | None = None) -> ReadablePort:
         """Return one port to be read. Raises AddressError, UsageError, Unreachable."""
 
     def handle(self, port: Port) -> ReadablePort:
         """Return one port to be read, which a sweep found."""
 
-    def read_port_counters(self, ports: Iterable[Port], pkey_index: int | None = None) -> list[tuple[Port, Reading]]:
+    def read_port_counters(
+        self, ports: Iterable[Port], pkey_index: int | None = None
+    ) -> list[tuple[Port, CountersOrError]]:
         """Return PortCounters of *ports*; an error stands where one could not be read."""
 
-    def take_snapshot(self, progress: Progress | None = None) -> Snapshot:
+    def take_snapshot(self, progress: OnFound | None = None) -> Snapshot:
         """Return all that a snapshot holds, read in one sweep."""
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""OpenSM on this host, as far as this subnet goes: which configurations it would start with, where its keys are.
+"""OpenSM on this host, as far as this subnet goes: which configurations it would start with, how often it sweeps, where
+its keys are.
 
 Processes and files are looked at when somebody asks, and only then; nothing is changed.
 """
@@ -6,12 +7,18 @@ Processes and files are looked at when somebody asks, and only then; nothing is 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ibkeys import files
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.store.opensm import MKEY_FILE
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.topology.subnet_manager import SubnetManager
 
 _SOCKET: Final = "IBSIM_SOCKNAME"
 _MOST_BYTES: Final = 1 << 20
@@ -43,6 +50,21 @@ def readers_of(path: Path) -> list[OpensmProcess]:
         for process in running_here()
         if any(_is_same(path, each) for each in ([process.config] if process.config else opensm_host.OPENSM_CONFIGS))
     ]
+
+
+def known_sweep_interval(
+    fabric: Fabric, manager: SubnetManager, config: Path = opensm_host.OPENSM_CONFIGS[0]
+) -> int | None:
+    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
+    configuration file can be read. None otherwise."""
+    if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
+        return None
+    try:
+        text = files.read_text(config, files.SETTINGS, "replace")
+    except OSError:
+        return None
+    match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
+    return int(match[1]) if match else opensm_host.OPENSM_SWEEP_INTERVAL
 
 
 def describe_locked_out(security_keys: Path | None) -> list[str]:

@@ -21,6 +21,8 @@ OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm
 """Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
 OPENSM_CACHE: Final = Path("/var/cache/opensm")
 """OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
+OPENSM_SWEEP_INTERVAL: Final = 10
+"""Seconds; OpenSM's own value where its configuration file does not say."""
 PROC: Final = Path("/proc")
 DEVICES: Final = Path("/dev/infiniband")
 _NOBODY: Final = -1
@@ -46,7 +48,7 @@ class OpensmConfig:
     m_key_lease_period: int = 0
     m_key_lookup: bool = True
     m_key_per_port: bool = False
-    sweep_interval: int = 10
+    sweep_interval: int = OPENSM_SWEEP_INTERVAL
     sm_key_default: bool = True
     sa_key_default: bool = True
     mistakes: tuple[str, ...] = ()
@@ -111,7 +113,7 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
         m_key_lease_period=number("m_key_lease_period", 0),
         m_key_lookup=truth("m_key_lookup", True),
         m_key_per_port=truth("m_key_per_port", False),
-        sweep_interval=number("sweep_interval", 10),
+        sweep_interval=number("sweep_interval", OPENSM_SWEEP_INTERVAL),
         sm_key_default=sm_key == DEFAULT_SM_KEY,
         sa_key_default=sa_key == DEFAULT_SM_KEY,
         mistakes=tuple(mistakes),

@@ -1,1 +1,64 @@
-"""The M_Key's life: which keys are known, setting one, and where ports are known to be."""
+"""The M_Key's life: which keys are known, setting one, runs over all ports, lost keys, and where ports are known to be.
+
+For scripts: one port's M_Key is set by `ChangeRun.set_m_key`. Over a whole fabric `plan_run` plans first or new keys,
+`plan_rest` the rest of the last run and `plan_return` the way back; `carry_out` makes any of them. `plan_recovery`
+surveys what is locked, `Recovery.run` gets it back. They take ``change.writer`` of a `ChangeRun`, a new one for each
+run: it reads what the last one kept. The names are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
+    from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
+    from ibkeys.mkeys.recovery.wishes import Wishes
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+    from ibkeys.mkeys.rollout.result import Account, PortResult
+    from ibkeys.store.keys.runs import RunOptions
+
+__all__ = [
+    "Account",
+    "PlannedRun",
+    "PortResult",
+    "Recovery",
+    "RecoveryResult",
+    "RecoverySummary",
+    "RunOptions",
+    "Status",
+    "Wishes",
+    "carry_out",
+    "plan_recovery",
+    "plan_rest",
+    "plan_return",
+    "plan_run",
+]
+
+_HOMES = {
+    "Recovery": "mkeys.recovery.recover",
+    "plan_recovery": "mkeys.recovery.recover",
+    "RecoveryResult": "mkeys.recovery.result",
+    "RecoverySummary": "mkeys.recovery.result",
+    "Status": "mkeys.recovery.result",
+    "Wishes": "mkeys.recovery.wishes",
+    "PlannedRun": "mkeys.rollout.planned_run",
+    "carry_out": "mkeys.rollout.planned_run",
+    "plan_rest": "mkeys.rollout.planning",
+    "plan_return": "mkeys.rollout.planning",
+    "plan_run": "mkeys.rollout.planning",
+    "Account": "mkeys.rollout.result",
+    "PortResult": "mkeys.rollout.result",
+    "RunOptions": "store.keys.runs",
+}
+"""Name → the module that it is loaded from when it is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"ibkeys.{_HOMES[name]}"), name)
+    return value

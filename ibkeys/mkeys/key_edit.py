@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import what_changed, wrong_fields
 from ibkeys.change.pending_set import PendingSet, Proof
-from ibkeys.change.portinfo import set_image, settled, with_valid_lids, without_key
+from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import Target
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, NotStored, SendRefused
@@ -107,7 +107,7 @@ class KeyEdit:
 
     def moved_on(self, read: bytes, now: bytes) -> bool:
         """Whether more changed than states, speeds and counters."""
-        return settled(PortInfo(read)) != settled(PortInfo(now))
+        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
         """PortInfo without its M_Key."""

@@ -24,7 +24,7 @@ from ibkeys.discovery.sweep import LINKS
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
-from ibkeys.fabric.subnet_manager import known_sweep_interval
+from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mkeys.key_edit import KeyEdit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ibkeys.discovery.port_counters import Reading
+from ibkeys.discovery.port_counters import CountersOrError
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.performance import PortCounters
@@ -70,5 +70,5 @@ def _counters(fabric: Fabric, joined: list[Port]) -> dict[LinkEnd, int]:
     return counters
 
 
-def _value(reading: Reading) -> int | None:
+def _value(reading: CountersOrError) -> int | None:
     return reading.link_downed_counter if isinstance(reading, PortCounters) else None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.reach.reach import Profile, Reach, places
-from ibkeys.topology.matching import PortKey, port_key, unseen_end_ports
+from ibkeys.topology.matching import MatchKey, match_key, unseen_end_ports
 from ibkeys.topology.model import Port, Topology
 
 Change = Literal["gained", "lost", "one-way-gained", "one-way-lost"]
@@ -51,13 +51,13 @@ def compare_reach(
     """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round; and which
     are one way in one of the two only."""
     ports = list(after.end_ports())
-    number = {port_key(port): at for at, port in enumerate(ports)}
+    number = {match_key(port): at for at, port in enumerate(ports)}
 
     def place(port: Port) -> int | None:
-        return number.get(port_key(port))
+        return number.get(match_key(port))
 
     old, new = (Reach(each, place, inbound_check=inbound_check) for each in (before, after))
-    old_ports = {port_key(port): port for port in before.end_ports()}
+    old_ports = {match_key(port): port for port in before.end_ports()}
     groups: dict[tuple[Profile, Profile], list[Port]] = {}
     unread, comparable = [], 0
     for at, port in enumerate(ports):
@@ -72,7 +72,7 @@ def compare_reach(
     left = comparable
     for (was, now), members in groups.items():
         could, can = old.reached(was), new.reached(now)
-        own = sum(1 << number[port_key(port)] for port in members)
+        own = sum(1 << number[match_key(port)] for port in members)
         left &= ~own  # each pair is found once, by the group that comes first
         found: tuple[tuple[Change, int], ...] = (
             ("gained", can.both & ~could.both & (left | own)),
@@ -96,10 +96,10 @@ def _gains(change: Change, members: list[Port], own: int, found: int, ports: lis
 
 
 def _profiles(
-    old: Reach, new: Reach, old_ports: dict[PortKey, Port], port: Port
+    old: Reach, new: Reach, old_ports: dict[MatchKey, Port], port: Port
 ) -> tuple[Profile, Profile] | tuple[()] | None:
     """Return a port's profiles before and after; () for one that was not there, None where one could not be read."""
-    former = old_ports.get(port_key(port))
+    former = old_ports.get(match_key(port))
     if former is None:
         return ()
     before, after = old.profile(former), new.profile(port)

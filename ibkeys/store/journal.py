@@ -46,11 +46,11 @@ class Entry:
 
     def done(self) -> None:
         """Note that the Set was verified by a fresh read."""
-        self._journal.settle([self], "done")
+        self._journal.set_status([self], "done")
 
     def failed(self) -> None:
         """Note that the Set was refused or could not be verified."""
-        self._journal.settle([self], "failed")
+        self._journal.set_status([self], "failed")
 
     def __repr__(self) -> str:
         where = f"{guid_text(self.image.node_guid)} port {self.image.port}"
@@ -107,9 +107,9 @@ class Operation:
             return entries
         with self._journal.together():
             if done:
-                self._journal.settle(done, "done")
+                self._journal.set_status(done, "done")
             if failed:
-                self._journal.settle(failed, "failed")
+                self._journal.set_status(failed, "failed")
             if images:
                 if operation is None:
                     operation = self._journal._begin(self.command, self._origin)
@@ -120,7 +120,7 @@ class Operation:
 
     def settle(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Note with one sync what became of the Sets of *entries*."""
-        self._journal.settle(entries, status)
+        self._journal.set_status(entries, status)
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +334,7 @@ class Journal(Store):
                 )
                 _take_back(connection, operation)
 
-    def settle(self, entries: Iterable[Entry], status: EntryStatus) -> None:
+    def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
         entries = list(entries)
         with self._database.transaction() as connection:

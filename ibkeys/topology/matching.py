@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Node, Port, Topology
 
-PortKey = tuple[int, int, int]
+MatchKey = tuple[int, int, int]
 """Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""
 
 
@@ -14,12 +14,12 @@ def nodes_of(fabric: Topology) -> dict[tuple[int, int], Node]:
     return {(node.guid, node.twin): node for node in fabric.nodes}
 
 
-def ports_of(fabric: Topology) -> dict[PortKey, Port]:
-    """Return the ports that were read, by `PortKey`."""
-    return {port_key(port): port for port in fabric.ports()}
+def ports_of(fabric: Topology) -> dict[MatchKey, Port]:
+    """Return the ports that were read, by `MatchKey`."""
+    return {match_key(port): port for port in fabric.ports()}
 
 
-def port_key(port: Port) -> PortKey:
+def match_key(port: Port) -> MatchKey:
     """Return how *port* is found again in another snapshot."""
     return (port.node.guid, port.node.twin, port.num)
 
@@ -41,16 +41,16 @@ def unseen_in(other: Topology, fabric: Topology) -> set[Node]:
 
 def unseen_end_ports(other: Topology, fabric: Topology) -> list[Port]:
     """Return the end ports of *fabric* that *other* does not have, and would have if it had been told all."""
-    theirs, nodes, blind = {port_key(port) for port in other.end_ports()}, unseen_in(other, fabric), blind_ports(other)
+    theirs, nodes, blind = {match_key(port) for port in other.end_ports()}, unseen_in(other, fabric), blind_ports(other)
     return [
         port
         for port in fabric.end_ports()
-        if port_key(port) not in theirs
-        and (port.node in nodes or (port.peer is not None and port_key(port.peer) in blind))
+        if match_key(port) not in theirs
+        and (port.node in nodes or (port.peer is not None and match_key(port.peer) in blind))
     ]
 
 
-def blind_ports(fabric: Topology) -> set[PortKey]:
+def blind_ports(fabric: Topology) -> set[MatchKey]:
     """Return the ports of which it is not known what is behind them: their PortInfo was not read, or the far end did
     not answer."""
-    return {port_key(each.port) for each in fabric.troubles if each.is_behind or each.attribute == PortInfo.name}
+    return {match_key(each.port) for each in fabric.troubles if each.is_behind or each.attribute == PortInfo.name}

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from ibkeys.cli import options
 from ibkeys.cli.config import Config, read_config
+from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.cli.where import open_fabric, open_sa
 from ibkeys.errors import FileFormatError, IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey

@@ -485,7 +485,7 @@ def silent_behind(depth: int) -> Answer:
 def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
     with Fabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
         recovery = plan_recovery(writer(fabric), wishes=Wishes(wait=10))
-        assert len(recovery.search.fabric.nodes) + len(recovery.search.waiting.silent) <= 40
+        assert len(recovery.search.found.nodes) + len(recovery.search.waiting.silent) <= 40
         recovery.run(lambda result: None)
     [note] = recovery.limits_reached()
     assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import ibkeys.fabric.subnet_manager as subnet_manager
 from ibkeys.errors import MKeyNeeded, NoReply, NotStored, Refused, UsageError
+from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
@@ -267,8 +267,8 @@ def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
     net.set_sm("node01 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
         fabric.is_simulated = False
-        assert subnet_manager.known_sweep_interval(fabric, w.ask_subnet_manager(), config) == 30
-        assert subnet_manager.known_sweep_interval(fabric, w.ask_subnet_manager(), tmp_path / "none") is None
+        assert known_sweep_interval(fabric, w.ask_subnet_manager(), config) == 30
+        assert known_sweep_interval(fabric, w.ask_subnet_manager(), tmp_path / "none") is None
         monkeypatch.setattr("ibkeys.mkeys.set.known_sweep_interval", lambda *_: 30)
         assert "lease-0" in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 30))
         assert "lease-0" not in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 31))

@@ -19,7 +19,7 @@ def enforces(port: Port) -> bool:
 
 
 def off(data: AuditInput) -> Verdict:
-    """SE001."""
+    """SE001: leaf enforcement off or one-way."""
     verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         info = leaf.node.switch_info
@@ -61,7 +61,7 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
 
 
 def tables_differ(data: AuditInput) -> Verdict:
-    """SE002."""
+    """SE002: leaf table differs from node table."""
     verdict = Verdict.over_fabric(data)
     for leaf, port in _enforcing_leaves(verdict):
         mine, theirs = data.table(leaf), data.table(port)
@@ -85,7 +85,7 @@ def _listed(keys: frozenset[int]) -> str:
 
 
 def between_switches(data: AuditInput) -> Verdict:
-    """SE003."""
+    """SE003: enforcement on a link between switches."""
     verdict = Verdict.over_fabric(data)
     for port in data.external_ports:
         if port.peer is None or not port.peer.node.is_switch:
@@ -102,7 +102,7 @@ def between_switches(data: AuditInput) -> Verdict:
 
 
 def too_small(data: AuditInput) -> Verdict:
-    """SE004."""
+    """SE004: leaf table too small."""
     verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         capacity = leaf.capacity

@@ -11,7 +11,7 @@ from ibkeys.topology.model import Port
 
 
 def devices(data: AuditInput) -> Verdict:
-    """HY001."""
+    """HY001: umad or issm device open."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)
     verdict = Verdict(data)
@@ -28,7 +28,7 @@ def devices(data: AuditInput) -> Verdict:
 
 
 def guids(data: AuditInput) -> Verdict:
-    """HY002."""
+    """HY002: duplicate or unknown GUID."""
     verdict = Verdict.over_fabric(data)
     places = _places(data)
     known = data.inventory
@@ -67,7 +67,7 @@ def _route(port: Port) -> str:
 
 
 def incomplete(data: AuditInput) -> Verdict:
-    """HY003."""
+    """HY003: audit incomplete."""
     verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}

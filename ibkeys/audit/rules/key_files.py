@@ -14,7 +14,7 @@ ELSEWHERE: Final = "this host was not looked at: the fabric is simulated, or the
 
 
 def readable(data: AuditInput) -> Verdict:
-    """KF001."""
+    """KF001: key file readable."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)
     verdict = Verdict(data)
@@ -51,7 +51,7 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
 
 
 def out_of_step(data: AuditInput) -> Verdict:
-    """KF002."""
+    """KF002: key file out of step."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)
     if not data.host.guid2mkey:

@@ -33,7 +33,7 @@ def _with_key(verdict: Verdict) -> Iterator[Port]:
 
 
 def unset(data: AuditInput) -> Verdict:
-    """MK001."""
+    """MK001: M_Key unset."""
     verdict = Verdict.over_fabric(data)
     for port in _with_key(verdict):
         if port.m_key_state == "set":
@@ -46,7 +46,7 @@ def unset(data: AuditInput) -> Verdict:
 
 
 def readable(data: AuditInput) -> Verdict:
-    """MK002."""
+    """MK002: M_Key readable by all."""
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
@@ -58,7 +58,7 @@ def readable(data: AuditInput) -> Verdict:
 
 
 def reads_open(data: AuditInput) -> Verdict:
-    """MK003."""
+    """MK003: reads open."""
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         bits = protect_bits(port)
@@ -72,7 +72,7 @@ def reads_open(data: AuditInput) -> Verdict:
 
 
 def shared(data: AuditInput) -> Verdict:
-    """MK004."""
+    """MK004: one M_Key shared widely."""
     verdict = Verdict.over_fabric(data)
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
@@ -81,7 +81,7 @@ def shared(data: AuditInput) -> Verdict:
     severity: Severity | None = "medium" if _sm_cannot_do_better(data) else None
     for port in ports:
         holders = len(nodes[key_number(port)])
-        if holders <= data.limits.max_share:
+        if holders <= data.thresholds.max_share:
             verdict.passed += 1
             continue
         message = f"{holders} nodes have this M_Key: who learns it from one can change them all"
@@ -98,9 +98,9 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
 
 
 def lease(data: AuditInput) -> Verdict:
-    """MK005."""
+    """MK005: lease absent or out of range."""
     verdict = Verdict.over_fabric(data)
-    sweep, most = sweep_interval(data), data.limits.lease_limit
+    sweep, most = sweep_interval(data), data.thresholds.lease_limit
     for port in verdict.with_port_info(data.end_ports):
         if not protect_bits(port) or port.m_key_state == "zero":
             continue
@@ -122,15 +122,15 @@ def lease(data: AuditInput) -> Verdict:
 
 def sweep_interval(data: AuditInput) -> int | None:
     """Return the SM's sweep interval in seconds: as given, else that of an OpenSM that runs here; None: not known."""
-    if data.limits.sweep_interval is not None or data.host is None:
-        return data.limits.sweep_interval
+    if data.thresholds.sweep_interval is not None or data.host is None:
+        return data.thresholds.sweep_interval
     if not data.host.facts.opensm_processes:
         return None
     return next((config.sweep_interval for config in data.host.facts.opensm_configs), None)
 
 
 def guessable(data: AuditInput) -> Verdict:
-    """MK007."""
+    """MK007: guessable M_Key."""
     verdict = Verdict.over_fabric(data)
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
@@ -174,7 +174,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
 
 
 def differing(data: AuditInput) -> Verdict:
-    """MK008."""
+    """MK008: ProtectBits or lease differ."""
     verdict = Verdict.over_fabric(data)
     ports = list(verdict.with_port_info(data.end_ports))
     rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)

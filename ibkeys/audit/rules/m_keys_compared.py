@@ -16,7 +16,7 @@ _NO_STORE: Final = "no key store to compare with (--keystore)"
 
 
 def violations(data: AuditInput) -> Verdict:
-    """MK006."""
+    """MK006: M_Key violations."""
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, (PortInfo.m_key_violations,))
@@ -24,7 +24,7 @@ def violations(data: AuditInput) -> Verdict:
 
 
 def dropped(data: AuditInput) -> Verdict:
-    """MK009."""
+    """MK009: protection dropped."""
     if data.store is None:
         return Verdict.without(data, _NO_STORE)
     verdict = Verdict.over_fabric(data)
@@ -51,7 +51,7 @@ def _how_it_fell(port: Port) -> str:
 
 
 def store_is_wrong(data: AuditInput) -> Verdict:
-    """MK010."""
+    """MK010: key in store is wrong."""
     if data.store is None:
         return Verdict.without(data, _NO_STORE)
     verdict = Verdict.over_fabric(data)
@@ -90,7 +90,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
 
 
 def not_auditable(data: AuditInput) -> Verdict:
-    """MK011."""
+    """MK011: port not auditable."""
     verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         if trouble.attribute not in ("NodeInfo", "PortInfo"):

@@ -38,7 +38,7 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
 
 
 def full_default(data: AuditInput) -> Verdict:
-    """PK001."""
+    """PK001: full member of default."""
     verdict = Verdict.over_fabric(data)
     named = pk_policy.named_full_in_default(data)
     exempt = (data.sm_guids or _EMPTY) | named
@@ -75,7 +75,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
 
 
 def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
-    """PK006."""
+    """PK006: full and limited of one base."""
     data = verdict.data
     wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
     double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
@@ -88,7 +88,7 @@ def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
 
 
 def odd_entries(data: AuditInput) -> Verdict:
-    """PK007."""
+    """PK007: invalid or duplicate entry."""
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_tables([*data.end_ports, *data.external_ports]):
         table = data.table(port)
@@ -106,7 +106,7 @@ def odd_entries(data: AuditInput) -> Verdict:
 
 
 def _index_0(verdict: Verdict, port: Port, table: Table) -> None:
-    """PK008."""
+    """PK008: index 0 surprise."""
     data = verdict.data
     if not port.capacity:
         return
@@ -128,11 +128,11 @@ def _index_0(verdict: Verdict, port: Port, table: Table) -> None:
 
 
 def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
-    """PK009."""
+    """PK009: table nearly full."""
     capacity, used = port.capacity, len(table.entries)
     if not capacity:
         return
-    if used < verdict.data.limits.fill * capacity:
+    if used < verdict.data.thresholds.fill * capacity:
         verdict.passed += 1
         return
     evidence = {"NodeInfo": {"partition_cap": capacity}, "P_KeyTable": {"used": used}}
@@ -140,7 +140,7 @@ def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
 
 
 def index_moved(data: AuditInput) -> Verdict:
-    """PK010."""
+    """PK010: index moved."""
     if data.baseline is None:
         return Verdict.without(data, "no baseline to compare with (--baseline)")
     verdict = Verdict.over_fabric(data)
@@ -178,7 +178,7 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
 
 
 def joins_nobody(data: AuditInput) -> Verdict:
-    """PK011."""
+    """PK011: partition joins nobody."""
     verdict = Verdict.over_fabric(data)
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
@@ -203,7 +203,7 @@ def joins_nobody(data: AuditInput) -> Verdict:
 
 
 def without_owner(data: AuditInput) -> Verdict:
-    """PK012."""
+    """PK012: P_Key without owner."""
     if data.policy is None and data.registry is None:
         return Verdict.without(data, "neither a policy nor a registry to compare with (--policy, --registry)")
     verdict = Verdict.over_fabric(data)
@@ -225,7 +225,7 @@ def without_owner(data: AuditInput) -> Verdict:
 
 
 def planes_differ(data: AuditInput) -> Verdict:
-    """PK013."""
+    """PK013: planes differ."""
     verdict = Verdict.over_fabric(data)
     for planes in data.planes:
         first, *others = planes

@@ -55,7 +55,7 @@ def _judge(verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: 
 
 
 def not_in_policy(data: AuditInput) -> Verdict:
-    """PK002."""
+    """PK002: P_Key not in policy."""
     if data.policy is None:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
@@ -67,7 +67,7 @@ def not_in_policy(data: AuditInput) -> Verdict:
 
 
 def missing(data: AuditInput) -> Verdict:
-    """PK003."""
+    """PK003: P_Key missing."""
     if data.policy is None:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
@@ -91,7 +91,7 @@ def _serves(key: int) -> frozenset[int]:
 
 
 def raised(data: AuditInput) -> Verdict:
-    """PK004."""
+    """PK004: membership raised."""
     if data.policy is None:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
@@ -106,7 +106,7 @@ def raised(data: AuditInput) -> Verdict:
 
 
 def forbidden(data: AuditInput) -> Verdict:
-    """PK005."""
+    """PK005: forbidden pair can talk."""
     if data.policy is None:
         return Verdict.without(data, NO_POLICY)
     verdict = Verdict.over_fabric(data)
@@ -192,7 +192,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
 
 
 def tenant_on_default(data: AuditInput) -> Verdict:
-    """PK014."""
+    """PK014: tenant on default base."""
     if data.policy is None and data.registry is None:
         return Verdict.without(data, "neither a policy nor a registry to look at (--policy, --registry)")
     verdict = Verdict(data)

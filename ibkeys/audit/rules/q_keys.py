@@ -17,7 +17,7 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
 
 
 def violations(data: AuditInput) -> Verdict:
-    """QK001."""
+    """QK001: P_Key or Q_Key violations rise."""
     verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, _COUNTERS)
@@ -25,7 +25,7 @@ def violations(data: AuditInput) -> Verdict:
 
 
 def constraint_errors(data: AuditInput) -> Verdict:
-    """QK002."""
+    """QK002: switch drops by enforcement."""
     verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         if leaf.info is None:
@@ -60,7 +60,7 @@ def constraint_errors(data: AuditInput) -> Verdict:
 
 
 def privileged_q_keys(data: AuditInput) -> Verdict:
-    """QK003."""
+    """QK003: users may use controlled Q_Keys."""
     if data.host is None:
         return Verdict.not_applicable(data, ELSEWHERE)
     verdict = Verdict(data)

@@ -16,7 +16,7 @@ _NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
 
 
 def masters(data: AuditInput) -> Verdict:
-    """SM001."""
+    """SM001: subnet manager not on the list, or two masters."""
     verdict = Verdict.over_fabric(data)
     found: list[tuple[Port, SMInfo]] = []
     for port in verdict.with_port_info(data.end_ports):
@@ -50,7 +50,7 @@ def _state(number: int) -> str:
 
 
 def default_keys(data: AuditInput) -> Verdict:
-    """SM002."""
+    """SM002: default SM_Key or SA_Key."""
     verdict = Verdict(data)
     for config in _running_configs(data):
         defaults = ["sm_key"] if config.sm_key_default else []
@@ -85,7 +85,7 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
 
 
 def bulk(data: AuditInput) -> Verdict:
-    """SM003."""
+    """SM003: SA serves bulk to untrusted."""
     asked = data.snapshot.sa_probes.get(BULK)
     if asked is None:
         return Verdict.without(data, _NOT_ASKED)

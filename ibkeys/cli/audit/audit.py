@@ -15,15 +15,15 @@ from click.core import ParameterSource
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
+from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric, open_recorded, own_fingerprints, passphrase_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.inputs import AuditInput, HostView, Limits
+    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
     from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
@@ -213,7 +213,7 @@ def _words(values: Iterable[str]) -> list[str]:
 def _read_given(compare: Compare) -> dict[str, Any]:
     """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
     from ibkeys.audit.files import read_guids, read_registry
-    from ibkeys.audit.inputs import Limits
+    from ibkeys.audit.inputs import Thresholds
     from ibkeys.partitions.reader import read_policy
 
     policy = read_policy(compare.policy) if compare.policy is not None else None
@@ -221,7 +221,7 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         policy.require_accepted()
         for problem in policy.warnings:
             exits.warn(problem.located(policy.path))
-    limits: Limits = Limits(compare.max_share, compare.lease_limit, compare.sweep_interval)
+    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
     return {
         "policy": policy,
         "allow_both": compare.allow_both_pkeys,
@@ -230,7 +230,7 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
         "sm_guids": _sm_guids(compare.sm_guids),
         "inbound_check": compare.inbound_check,
-        "limits": limits,
+        "thresholds": thresholds,
     }
 
 
@@ -250,12 +250,9 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
-    from ibkeys.fabric.snapshot import take_snapshot
 
     with open_fabric(where) as fabric:
-        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=False)
-        with progress_bar(where) as progress:
-            snapshot = take_snapshot(fabric, fingerprints, progress)
+        snapshot = take_snapshot(fabric, where, make_secret=False)
         if compare.probe_sa:
             snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
         store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)

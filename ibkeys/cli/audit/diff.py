@@ -12,9 +12,9 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, schema, write_csv, write_json
 from ibkeys.cli.showing import guid_of
-from ibkeys.cli.where import load
 
 if TYPE_CHECKING:
     from ibkeys.fabric.compare import Comparison, Difference

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
-from ibkeys.cli.where import open_fabric, own_fingerprints
+from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
@@ -34,19 +35,15 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
     the command ends.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
-    from ibkeys.fabric.snapshot import take_snapshot
-    from ibkeys.fabric.snapshot_file import save_snapshot
     from ibkeys.store.snapshot import check_place
 
     check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
-        fingerprints = own_fingerprints(fabric.stores.fingerprints, create=True)
-        with progress_bar(where) as progress:
-            taken = take_snapshot(fabric, fingerprints, progress)
+        taken = take_snapshot(fabric, where, make_secret=True)
         if probe_sa:
             taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
     say_notes(taken.fabric)
-    save_snapshot(Path(file), taken, where.show_keys)
+    ibkeys.save(taken, file, with_keys=where.show_keys)
     _say_unread_counters(taken)
     errors = errors_of(taken.fabric)
     summary = _summary(taken, where.show_keys)

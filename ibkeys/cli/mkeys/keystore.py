@@ -11,12 +11,12 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.errors import StoreSealed, UsageError
 
 if TYPE_CHECKING:

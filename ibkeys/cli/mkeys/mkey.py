@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric, target_of
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 
@@ -122,7 +123,7 @@ def mkey_set(
     """
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
-    target = target_of(words, kind)
+    given = given_port(words, kind)
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.mkeys.set import plan_mkey_set
@@ -132,7 +133,7 @@ def mkey_set(
             "mkey-set",
             consent,
             format,
-            lambda writer: plan_mkey_set(writer, target.open(fabric), key, protect, lease),
+            lambda writer: plan_mkey_set(writer, given.open(fabric), key, protect, lease),
         )
 
 

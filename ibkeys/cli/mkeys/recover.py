@@ -14,11 +14,11 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import load, open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -230,11 +230,10 @@ def _progress(where: Where) -> Iterator[OnStatus | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("waiting for leases", total=None)
 
         def show(status: Status) -> None:

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, warn_of, warn_of_refusals, writer_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.mkeys.rollout_output import RunOutput
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import progress_bar, say_notes
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.sweep import Progress
+    from ibkeys.discovery.sweep import OnFound
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.planning import Command, GoOn, Order
     from ibkeys.mkeys.rollout.result import PortResult
@@ -137,14 +136,13 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
     _check(asked)
     key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
     from ibkeys.host.opensm_conf import read_conf
-    from ibkeys.mkeys.rollout.planned_run import carry_out
     from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
     from ibkeys.store.keys.runs import RunOptions
 
     if asked.opensm_conf is not None:
         read_conf(asked.opensm_conf)  # a file that cannot be read is said before the fabric is
 
-    def plan(writer: Writer, progress: Progress | None) -> PlannedRun:
+    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         if asked.abort:
             return plan_return(writer, asked.at_once, asked.max_failures, progress)
         if asked.go_on or asked.resume:
@@ -165,31 +163,53 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, consent) as writer:
         with progress_bar(where) as progress:
             run = plan(writer, progress)
-        say_notes(run.found)
-        warn_of(run.plan)
-        if any(objection.interlock == "mkey-under-sm" for objection in writer.not_overridden(run.plan)):
-            for line in run.procedure:
+        return _ShownRun(writer, run, consent, format, where).carry_out()
+
+
+class _ShownRun(ShownChange):
+    """A run over many ports, shown in numbers and reported port by port."""
+
+    def __init__(self, writer: Writer, run: PlannedRun, consent: Changing, format: str, where: Where) -> None:
+        super().__init__(writer, run.plan, consent, format)
+        self._run = run
+        self._where = where
+        self._out = RunOutput(writer.command, run, format)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether ports are to be changed, or only the key store is to be told."""
+        return self._run.pending
+
+    def say_notes(self) -> None:
+        """Say what the sweep and the plan note, and under a subnet manager what to do instead."""
+        say_notes(self._run.found)
+        super().say_notes()
+        if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
+            for line in self._run.procedure:
                 exits.warn(line, "under a subnet manager")
-        out = RunOutput(command, run, format)
-        if format == "table":
-            out.write_plan(write)
-        if consent.dry_run or not run.pending:
-            warn_of_refusals(writer, run.plan)
-            return out.dry_run(consent.dry_run)
-        writer.check(run.plan)
-        exits.require_stdout()
-        confirm(consent, lambda: None if format == "table" else out.write_plan(say), questions=run.plan.questions)
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write how many ports get what."""
+        self._out.write_plan(put)
+
+    def apply(self) -> None:
+        """Make the run; the account is written whatever becomes of it."""
+        from ibkeys.mkeys.rollout.planned_run import carry_out
+
         try:
-            with _bar(where, run) as step:
+            with _bar(self._where, self._run) as step:
 
                 def report(result: PortResult) -> None:
-                    out.report(result)
+                    self._out.report(result)
                     step()
 
-                carry_out(writer, run, report)
+                carry_out(self.writer, self._run, report)
         finally:
-            out.write_summary()
-    return out.exit_code()
+            self._out.write_summary()
+
+    def report(self, applied: bool) -> int:
+        """Say what a dry run would do to each port, or whether the run is complete."""
+        return self._out.exit_code() if applied else self._out.dry_run(self.consent.dry_run)
 
 
 def _check(asked: Asked) -> None:

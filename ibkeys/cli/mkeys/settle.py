@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.changing import confirm, say, writer_of
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_json
-from ibkeys.cli.where import open_fabric
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

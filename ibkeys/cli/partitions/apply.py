@@ -11,10 +11,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.opening import journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.partitions.many_ports import Bar, carry_out, wait_for_enter
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, wait_for_enter
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import journal_of, open_fabric, stores_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _apply(
                 else:
                     assert plan is not None
                     work = plan_apply(writer, plan, permissions, run)
-                return carry_out("apply", writer, work, consent, format, interrupts, bar)
+                return ManyPortsChange(writer, work, consent, format, interrupts, bar).carry_out()
     finally:
         if guardian is not None:
             guardian.leave()

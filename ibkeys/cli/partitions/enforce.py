@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, read_sheet, show
-from ibkeys.cli.where import open_fabric, target_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def enforce_set(
 
     if inbound is None and outbound is None:
         raise UsageError("nothing to set: give --inbound on|off or --outbound on|off")
-    target = target_of(words, kind)
-    if target.portnum is None:
+    given = given_port(words, kind)
+    if given.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
     with open_fabric(where, changing=True) as fabric:
         return change(
@@ -84,7 +85,7 @@ def enforce_set(
             "enforce-set",
             consent,
             format,
-            lambda writer: plan_enforce(writer, target.open(fabric), _bit(inbound), _bit(outbound)),
+            lambda writer: plan_enforce(writer, given.open(fabric), _bit(inbound), _bit(outbound)),
         )
 
 

@@ -9,10 +9,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar, say_notes
-from ibkeys.cli.where import open_fabric
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric

@@ -1,4 +1,4 @@
-"""What apply and undo do around a change of many ports: show, check, ask, carry out, report."""
+"""How apply and undo show, make and report a change of many ports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import confirm
+from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import write_csv, write_json
@@ -38,103 +38,98 @@ PHASES: Final = {
 }
 
 
-def carry_out(
-    command: str, writer: Writer, work: ApplyPlan, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
-) -> int:
-    """Show *work*, ask, do it, report, and return the exit code. Raises Refused, and what applying raises.
+class ManyPortsChange(ShownChange):
+    """A change of many ports, shown by its phases. *interrupts* hold signals back while it is made, and only then."""
 
-    *interrupts* hold signals back while it is done, and only then.
-    """
-    for note in work.notes:
-        exits.warn(note, "note")
-    if format == "table":
-        _write_phases(work, write)
-    applied = False
-    if consent.dry_run:
-        _say_refusals(writer, work)
-    elif work.pending:
-        writer.check(work)
-        exits.require_stdout()  # nothing is changed that could not be shown
-        if work.phases:
-            confirm(consent, (lambda: None) if format == "table" else lambda: _write_phases(work, _to_stderr))
-        applied = True
+    plan: ApplyPlan
+
+    def __init__(
+        self, writer: Writer, plan: ApplyPlan, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
+    ) -> None:
+        super().__init__(writer, plan, consent, format)
+        self._interrupts = interrupts
+        self._bar = bar
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether anything is sent: an earlier operation may only be closed."""
+        return bool(self.plan.phases)
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write the phases, with how many ports and Sets each has."""
+        plan, document = self.plan, self.plan.to_json()
+        if plan.digest is not None:
+            put(f"digest of the plan: {plan.digest}")
+        put("to be done, in this order:" if document["phases"] else "nothing to change")
+        for phase in document["phases"]:
+            ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"
+            put(f"  {PHASES[phase['phase']]}: {ports}, {phase['sets']} Set{'s' if phase['sets'] != 1 else ''}")
+        if plan.rest:
+            put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
+        if plan.removed:
+            put(f"P_Keys that go, full to limited included: {plan.removed}")
+        for message in document["breaks"]:
+            put(f"cut for a moment: {message}")
+
+    def say_refusals(self) -> None:
+        """Say what would refuse the plan: permissions that were not given, and interlocks."""
+        for refusal in self.plan.refusals:
+            exits.warn(str(refusal), "would be refused")
+        super().say_refusals()
+
+    def apply(self) -> None:
+        """Make the change; where ports fail, say which before Incomplete is raised."""
         try:
-            with interrupts:
+            with self._interrupts:
                 try:
-                    writer.apply(work)
+                    self.writer.apply(self.plan)
                 finally:
-                    bar.stop()
+                    self._bar.stop()
         except Incomplete:
-            _say_failed(work, format)
-            if format == "json":
-                _report(command, work, consent.dry_run, applied, format)
+            self._say_failed()
+            if self.format == "json":
+                self._write_result(applied=True)
             raise
-    _say_failed(work, format)
-    _report(command, work, consent.dry_run, applied, format)
-    if consent.dry_run:
-        return exits.SAYS_NO if work.phases else exits.DONE
-    return exits.NOT_COMPLETED if work.failed or work.gone_back else exits.DONE
 
+    def report(self, applied: bool) -> int:
+        """Say which ports failed and what is left, and return the exit code."""
+        self._say_failed()
+        self._write_result(applied)
+        if self.consent.dry_run:
+            return exits.SAYS_NO if self.plan.phases else exits.DONE
+        return exits.NOT_COMPLETED if self.plan.failed or self.plan.gone_back else exits.DONE
 
-def _say_failed(work: ApplyPlan, format: str) -> None:
-    listed = work.failed if format != "table" else work.failed[:LISTED_TROUBLES]
-    for port, error in listed:
-        exits.warn(f"{port}: {error}" if port is not None else error, "not written")
-    if len(work.failed) > len(listed):
-        exits.warn(f"and {len(work.failed) - len(listed)} more (all of them: -f json)", "not written")
+    def _say_failed(self) -> None:
+        failed = self.plan.failed
+        listed = failed if self.format != "table" else failed[:LISTED_TROUBLES]
+        for port, error in listed:
+            exits.warn(f"{port}: {error}" if port is not None else error, "not written")
+        if len(failed) > len(listed):
+            exits.warn(f"and {len(failed) - len(listed)} more (all of them: -f json)", "not written")
 
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def _say_refusals(writer: Writer, work: ApplyPlan) -> None:
-    for refusal in work.refusals:
-        exits.warn(str(refusal), "would be refused")
-    for objection in writer.not_overridden(work):
-        exits.warn(
-            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
-        )
-
-
-def _write_phases(work: ApplyPlan, put: Callable[[str], None]) -> None:
-    document = work.to_json()
-    if work.digest is not None:
-        put(f"digest of the plan: {work.digest}")
-    put("to be done, in this order:" if document["phases"] else "nothing to change")
-    for phase in document["phases"]:
-        ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"
-        put(f"  {PHASES[phase['phase']]}: {ports}, {phase['sets']} Set{'s' if phase['sets'] != 1 else ''}")
-    if work.rest:
-        put(f"{work.rest} further steps are left for `ibkeys apply --resume`")
-    if work.removed:
-        put(f"P_Keys that go, full to limited included: {work.removed}")
-    for message in document["breaks"]:
-        put(f"cut for a moment: {message}")
-
-
-def _report(command: str, work: ApplyPlan, dry_run: bool, applied: bool, format: str) -> None:
-    if format == "json":
-        complete = applied and not (work.rest or work.failed or work.gone_back)
-        document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
-        document |= {"undoes": work.undoes} if command == "undo" else {}
-        write_json(command, {**document, "gone_back": work.gone_back, **work.to_json()})
-    elif format == "csv":
-        write_csv(["phase", "ports", "sets"], work.to_json()["phases"])
-    elif work.gone_back:
-        write("gone back: the tables are as they were" if not work.failed else "gone back, but for what is named above")
-    elif applied and (work.rest or work.failed):
-        on = f"ibkeys undo {work.undoes}" if work.undoes is not None else "ibkeys apply --resume"
-        write(f"done in part: operation {work.operation_id} is open, `{on}` goes on")
-    elif applied:
-        back = "goes back" if work.undoes is None else "brings it back"
-        write(f"done, verified by a fresh read; `ibkeys undo {work.operation_id}` {back}")
-    elif dry_run and work.phases:
-        write("dry run: nothing was changed")
+    def _write_result(self, applied: bool) -> None:
+        plan, command, dry_run = self.plan, self.writer.command, self.consent.dry_run
+        if self.format == "json":
+            complete = applied and not (plan.rest or plan.failed or plan.gone_back)
+            document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
+            document |= {"undoes": plan.undoes} if command == "undo" else {}
+            write_json(command, {**document, "gone_back": plan.gone_back, **plan.to_json()})
+        elif self.format == "csv":
+            write_csv(["phase", "ports", "sets"], plan.to_json()["phases"])
+        elif plan.gone_back:
+            write("gone back, but for what is named above" if plan.failed else "gone back: the tables are as they were")
+        elif applied and (plan.rest or plan.failed):
+            on = f"ibkeys undo {plan.undoes}" if plan.undoes is not None else "ibkeys apply --resume"
+            write(f"done in part: operation {plan.operation_id} is open, `{on}` goes on")
+        elif applied:
+            back = "goes back" if plan.undoes is None else "brings it back"
+            write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")
+        elif dry_run and plan.phases:
+            write("dry run: nothing was changed")
 
 
 class Bar:
-    """A bar on a terminal while steps are made, nothing elsewhere: the `Progress` of a run.
+    """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run.
 
     It appears with the first step and must be gone (`stop`) before anything is asked or said.
     """

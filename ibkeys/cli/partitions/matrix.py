@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
 from ibkeys.cli.showing import (
@@ -20,7 +21,6 @@ from ibkeys.cli.showing import (
     stop_document,
     sweep,
 )
-from ibkeys.cli.where import open_source
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

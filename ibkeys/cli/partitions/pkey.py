@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
-from ibkeys.cli.where import Target, open_fabric, parse_address, parse_portnum
 from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
@@ -107,12 +108,10 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     from ibkeys.change.pkeys import plan_set
 
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
-    target, rest = split_words(words, kind, lambda word: "=" in word, missing)
+    given, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
     with open_fabric(where, changing=True) as fabric:
-        return change(
-            fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, target.open(fabric), entries)
-        )
+        return change(fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, given.open(fabric), entries))
 
 
 @click.command("pkey-add")
@@ -129,9 +128,9 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     """
     from ibkeys.change.pkeys import plan_add
 
-    target, keys = _target_and_keys(words, kind, "add")
+    given, keys = _port_and_keys(words, kind, "add")
     with open_fabric(where, changing=True) as fabric:
-        return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, target.open(fabric), keys))
+        return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, given.open(fabric), keys))
 
 
 @click.command("pkey-remove")
@@ -148,22 +147,22 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     """
     from ibkeys.change.pkeys import plan_remove
 
-    target, keys = _target_and_keys(words, kind, "remove")
+    given, keys = _port_and_keys(words, kind, "remove")
     with open_fabric(where, changing=True) as fabric:
         return change(
-            fabric, "pkey-remove", consent, format, lambda writer: plan_remove(writer, target.open(fabric), keys)
+            fabric, "pkey-remove", consent, format, lambda writer: plan_remove(writer, given.open(fabric), keys)
         )
 
 
-def _target_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[Target, list[PKey]]:
+def _port_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[GivenPort, list[PKey]]:
     missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
-    target, rest = split_words(words, kind, _begins_like_a_p_key, missing)
+    given, rest = split_words(words, kind, _begins_like_a_p_key, missing)
     keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
-    _refuse_ambiguous(target, rest)
-    return target, keys
+    _refuse_ambiguous(given, rest)
+    return given, keys
 
 
-def _refuse_ambiguous(target: Target, keys: Sequence[str]) -> None:
+def _refuse_ambiguous(given: GivenPort, keys: Sequence[str]) -> None:
     """Refuse a first P_Key that a showing command would take for ADDR or PORTNUM: it may be meant as that.
 
     One word alone can only be a P_Key. Raises UsageError.
@@ -172,12 +171,12 @@ def _refuse_ambiguous(target: Target, keys: Sequence[str]) -> None:
         return
     first, *others = keys
     rest = " ".join(others)
-    if target.address is None:
+    if given.address is None:
         raise UsageError(
             f"{first} may be a LID or a P_Key: for LID {first} write -L {first} {rest}, for P_Keys of the local port "
             f"-D 0 {first} {rest}"
         )
-    if target.portnum is None and _LIKE_A_PORT.fullmatch(first):
+    if given.portnum is None and _LIKE_A_PORT.fullmatch(first):
         number = int(first, 16)
         raise UsageError(
             f"{first} may be PORTNUM or a P_Key: for port {number} write {number}, for the P_Key {first}:limited"
@@ -190,7 +189,7 @@ def _begins_like_a_p_key(word: str) -> bool:
 
 def split_words(
     words: Sequence[str], kind: Kind, is_value: Callable[[str], bool], missing: str
-) -> tuple[Target, list[str]]:
+) -> tuple[GivenPort, list[str]]:
     """Divide ``[ADDR] [PORTNUM] VALUE...``: a kind of address makes the first word ADDR, else values tell themselves.
 
     Raises UsageError, which says *missing*, when no value is left.
@@ -199,10 +198,10 @@ def split_words(
     named = kind.lid or kind.direct or kind.guid or kind.name
     address = rest.pop(0) if rest and (named or not is_value(rest[0])) else None
     portnum = rest.pop(0) if address is not None and rest and not is_value(rest[0]) else None
-    target = Target(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
+    given = GivenPort(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
     if not rest:
         raise UsageError(missing)
-    return target, rest
+    return given, rest
 
 
 def parse_entries(words: Sequence[str]) -> dict[int, PKey]:

@@ -10,11 +10,11 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_table
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.types import PKEY, Number
-from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.change.wanted import TableChange

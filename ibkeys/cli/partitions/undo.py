@@ -6,10 +6,10 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.partitions.many_ports import Bar, carry_out
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import open_fabric
 
 
 @click.command("undo")
@@ -31,4 +31,4 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
         work = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
-        return carry_out("undo", writer, work, consent, format, interrupts, bar)
+        return ManyPortsChange(writer, work, consent, format, interrupts, bar).carry_out()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_csv, write_json
 from ibkeys.cli.showing import note_enforcing_between_switches, short_name, stop_document, sweep
-from ibkeys.cli.where import open_source, parse_address, parse_portnum
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, f
     from ibkeys.reach.reach import Reach
     from ibkeys.topology.find import find_port
 
-    targets = [_target(text, kind) for text in (a, b)]
+    ends = [_parse_end(text, kind) for text in (a, b)]
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
-    one, other = (find_port(found, *target) for target in targets)
+    one, other = (find_port(found, *end) for end in ends)
     for port in (one, other):
         if port.is_external:
             raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
@@ -70,7 +71,7 @@ def _switch_of(port: Port) -> Node:
     return port.node if port.node.is_switch or port.peer is None else port.peer.node
 
 
-def _target(text: str, kind: Kind) -> tuple[Address, int | None]:
+def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
     from ibkeys.client.address import as_address
 
     node, slash, num = text.rpartition("/")

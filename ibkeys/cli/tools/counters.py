@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
-from ibkeys.cli.where import open_fabric, target_of
 
 if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
@@ -59,13 +60,13 @@ def counters_clear(
     """
     from ibkeys.change.counters import plan_clear
 
-    target = target_of(words, kind, every_port)
+    given = given_port(words, kind, every_port)
     missing = Missing()
     with open_fabric(where, changing=True) as fabric:
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
-                return plan_clear(writer, [target.open(fabric)])
+                return plan_clear(writer, [given.open(fabric)])
             found = sweep(fabric, where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.

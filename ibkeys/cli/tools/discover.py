@@ -9,10 +9,10 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
-from ibkeys.cli.where import open_source
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Node, Port, Topology

@@ -13,9 +13,9 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
+from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.where import is_simulated, open_fabric
 from ibkeys.errors import IbkeysError, StoreError
 
 if TYPE_CHECKING:

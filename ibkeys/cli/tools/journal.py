@@ -8,10 +8,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.types import Number
-from ibkeys.cli.where import journal_of
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import Entry, OperationRecord, Start

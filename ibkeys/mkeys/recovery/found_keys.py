@@ -83,7 +83,7 @@ class FoundKeys:
     def store_links(self) -> None:
         """Store links and LIDs where keys were found: a later run sends a key only over a link that it knows."""
         if self.writer.fabric.ring.learned:
-            remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.fabric)
+            remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 
     def change(self, operation: Operation) -> Iterator[RecoveryResult]:
         """Set what the user wants on the ports that came back: the farthest first, the own port last. Leases took their
@@ -92,7 +92,7 @@ class FoundKeys:
         Yields what became of each.
         """
         wishes, writer = self.wishes, self.writer
-        writer.fabric.adopt(self._waiting.fabric)
+        writer.fabric.adopt(self._waiting.found)
         self.to_change.sort(key=lambda port: -len(port.agent_path))
         while self.to_change:
             port = self.to_change[0]

@@ -75,7 +75,7 @@ class Recovery:
 
     def limits_reached(self) -> list[str]:
         """Return a note for each limit that was reached so far: what it left out was not looked at."""
-        return limit_notes(self.search.fabric, self.writer.fabric.client.limits)
+        return limit_notes(self.search.found, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:
         """Return what `run` would do, and what it would cost at most."""
@@ -87,11 +87,11 @@ class Recovery:
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.wishes.sets_something and not self.outlook().is_empty)):
             return []
-        for port in waiting.fabric.end_ports():
+        for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
         # Asked but once or twice: leases run meanwhile.
         writer.ask_subnet_manager(own_answers=not self.search.own_is_silent, retries=1)
-        managers = [port for port in waiting.fabric.end_ports() if port.is_sm]
+        managers = [port for port in waiting.found.end_ports() if port.is_sm]
         return objections_to_leases_under_sm(writer, managers)
 
     # --- doing it ----------------------------------------------------------------------------------------------------

@@ -67,9 +67,9 @@ class Search:
     # --- what was found and what it cost ---------------------------------------------------------------------------
 
     @property
-    def fabric(self) -> Topology:
+    def found(self) -> Topology:
         """What has been read so far."""
-        return self.sweep.fabric
+        return self.sweep.found
 
     @property
     def now(self) -> float:
@@ -221,7 +221,7 @@ class Search:
         """Ports of nodes that answer, whose PortInfo was lost on its way."""
         return [
             port
-            for node in self.fabric.nodes
+            for node in self.found.nodes
             for port in node.ports.values()
             if port.info is None
             and (port.path is not None or (node.is_switch and port.num <= node.num_ports))

@@ -79,7 +79,7 @@ class StillClosed:
         )
 
     def _name(self, guid: int) -> str:
-        port = next((port for port in self._waiting.fabric.end_ports() if guid in (port.guid, port.node.guid)), None)
+        port = next((port for port in self._waiting.found.end_ports() if guid in (port.guid, port.node.guid)), None)
         name = port.node.description if port is not None else self.wishes.names.get(guid)
         return f"{name!r} 0x{guid:016x}" if name else f"0x{guid:016x}"
 
@@ -98,7 +98,7 @@ class StillClosed:
 
     def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
         """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""
-        links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.fabric)}
+        links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.found)}
         ids = {silent.path: -number if silent.guid is None else silent.guid for number, silent in enumerate(closed, 1)}
         for silent in closed:
             if silent.guid is None and silent.near is not None:

@@ -142,7 +142,7 @@ class SwitchProbes:
     def _stop_leases(self) -> None:
         """Ask the ports whose keys are known with them: a probe may have hit one and started its lease."""
         tasks = []
-        for port in self._waiting.fabric.end_ports():
+        for port in self._waiting.found.end_ports():
             info = port.port_info
             if info is not None and info.m_key and info.m_key_protect_bits >= 2 and info.m_key_lease_period:
                 tasks.append(self._ask_with_key(port, MKey(info.m_key)))

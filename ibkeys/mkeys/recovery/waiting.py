@@ -31,7 +31,7 @@ class WaitingPorts:
     def __init__(self, sweep: Sweep, links: Links) -> None:
         self.sweep = sweep
         self.links = links
-        self.fabric = sweep.fabric
+        self.found = sweep.found
         self.silent: dict[tuple[int, ...], SilentPort] = {}
         self._silent_by_guid: dict[int, SilentPort] = {}
         self.hiding: dict[Port, HidingPort] = {}
@@ -45,7 +45,7 @@ class WaitingPorts:
         self.probed_links: dict[LinkEnd, ProbedLink] = {}
         self.leases_behind_started: dict[int, float] = {}
         self.probe_rounds: dict[int, int] = {}
-        self._found: list[Port] = []
+        self._newly_open: list[Port] = []
         self._was_locked: set[int] = set()
         self._seen: set[Port] = set()
 
@@ -62,7 +62,7 @@ class WaitingPorts:
 
     def take_found(self) -> list[tuple[Port, bool]]:
         """Return, once each, the end ports whose M_Key has become known (zero included), and whether it was locked."""
-        found, self._found = self._found, []
+        found, self._newly_open = self._newly_open, []
         return [(port, port.guid in self._was_locked) for port in found]
 
     def next_due(self, now: float) -> float | None:
@@ -74,7 +74,7 @@ class WaitingPorts:
 
     def sort_answers(self) -> None:
         """Sort what the sweep has brought: who opened, who is silent, who hides its key."""
-        for node in self.fabric.nodes:
+        for node in self.found.nodes:
             self.nodes[node.guid] = node
             for port in node.ports.values():
                 if port.info is not None and port not in self._seen and (node.is_switch or port.path is not None):
@@ -84,7 +84,7 @@ class WaitingPorts:
         for port in [port for port in self.hiding if port.m_key_state != "hidden" or port in self.without_key]:
             del self.hiding[port]
             self._was_locked.add(port.guid)
-            self._found.append(port)
+            self._newly_open.append(port)
         for silent in list(self.silent.values()):
             peer = silent.near.peer if silent.near is not None else None
             if peer is not None:
@@ -107,7 +107,7 @@ class WaitingPorts:
         if port.m_key_state == "hidden":
             self.hiding[port] = HidingPort(port, info.m_key_lease_period, self.leases_started.get(port.guid), self.now)
         else:
-            self._found.append(port)
+            self._newly_open.append(port)
 
     def _opened(self, silent: SilentPort) -> None:
         self.since = self.now
@@ -155,10 +155,10 @@ class WaitingPorts:
                     rival.path, rival.near = path, near
                     self._wait_for(rival)
                 return
-        limit = self.sweep.bounds.refuses_node(len(self.fabric.nodes) + len(self.silent), 0)
+        limit = self.sweep.bounds.refuses_node(len(self.found.nodes) + len(self.silent), 0)
         if limit and near is not None:
             text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
-            self.fabric.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
         asked_at = self.now - self.sweep.client.timing.timeout
         since = self.leases_behind_started.get(near.node.guid, asked_at) if near is not None else asked_at

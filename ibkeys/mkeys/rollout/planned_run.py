@@ -16,7 +16,7 @@ from ibkeys.change.interlocks.m_keys import (
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.subnet_manager import known_sweep_interval
+from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.rollout import beside_sm
 from ibkeys.mkeys.rollout.port_job import Job

@@ -18,7 +18,7 @@ from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, Progress
+from ibkeys.discovery.sweep import LINKS, OnFound
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -46,7 +46,7 @@ def plan_run(
     new_key: MKey | None = None,
     order: Order = "farthest",
     key_file: str = "",
-    progress: Progress | None = None,
+    progress: OnFound | None = None,
     opensm_conf: Path | None = None,
 ) -> PlannedRun:
     """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
@@ -101,7 +101,7 @@ def plan_rest(
     how: GoOn,
     at_once: int | None = None,
     max_failures: int | None = None,
-    progress: Progress | None = None,
+    progress: OnFound | None = None,
     opensm_conf: Path | None = None,
 ) -> PlannedRun:
     """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
@@ -135,7 +135,7 @@ def plan_return(
     writer: Writer,
     at_once: int | None = None,
     max_failures: int | None = None,
-    progress: Progress | None = None,
+    progress: OnFound | None = None,
 ) -> PlannedRun:
     """Plan to give every port that the last run has begun what it had before: key, level and lease."""
     with _open_store(writer) as store:

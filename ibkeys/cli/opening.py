@@ -1,11 +1,10 @@
-"""From options and words to a fabric, an address, a port."""
+"""From options to what they mean: a fabric, a snapshot, a key store, a journal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,30 +12,17 @@ import click
 from click.core import ParameterSource
 
 import ibkeys
-from ibkeys.cli import exits, typed
+from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.options import AskSa, Kind, Store, Where
+from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
-from ibkeys.errors import (
-    AddressError,
-    EncodeError,
-    FileFormatError,
-    MKeyNeeded,
-    NoReply,
-    SendRefused,
-    StoreError,
-    UsageError,
-)
-from ibkeys.keys.number import parse_number
+from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.client.address import Address
     from ibkeys.client.sa import SaClient
-    from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.fabric.source import ReadablePort, Source
-    from ibkeys.keys.fingerprint import Fingerprints
+    from ibkeys.fabric.source import Source
     from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.scripting import Fabric
@@ -209,19 +195,6 @@ def open_recorded(where: Where) -> RecordedFabric:
     return recorded
 
 
-def own_fingerprints(secret: Path | None, create: bool) -> Fingerprints:
-    """Return the fingerprints of the user's own secret; such as end with this run where it cannot be had."""
-    from ibkeys.keys.fingerprint import Fingerprints
-    from ibkeys.store.fingerprint import load_fingerprints
-
-    try:
-        found = load_fingerprints(secret, create)
-    except StoreError as error:
-        exits.warn(f"{error}: the fingerprints of this run cannot be compared with those of others")
-        found = None
-    return found or Fingerprints.generate()
-
-
 def load(path: Path) -> Snapshot:
     """Return the snapshot in *path*; say on standard error what its user should hear."""
     recorded = ibkeys.load(path)
@@ -311,84 +284,3 @@ def _say_statistics(fabric: Fabric) -> None:
     )
     if fabric.last_sweep is not None:
         click.echo(f"ibkeys: the sweep: {fabric.last_sweep}", err=True)
-
-
-# --- what the words mean ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a command line names: an address (None is the local port) and a port number (None is the default one)."""
-
-    address: Address | None
-    portnum: int | None
-
-    def open(self, fabric: Fabric) -> PortHandle:
-        """Return the handle. Raises as `Fabric.find_port`."""
-        return fabric.find_port(self.address, self.portnum)
-
-    def read_from(self, source: Source) -> ReadablePort:
-        """Return what can be read of the port. Raises as `Fabric.find_port`."""
-        return source.find_port(self.address, self.portnum)
-
-
-def target_of(words: Sequence[str], kind: Kind, every_port: bool = False) -> Target:
-    """Return the target of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
-    if len(words) > 2:
-        # Not repeated: what stands here may be a key.
-        raise UsageError(f"{len(words)} words after the options; ADDR and PORTNUM are the most")
-    if every_port and (words or _letter(kind)):
-        raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
-    return Target(
-        parse_address(words[0] if words else None, kind),
-        parse_portnum(words[1]) if len(words) > 1 else None,
-    )
-
-
-def parse_address(text: str | None, kind: Kind) -> Address | None:
-    """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
-    from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
-
-    letter = _letter(kind)
-    if text is None:
-        if letter:
-            raise UsageError(f"-{letter} says what ADDR is, and there is none")
-        return None
-    if letter == "D":
-        return parse_route(text)
-    if letter == "G":
-        address = parse_guid(text)
-        typed.is_a_guid(address.guid)
-        return address
-    if letter == "N":
-        return NameAddress(text)
-    try:
-        return parse_lid(text)
-    except AddressError as error:
-        raise AddressError(f"{error}{_kind_hint(text) if not letter else ''}") from None
-
-
-def parse_portnum(text: str) -> int:
-    """Read PORTNUM, 0 to 255. Raises UsageError."""
-    try:
-        return parse_number(text, "PORTNUM", 8)
-    except EncodeError as error:
-        raise UsageError(str(error)) from None
-
-
-def _letter(kind: Kind) -> str:
-    flags = {"L": kind.lid, "D": kind.direct, "G": kind.guid, "N": kind.name}
-    given = [letter for letter, is_given in flags.items() if is_given]
-    if len(given) > 1:
-        raise UsageError(f"ADDR is of one kind: -{' and -'.join(given)} exclude each other")
-    return given[0] if given else ""
-
-
-def _kind_hint(text: str) -> str:
-    if "," in text:
-        return " (for a directed route: -D)"
-    if text.lower().startswith("0x") and len(text) > 6:
-        return " (for a GUID: -G)"
-    if not text[:1].isdigit():
-        return " (for a node's name: -N)"
-    return ""

@@ -1,0 +1,96 @@
+"""From the words of a command line to a port: its address and its number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import typed
+from ibkeys.cli.options import Kind
+from ibkeys.errors import AddressError, EncodeError, UsageError
+from ibkeys.keys.number import parse_number
+
+if TYPE_CHECKING:
+    from ibkeys.client.address import Address
+    from ibkeys.fabric.handle import PortHandle
+    from ibkeys.fabric.source import ReadablePort, Source
+    from ibkeys.scripting import Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPort:
+    """What a command line names: an address (None is the local port) and a port number (None is the default one)."""
+
+    address: Address | None
+    portnum: int | None
+
+    def open(self, fabric: Fabric) -> PortHandle:
+        """Return the handle. Raises as `Fabric.find_port`."""
+        return fabric.find_port(self.address, self.portnum)
+
+    def read_from(self, source: Source) -> ReadablePort:
+        """Return what can be read of the port. Raises as `Fabric.find_port`."""
+        return source.find_port(self.address, self.portnum)
+
+
+def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> GivenPort:
+    """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
+    if len(words) > 2:
+        # Not repeated: what stands here may be a key.
+        raise UsageError(f"{len(words)} words after the options; ADDR and PORTNUM are the most")
+    if every_port and (words or _letter(kind)):
+        raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
+    return GivenPort(
+        parse_address(words[0] if words else None, kind),
+        parse_portnum(words[1]) if len(words) > 1 else None,
+    )
+
+
+def parse_address(text: str | None, kind: Kind) -> Address | None:
+    """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
+    from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
+
+    letter = _letter(kind)
+    if text is None:
+        if letter:
+            raise UsageError(f"-{letter} says what ADDR is, and there is none")
+        return None
+    if letter == "D":
+        return parse_route(text)
+    if letter == "G":
+        address = parse_guid(text)
+        typed.is_a_guid(address.guid)
+        return address
+    if letter == "N":
+        return NameAddress(text)
+    try:
+        return parse_lid(text)
+    except AddressError as error:
+        raise AddressError(f"{error}{_kind_hint(text) if not letter else ''}") from None
+
+
+def parse_portnum(text: str) -> int:
+    """Read PORTNUM, 0 to 255. Raises UsageError."""
+    try:
+        return parse_number(text, "PORTNUM", 8)
+    except EncodeError as error:
+        raise UsageError(str(error)) from None
+
+
+def _letter(kind: Kind) -> str:
+    flags = {"L": kind.lid, "D": kind.direct, "G": kind.guid, "N": kind.name}
+    given = [letter for letter, is_given in flags.items() if is_given]
+    if len(given) > 1:
+        raise UsageError(f"ADDR is of one kind: -{' and -'.join(given)} exclude each other")
+    return given[0] if given else ""
+
+
+def _kind_hint(text: str) -> str:
+    if "," in text:
+        return " (for a directed route: -D)"
+    if text.lower().startswith("0x") and len(text) > 6:
+        return " (for a GUID: -G)"
+    if not text[:1].isdigit():
+        return " (for a node's name: -N)"
+    return ""
