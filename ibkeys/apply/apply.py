@@ -53,19 +53,19 @@ def plan_apply(
     survey = look(writer, ports_of(plan), by_port_guid=True)
     carrier = carrier or DirectCarrier(writer)
     remaining = carrier.state(plan, survey)
-    work = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
-    work.digest = plan_digest(plan)
-    work.breaks = _all_breaks(plan, remaining.tables)
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    apply_plan.digest = plan_digest(plan)
+    apply_plan.breaks = _all_breaks(plan, remaining.tables)
     permissions = permissions or Permissions()
-    _permit(writer, work, permissions)
-    work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
-    if work.phases:
+    _permit(writer, apply_plan, permissions)
+    apply_plan.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
+    if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
-        permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": work.digest}
-        work.document, work.options = dumps(kept), json.dumps(permitted)
-        work.hooks = hooks or ApplyHooks()
-    return work
+        permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
+        apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
+        apply_plan.hooks = hooks or ApplyHooks()
+    return apply_plan
 
 
 def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Break, ...]:
@@ -79,12 +79,12 @@ def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Bre
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
-def _permit(writer: Writer, work: ApplyPlan, permissions: Permissions) -> None:
-    lost = list(removals(work.remaining.tables))
-    work.removed = len(lost)
+def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> None:
+    lost = list(removals(apply_plan.remaining.tables))
+    apply_plan.removed = len(lost)
     if lost and not permissions.removals:
         ports = list(dict.fromkeys(port for port, _ in lost))
-        work.refusals.append(
+        apply_plan.refusals.append(
             Refused(
                 f"the plan removes {counted(len(lost), 'P_Key')} (full to limited counts) from "
                 f"{counted(len(ports), 'port')}: {named([f'{port} loses {key}' for port, key in lost])}; "
@@ -92,13 +92,13 @@ def _permit(writer: Writer, work: ApplyPlan, permissions: Permissions) -> None:
                 "removals",
             )
         )
-    if work.breaks and not permissions.breaks:
-        messages = named([each.message for each in work.breaks])
-        work.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or free an index first", "breaks"))
-    if work.refusals and not writer.dry_run:
-        raise work.refusals[0]
+    if apply_plan.breaks and not permissions.breaks:
+        messages = named([each.message for each in apply_plan.breaks])
+        apply_plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or free an index first", "breaks"))
+    if apply_plan.refusals and not writer.dry_run:
+        raise apply_plan.refusals[0]
     if permissions.first is not None:
-        keep_first(writer, work, permissions.first)
+        keep_first(writer, apply_plan, permissions.first)
 
 
 def _problem_notes(plan: PartitionPlan) -> list[str]:
@@ -154,13 +154,13 @@ def plan_resume(
     carrier = carrier or DirectCarrier(writer)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
-    work = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
-    work.digest = digest
-    work.breaks = _all_breaks(kept, remaining.tables)
-    work.operation_id = operation
-    _permit(writer, work, permissions)
-    work.hooks = hooks or ApplyHooks()
-    return work
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
+    apply_plan.digest = digest
+    apply_plan.breaks = _all_breaks(kept, remaining.tables)
+    apply_plan.operation_id = operation
+    _permit(writer, apply_plan, permissions)
+    apply_plan.hooks = hooks or ApplyHooks()
+    return apply_plan
 
 
 def _options_of(memory: PlanRecord) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The journal: what every changing command overwrites, on disk before the Set that overwrites it.
 
-It holds whole 64-byte attributes but no M_Key: those of PortInfo are zeroed, and ``key_ref`` names a row of the key
-store instead.
+It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and ``key_ref``
+names a row of the key store instead), and files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import EncodeError, FileFormatError, StoreError
+from ibkeys.store.journal_files import FileEntry as FileEntry
+from ibkeys.store.journal_files import files_of, record_file
 from ibkeys.store.journal_records import EntryStatus as EntryStatus
+from ibkeys.store.journal_records import FileImage as FileImage
 from ibkeys.store.journal_records import Image as Image
 from ibkeys.store.journal_records import OperationRecord as OperationRecord
 from ibkeys.store.journal_records import OperationState as OperationState
@@ -81,6 +84,7 @@ class Operation:
     ) -> None:
         self._journal = journal
         self._entries: list[Entry] = []
+        self._files: list[FileEntry] = []
         self._first = first
         self._resumable = resumable
         self._origin = origin
@@ -118,9 +122,16 @@ class Operation:
         self._entries += entries
         return entries
 
-    def settle(self, entries: Iterable[Entry], status: EntryStatus) -> None:
-        """Note with one sync what became of the Sets of *entries*."""
-        self._journal.set_status(entries, status)
+    def record_file(self, image: FileImage) -> FileEntry:
+        """Put what a file holds on disk; it may be replaced when this returns. Raises StoreError."""
+        with self._journal.together():
+            operation = self.id
+            if operation is None:
+                operation = self._journal._begin(self.command, self._origin)
+            entry = self._journal._record_file(operation, image)
+        self.id = operation
+        self._files.append(entry)
+        return entry
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +141,8 @@ class Operation:
             return
         if kind is not None and self._resumable:
             return
-        complete = kind is None and all(entry.status == "done" for entry in self._entries)
+        statuses = {*(entry.status for entry in self._entries), *(entry.status for entry in self._files)}
+        complete = kind is None and statuses <= {"done"}
         state: OperationState = "done" if complete else "failed"
         if kind is None and self.outcome is not None:
             state = self.outcome
@@ -258,7 +270,8 @@ class Journal(Store):
         rows = self._database.query(
             """SELECT id, command, state, started, finished,
                       (SELECT count(*) FROM (SELECT DISTINCT node_guid, port FROM entries WHERE operation = id)),
-                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done'), stage, undoes,
+                      (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
+                          + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
                       undone_by, coalesce(is_open, 0)
                FROM operations LEFT JOIN plans ON plans.operation = id LEFT JOIN (
                    SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
@@ -302,6 +315,14 @@ class Journal(Store):
             return self._entries_of(operation, rows)
         except EncodeError as error:
             raise self._database.damage(str(error)) from None
+
+    def files(self, operation: int) -> list[FileEntry]:
+        """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
+        self._require(operation)
+        return files_of(self._database, operation)
+
+    def _record_file(self, operation: int, image: FileImage) -> FileEntry:
+        return record_file(self._database, operation, image)
 
     def _entries_of(self, operation: int, rows: Sequence[Sequence[Any]]) -> list[Entry]:
         return [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ibkeys.errors import EncodeError
@@ -54,6 +55,32 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class FileImage:
+    """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes.
+
+    ``path``: absolute, links followed; ``host``: where it is, "" for this host. ``before`` and ``after`` are its bytes,
+    None where there is no file; no key may be in them: whoever records a file with keys puts a reference to the key
+    store in each key's place. ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name)
+    are those of the former file, None where there was none.
+
+    Raises EncodeError for a path that is not absolute.
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    attributes: Mapping[str, bytes] = field(default_factory=dict)
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/"):
+            raise EncodeError(f"the journal keeps files by their absolute paths, not {self.path!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """One start of an operation: when it began, or was gone on with, and by whom."""
 
@@ -65,10 +92,10 @@ class Start:
 class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
-    ``unproven`` counts the Sets whose effect was not proven, or was disproved. ``stage``: how far an operation with a
-    plan is, None for one without. ``undoes``: the operation that this one gave back, None where it is no undo.
-    ``undone_by``: the one that gave this one back; None also for one that an earlier version undid. ``being_undone``:
-    an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
+    ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
+    operation with a plan is, None for one without. ``undoes``: the operation that this one gave back, None where it is
+    no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier version undid.
+    ``being_undone``: an undo of it was begun and is not finished. ``starts``: empty for what an earlier version did.
     """
 
     id: int

@@ -36,6 +36,18 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "key_ref": columns.number(null=True),
         "status": columns.text(("pending", "done", "failed")),
     },
+    "files": {
+        "sequence": columns.number(),
+        "host": columns.text(),
+        "path": columns.text(),
+        "before": columns.blob(null=True),
+        "after": columns.blob(null=True),
+        "mode": columns.number(0o7777, null=True),
+        "uid": columns.number(0xFFFFFFFF, null=True),
+        "gid": columns.number(0xFFFFFFFF, null=True),
+        "attributes": columns.text(),
+        "status": columns.text(("pending", "done", "failed")),
+    },
     "plans": {
         "document": columns.text(),
         "options": columns.text(),
@@ -103,6 +115,22 @@ JOURNAL_SCHEMA: Final = Schema(
                 options TEXT NOT NULL,
                 PRIMARY KEY (operation, number)
             ) WITHOUT ROWID""",
+        ),
+        (
+            """CREATE TABLE files (
+                operation INTEGER NOT NULL REFERENCES operations (id),
+                sequence INTEGER NOT NULL,
+                host TEXT NOT NULL,
+                path TEXT NOT NULL,
+                before BLOB,
+                after BLOB,
+                mode INTEGER,
+                uid INTEGER,
+                gid INTEGER,
+                attributes TEXT NOT NULL,
+                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
+                PRIMARY KEY (operation, sequence)
+            )""",
         ),
     ),
     columns=_COLUMNS,

@@ -7,6 +7,7 @@ import io
 import os
 from pathlib import Path
 
+from ibkeys.store.journal import FileImage, Journal
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
@@ -91,3 +92,17 @@ def test_a_journal_in_memory_is_no_journal(cli: Cli) -> None:
     result = run("journal", "--backend", TWO_SWITCH)
     assert result.code == 2
     assert "state=" in result.error
+
+
+def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Journal(journal) as stored, stored.operation("apply") as operation:
+        operation.record_file(FileImage("/etc/opensm/partitions.conf", b"secret tenants", None)).done()
+        operation.record_file(FileImage("/etc/x", None, b"abc", host="sm-2"))
+    shown = cli("journal", 1, "--journal", journal).out
+    assert "file /etc/opensm/partitions.conf: 14 bytes -> no file\n" in shown
+    assert "file /etc/x on sm-2: no file -> 3 bytes (pending)\n" in shown
+    assert "tenants" not in shown
+    assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][1] == {
+        "host": "sm-2", "path": "/etc/x", "status": "pending", "bytes_before": None, "bytes_after": 3,
+    }  # fmt: skip

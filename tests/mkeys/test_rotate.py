@@ -123,7 +123,7 @@ def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
         record = sent(site.net, fabric)
         run = plan_run(w, "mkey-deploy", RunOptions(same=True, protect=2, lease=60), KEY)
         carry_out(w, run, site.results.append)
-    assert (run.account.done, len(sets(record)), len(run.settled)) == (8, 7, 1)
+    assert (run.account.done, len(sets(record)), len(run.already_set)) == (8, 7, 1)
     assert site.current() == site.keys()
     site.run(plan_return)  # it had the key before the run, and keeps it
     assert (port.m_key, port.protect_bits, port.lease_period) == (KEY.reveal(), 2, 60)

@@ -101,11 +101,11 @@ def test_operation_is_done_only_when_all_its_entries_are() -> None:
     with journal.operation("counters-clear") as operation:
         first, second, _ = operation.record_all([image(port=port) for port in (1, 2, 3)])
         assert operation.record_all([], [first], [second]) == []
-        operation.settle([first, second], "done")
+        journal.set_status([first, second], "done")
     with journal.operation("counters-clear") as operation:
         record(operation).failed()
     with journal.operation("counters-clear") as operation:
-        operation.settle(operation.record_all([image(), image()]), "done")
+        journal.set_status(operation.record_all([image(), image()]), "done")
     assert [(line.id, line.state, line.ports) for line in journal.list_operations()] == [
         (1, "failed", 3),
         (2, "failed", 1),

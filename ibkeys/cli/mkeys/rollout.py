@@ -252,5 +252,5 @@ def _bar(where: Where, run: PlannedRun) -> Iterator[Callable[[], None]]:
 
     columns = (TextColumn("ports"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=len(run.jobs) + len(run.settled) + len(run.skipped))
+        task = bar.add_task("", total=len(run.jobs) + len(run.already_set) + len(run.skipped))
         yield lambda: bar.advance(task)

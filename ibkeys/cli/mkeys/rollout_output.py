@@ -31,12 +31,12 @@ class RunOutput:
     def write_plan(self, put: Callable[[str], None]) -> None:
         """Write what would change: how many ports, what of them, and which are left alone."""
         run = self._run
-        if not run.jobs and not run.settled:
+        if not run.jobs and not run.already_set:
             put(
                 "nothing to change"
                 + ("; only the key store is to be told that the run has ended" if run.pending else "")
             )
-        for job in run.settled:
+        for job in run.already_set:
             put(f"{heading_of(job.port.identity())}: has it already, only the key store is to be told")
         if run.jobs:
             back = ", back to what they had" if run.goes_back else ""
@@ -76,7 +76,7 @@ class RunOutput:
             changes.setdefault(id(change.port), []).append(each)
         for job in run.jobs:
             self._planned(job.port.identity(), changes.get(id(job.port), []))
-        run.account.waiting = len(run.jobs) + len(run.settled) + run.later
+        run.account.waiting = len(run.jobs) + len(run.already_set) + run.later
         self.write_summary(is_dry)
         if run.account.unread:
             return self.exit_code()

@@ -127,11 +127,11 @@ def _apply(
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
                 if resume:
-                    work = plan_resume(writer, permissions, run, plan)
+                    apply_plan = plan_resume(writer, permissions, run, plan)
                 else:
                     assert plan is not None
-                    work = plan_apply(writer, plan, permissions, run)
-                return ManyPortsChange(writer, work, consent, format, interrupts, bar).carry_out()
+                    apply_plan = plan_apply(writer, plan, permissions, run)
+                return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()
     finally:
         if guardian is not None:
             guardian.leave()

@@ -30,5 +30,5 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        work = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
-        return ManyPortsChange(writer, work, consent, format, interrupts, bar).carry_out()
+        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
+        return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()

@@ -14,7 +14,7 @@ from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_js
 from ibkeys.cli.types import Number
 
 if TYPE_CHECKING:
-    from ibkeys.store.journal import Entry, OperationRecord, Start
+    from ibkeys.store.journal import Entry, FileEntry, OperationRecord, Start
 
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
@@ -38,16 +38,19 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     with Journal.read(journal_of(where)) as stored:
         records = stored.list_operations() if operation is None else [stored.find(operation)]
         entries = [] if operation is None else stored.entries(operation)
+        files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
     operations = [_operation(record) for record in records]
     rows = [row for entry in entries for row in _rows(entry)]
     if format == "json":
-        write_json("journal", {"operations": operations, **({} if operation is None else {"changes": rows})})
+        write_json(
+            "journal", {"operations": operations, **({} if operation is None else {"changes": rows, "files": files})}
+        )
     elif format == "csv" and operation is None:
         write_csv(_COLUMNS, ({**each, **_joined(each)} for each in operations))
     elif format == "csv":
         write_csv([*IDENTITY, "status", "kind", "index", "before", "after"], rows)
     else:
-        _write(operations, rows, with_starts=operation is not None)
+        _write(operations, rows, files, with_starts=operation is not None)
     return exits.DONE
 
 
@@ -118,7 +121,17 @@ def _rows(entry: Entry) -> list[dict[str, Any]]:
     ]
 
 
-def _write(operations: list[dict[str, Any]], rows: list[dict[str, Any]], with_starts: bool) -> None:
+def _file(entry: FileEntry) -> dict[str, Any]:
+    """What became of one file; its bytes are not shown, for a policy may name tenants."""
+    image = entry.image
+    sizes = (None if each is None else len(each) for each in (image.before, image.after))
+    values = image.host or None, image.path, entry.status, *sizes
+    return dict(zip(("host", "path", "status", "bytes_before", "bytes_after"), values, strict=True))
+
+
+def _write(
+    operations: list[dict[str, Any]], rows: list[dict[str, Any]], files: list[dict[str, Any]], with_starts: bool
+) -> None:
     if not operations:
         write("the journal is empty")
         return
@@ -130,6 +143,11 @@ def _write(operations: list[dict[str, Any]], rows: list[dict[str, Any]], with_st
             write(f"operation {each['id']} goes back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
+    for file in files:
+        sizes = ("no file" if size is None else f"{size} bytes" for size in (file["bytes_before"], file["bytes_after"]))
+        host = f" on {file['host']}" if file["host"] else ""
+        proven = "" if file["status"] == "done" else f" ({file['status']})"
+        write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{proven}"))
     heading = ""
     for row in rows:
         if heading_of(row) != heading:

@@ -18,7 +18,7 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
-from ibkeys.mkeys.rollout import beside_sm
+from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
@@ -41,7 +41,7 @@ class Beginning(Protocol):
 class PlannedRun:
     """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
 
-    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``settled``: ports
+    ``stages``: the jobs in the order of change; a stage begins when the one before is done with. ``already_set``: ports
     that have what they shall have, of which only the store is to be told. ``skipped``: ports that are left alone, and
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
     to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
@@ -52,7 +52,7 @@ class PlannedRun:
     options: RunOptions
     found: Topology
     stages: list[list[Job]] = field(default_factory=list)
-    settled: list[Job] = field(default_factory=list)
+    already_set: list[Job] = field(default_factory=list)
     skipped: list[PortResult] = field(default_factory=list)
     later: int = 0
     procedure: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class PlannedRun:
     @property
     def waiting(self) -> int:
         """How many ports of the run are not done with."""
-        return len(self.jobs) + len(self.settled) + self.later - self.account.done - self.account.failed
+        return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
 
     @property
     def jobs(self) -> list[Job]:
@@ -74,7 +74,7 @@ class PlannedRun:
     @property
     def pending(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.settled) or any(self.stages) or (self.is_open and not self.later)
+        return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
 def describe(
@@ -90,11 +90,11 @@ def describe(
     if not jobs:
         return
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
-    managers = beside_sm.sm_ports(run.found.end_ports())
+    managers = opensm_procedure.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
     plan.objections = objections_to_keys_under_sm(writer, managers)
     if plan.objections:
-        run.procedure = beside_sm.procedure(managers, run.options.protect, run.options.lease, key_file)
+        run.procedure = opensm_procedure.procedure(managers, run.options.protect, run.options.lease, key_file)
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
@@ -111,8 +111,8 @@ def describe(
     levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
     plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
     if not run.goes_back:
-        plan.notes.append(beside_sm.ONE_KEY if run.options.same else beside_sm.OVERWRITTEN)
-        plan.notes.append(beside_sm.AFTERWARDS)
+        plan.notes.append(opensm_procedure.ONE_KEY if run.options.same else opensm_procedure.OVERWRITTEN)
+        plan.notes.append(opensm_procedure.AFTERWARDS)
 
 
 def _not_asked(found: Topology) -> list[str]:
@@ -178,7 +178,7 @@ class RunPlan:
         try:
             with Interrupts() as interrupts:
                 rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
-                rollout.carry_out(run.stages, run.settled)
+                rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             raise Explained(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "

@@ -24,7 +24,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.key_edit import shown_key
-from ibkeys.mkeys.rollout import beside_sm
+from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.beginning import LastRun, NewRun
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -74,13 +74,13 @@ def plan_run(
         if reason := _not_for(command, job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         elif _has(job):
-            run.settled.append(job)
+            run.already_set.append(job)
         else:
             jobs.append(job)
     run.skipped += _nothing_behind(found)
     jobs.sort(key=lambda job: len(job.port.agent_path), reverse=order == "farthest")
     _put_in_stages(writer, run, jobs)
-    everything += run.jobs + run.settled
+    everything += run.jobs + run.already_set
     for sequence, job in enumerate(everything):
         job.sequence = sequence
     if options.first is not None:
@@ -160,7 +160,7 @@ def plan_return(
             if job is None:
                 continue
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
-            (run.settled if _has(job) else jobs).append(job)
+            (run.already_set if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
     describe(writer, run)
     return run
@@ -253,7 +253,7 @@ def _put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None
     """All ports but those of the SMs and the own one; then the SMs'; the own port last of all: local tools without the
     new keys work as long as possible, and so does the way back."""
     own = writer.fabric.local().port_guid
-    managers = {id(port) for port in beside_sm.sm_ports(run.found.end_ports())}
+    managers = {id(port) for port in opensm_procedure.sm_ports(run.found.end_ports())}
     stages: list[list[Job]] = [[], [], []]
     for job in jobs:
         stages[2 if job.port.port_guid == own else 1 if id(job.port) in managers else 0].append(job)
@@ -270,7 +270,7 @@ def _keep_first(run: PlannedRun, first: int) -> None:
 
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
-    """Sort the ports of a run that are not done into jobs, settled and skipped ones."""
+    """Sort the ports of a run that are not done into jobs, those that have what they shall have, and skipped ones."""
     reachable = _reachable(writer, run.found)
     shared_ref = shared_key_ref(ports) if last.options.same else None
     shared = store.get(shared_ref).m_key if shared_ref is not None else None
@@ -286,7 +286,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         if job is None:
             continue
         job.ref = kept.key_ref
-        (run.settled if _has(job) else jobs).append(job)
+        (run.already_set if _has(job) else jobs).append(job)
     _put_in_stages(writer, run, jobs)
 
 

@@ -54,13 +54,13 @@ class Rollout(KeyKeeper):
         self.account = account
         account.run = run
 
-    def carry_out(self, stages: Iterable[Sequence[Job]], settled: Sequence[Job] = ()) -> None:
+    def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are done with.
 
-        *settled*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
+        *already_set*: ports that were found to have what they shall have; only the store is told. Raises StoreError,
         KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
         """
-        self._note_settled(settled)
+        self._note_already_set(already_set)
         for stage in stages:
             if self._engine.is_stopped:
                 break
@@ -69,10 +69,10 @@ class Rollout(KeyKeeper):
                 job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
             self._engine.make(PendingSet(job) for job in stage)
 
-    def _note_settled(self, settled: Sequence[Job]) -> None:
-        for job in settled:
+    def _note_already_set(self, already_set: Sequence[Job]) -> None:
+        for job in already_set:
             job.has = "wanted"
-        sets = [PendingSet(job) for job in settled]
+        sets = [PendingSet(job) for job in already_set]
         if sets:
             self.keep(sets, ())
         for each in sets:

@@ -1,4 +1,4 @@
-"""M_Keys of a whole fabric beside a subnet manager: which SMs there are, and how it is done with OpenSM.
+"""What to do about M_Keys where OpenSM runs: which SMs there are, and the steps by which OpenSM sets the key itself.
 
 Stock OpenSM knows one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It
 reads its key files only when it starts, and drops a port whose key it does not know. So under a master (or one that may
