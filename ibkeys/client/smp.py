@@ -36,9 +36,9 @@ _SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIREC
 # bytes 0..6, HopCount, TransactionID (the scheduler's), AttributeID, AttributeModifier, M_Key, the rest of a template
 _GET: Final = struct.Struct(">7sB8xHxxIQ224s").pack
 _MOST_TEMPLATES: Final = 4096
-TOLD_AT_ONCE: Final = 64
-"""SMPs that `SmpClient.tell` gives the port in one batch."""
-TOLD_PER_SECOND: Final = 8000
+UNAWAITED_AT_ONCE: Final = 64
+"""SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
+UNAWAITED_PER_SECOND: Final = 8000
 _SUBN_GET: Final = int(Method.GET)
 _CLASS_WORDS: Final = {
     int(MgmtClass.SUBN_LID_ROUTED): "Subn",
@@ -161,9 +161,9 @@ class SmpClient:
         *between* is called each time when everything that has arrived was handed to its task, before anything is sent
         and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
         tasks. *probing*: most of those asked will be silent, so that a request does not hold its place in the window:
-        at most `TOLD_PER_SECOND` are sent.
+        at most `UNAWAITED_PER_SECOND` are sent.
         """
-        self._scheduler.set_patience = MAX_WINDOW / TOLD_PER_SECOND if probing else None
+        self._scheduler.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
             for task in tasks:
                 self.start(task)
@@ -196,15 +196,15 @@ class SmpClient:
         while (left := end - self.port.now()) > 0:
             self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
 
-    def tell(self, requests: Sequence[Request]) -> list[Request]:
-        """Send SMPs that nobody answers (TrapRepress), `TOLD_PER_SECOND`; return those that the kernel refused.
+    def send_unawaited(self, requests: Sequence[Request]) -> list[Request]:
+        """Send SMPs that nobody answers (TrapRepress), `UNAWAITED_PER_SECOND`; return those that the kernel refused.
 
         They are sent once, between two runs, and whether they arrived is not known.
         """
         refused: list[Request] = []
         statistics = self.statistics
-        for first in range(0, len(requests), TOLD_AT_ONCE):
-            batch = requests[first : first + TOLD_AT_ONCE]
+        for first in range(0, len(requests), UNAWAITED_AT_ONCE):
+            batch = requests[first : first + UNAWAITED_AT_ONCE]
             mads = [mad[:12] + random.randbytes(4) + mad[16:] for mad in (request.mad for request in batch)]
             failures = self.port.send([Outgoing(mad, request.lid, 0) for mad, request in zip(mads, batch, strict=True)])
             refused += [batch[failure.index] for failure in failures]
@@ -212,7 +212,7 @@ class SmpClient:
             statistics.keyed += sum(map(_is_keyed, mads))
             for mad in mads:
                 statistics.by_attribute[mad[16:18]] = statistics.by_attribute.get(mad[16:18], 0) + 1
-            self.wait(len(batch) / TOLD_PER_SECOND)
+            self.wait(len(batch) / UNAWAITED_PER_SECOND)
         statistics.refused += len(refused)
         return refused
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from ibkeys.client.address import DirectedAddress
-from ibkeys.client.smp import TOLD_PER_SECOND, SmpClient, Task, Timing
+from ibkeys.client.smp import UNAWAITED_PER_SECOND, SmpClient, Task, Timing
 from ibkeys.errors import NoReply
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo
@@ -52,14 +52,16 @@ def test_what_is_told_is_paced_counted_and_not_waited_for() -> None:
     with port_on(net) as port:
         client = SmpClient(port)
         request = client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(PATH), m_key=NO_MKEY)
-        assert client.tell([request] * 200) == []
-        assert port.now() == pytest.approx(200 / TOLD_PER_SECOND)
+        assert client.send_unawaited([request] * 200) == []
+        assert port.now() == pytest.approx(200 / UNAWAITED_PER_SECOND)
         assert (client.statistics.sent, client.statistics.by_attribute) == (200, {b"\0\2": 200})
     assert victim.m_key_violations == 200
     assert victim.lease_deadline == pytest.approx(15)
 
 
-@pytest.mark.parametrize(("outstanding", "least", "most"), [(None, 0.9 * TOLD_PER_SECOND, TOLD_PER_SECOND), (8, 8, 8)])
+@pytest.mark.parametrize(
+    ("outstanding", "least", "most"), [(None, 0.9 * UNAWAITED_PER_SECOND, UNAWAITED_PER_SECOND), (8, 8, 8)]
+)
 def test_probes_of_silent_nodes_are_paced_and_do_not_hold_their_places(
     outstanding: int | None, least: float, most: float
 ) -> None:
@@ -86,7 +88,7 @@ def test_probes_of_silent_nodes_are_paced_and_do_not_hold_their_places(
         # an open node first: the window is wide then, as after a survey
         client.run([ask(()) for _ in range(200)])
         sent.clear()
-        count = 20 if outstanding else 3 * TOLD_PER_SECOND
+        count = 20 if outstanding else 3 * UNAWAITED_PER_SECOND
         client.run([ask(PATH) for _ in range(count)], probing=True)
     assert victim.m_key_violations == min(count, 0xFFFF)
     spread = [bisect_right(sent, start + 1.0 - 1e-6) - number for number, start in enumerate(sent)]

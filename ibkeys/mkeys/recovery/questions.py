@@ -58,7 +58,7 @@ class Questions:
     def send_unawaited(self, requests: Iterable[Request]) -> None:
         """Send SMPs for whose answers nobody waits."""
         requests = list(requests)
-        self.unawaited += len(requests) - len(self.client.tell(requests))
+        self.unawaited += len(requests) - len(self.client.send_unawaited(requests))
 
     def ask_who(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
         """Task: ask once who is at the end of a route; return the link's far end, None when nobody answers."""
