@@ -45,10 +45,10 @@ class Room:
             return None  # it never fits: that is for whoever planned it to say
         return cls(capacity, *(tuple(sorted(count.items())) for count in counts))
 
-    def fits(self, changed: Collection[int]) -> bool:
-        """Whether there is room when *changed* are the partitions that are as they will be."""
-        entries = sum(count for base, count in self.before if base not in changed)
-        return entries + sum(count for base, count in self.after if base in changed) <= self.capacity
+    def fits(self, pending: Collection[int]) -> bool:
+        """Whether there is room when all partitions but *pending* are as they will be."""
+        entries = sum(count for base, count in self.before if base in pending)
+        return entries + sum(count for base, count in self.after if base not in pending) <= self.capacity
 
 
 def _count(keys: Iterable[PKey]) -> dict[int, int]:
@@ -71,9 +71,9 @@ class Kind(Generic[P]):
     rises: int = 0
     drops: int = 0
 
-    def fits(self, changed: Collection[int]) -> bool:
-        """Whether its tables have room when the partitions *changed* are as they will be."""
-        return all(room.fits(changed) for room in self.rooms)
+    def fits(self, pending: Collection[int]) -> bool:
+        """Whether its tables have room when all partitions but *pending* are as they will be."""
+        return all(room.fits(pending) for room in self.rooms)
 
     def at(self, changed: int) -> tuple[int, int]:
         """Return the partitions that it is in, and is a full member of, when those in *changed* are as they will be."""

@@ -139,8 +139,9 @@ class Rounds(Generic[P]):
         return taken
 
     def _fits(self, number: int, more: int) -> bool:
-        changed = {self._partitions[bit.bit_length() - 1] for bit in bits_of(self.changed[number] | more)}
-        return self._kinds[number].fits(changed)
+        kind = self._kinds[number]
+        pending = (kind.rises | kind.drops) & ~(self.changed[number] | more)
+        return kind.fits({self._partitions[bit.bit_length() - 1] for bit in bits_of(pending)})
 
     # --- drops -------------------------------------------------------------------------------------------------------
 
