@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from ibkeys import jsonfile
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, perform
-from ibkeys.apply.remaining import former_in, ports_of, remaining_of
+from ibkeys.apply.remaining import Remaining, former_in, ports_of, remaining_of
 from ibkeys.apply.survey import Survey, look
 from ibkeys.change.interlocks import counted, named
-from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.plan.breaks import find_breaks
@@ -50,7 +48,7 @@ def plan_apply(
     remaining = remaining_of(plan, survey)
     work = apply_plan_of(writer, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     work.digest = plan_digest(plan)
-    work.breaks = _all_breaks(plan, remaining.tables)
+    work.breaks = _all_breaks(plan, remaining)
     permissions = permissions or Permissions()
     _permit(writer, work, survey, permissions)
     work.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
@@ -65,14 +63,14 @@ def plan_apply(
     return work
 
 
-def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Break, ...]:
-    """What the plan names, as far as *tables* are still to be written, and what it does not name; the planner knew more
-    pairs than the plan's tables tell."""
-    pending = {table.port.key for table in tables if table.differs}
+def _all_breaks(plan: PartitionPlan, remaining: Remaining) -> tuple[Break, ...]:
+    """What the plan names, as far as its tables are still to be written, and what it does not name; the planner knew
+    more pairs than the plan's tables tell."""
+    pending = {table.port.key for table in remaining.tables if table.differs}
     planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
-    unchanged = [table for table in plan.tables if not table.differs]
+    unchanged = remaining.others or [table for table in plan.tables if not table.differs]
     known = {frozenset(port.key for port in each.ports) for each in planned}
-    found = find_breaks([*unchanged, *tables])
+    found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
@@ -91,7 +89,9 @@ def _permit(writer: Writer, work: ApplyPlan, survey: Survey, permissions: Permis
         )
     if work.breaks and not permissions.breaks:
         messages = named([each.message for each in work.breaks])
-        work.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or free an index first", "breaks"))
+        other_ways = {"no-room": "free an index first", "circle": "go by a policy that needs no reused partition first"}
+        ways = " or ".join(way for kind, way in other_ways.items() if kind in {each.kind for each in work.breaks})
+        work.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
     if work.refusals and not writer.dry_run:
         raise work.refusals[0]
     if permissions.first is not None:
@@ -151,7 +151,7 @@ def plan_resume(
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     work = apply_plan_of(writer, remaining, survey, kept.options.disconnect_unconfigured, advice)
     work.digest = digest
-    work.breaks = _all_breaks(kept, remaining.tables)
+    work.breaks = _all_breaks(kept, remaining)
     work.operation_id = operation
     _permit(writer, work, survey, permissions)
     work.open_operation = lambda journal: journal.reopen(operation, writer.origin)

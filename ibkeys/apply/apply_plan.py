@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from ibkeys.apply.execute import Executor, Progress, sets_of
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, set_keys
+from ibkeys.apply.survey import Survey, read_others, set_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks import counted, objections_to_tables
 from ibkeys.change.plan import Plan
@@ -21,6 +22,7 @@ from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import ADDING, Phase, Step, order_of
+from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import IDENTITY, PortId, PortKey
 
@@ -108,7 +110,9 @@ def apply_plan_of(writer: Writer, remaining: Remaining, survey: Survey, disconne
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
-    phases = order_of(remaining.tables, remaining.enforcement)
+    if reuses_partitions(remaining.tables, remaining.enforcement):
+        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.tables})
+    phases = order_of([*remaining.others, *remaining.tables], remaining.enforcement)
     work = ApplyPlan(writer.command, remaining=remaining, phases=phases, notes=list(survey.notes))
     changing = {step.port.key for phase in work.phases for step in phase.steps}
     set_keys(survey.targets[key] for key in changing)
@@ -134,7 +138,7 @@ def keep_first(writer: Writer, work: ApplyPlan, survey: Survey, first: int) -> N
         peer = None if step.port.is_external else peers.get(step.port.key)
         return step.port.node_guid if peer is None else peer[0]
 
-    now = [phase for phase in work.phases if _stage(phase) == stage]
+    now = list(takewhile(lambda phase: _stage(phase) == stage, work.phases))
     order = {table.port.node_guid: None for table in work.remaining.tables if table.port.is_external}
     steps = [step for phase in now for step in phase.steps]
     ranks: dict[int, int] = {}

@@ -52,7 +52,7 @@ def _work_of_undo(writer: Writer, former: Former, operation: int, hooks: ApplyHo
     survey = look(writer, former.ports)
     remaining = remaining_of_undo(former, survey)
     work = apply_plan_of(writer, remaining, survey, False, "what somebody else wrote is kept, all else goes back")
-    work.breaks = find_breaks(remaining.tables)
+    work.breaks = find_breaks([*remaining.others, *remaining.tables], remaining.enforcement)
     work.undoes = operation
     work.open_operation = lambda journal: journal.undo_of(operation, writer.origin)
     work.perform = partial(perform, writer, work, survey, hooks)
