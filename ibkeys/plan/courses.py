@@ -13,8 +13,8 @@ from typing import Final, Generic, TypeVar
 from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
 
-_MOST_STATES: Final = 2000
-"""How many ways on are looked at before a circle is said to be one."""
+_SEARCH: Final = 1_000_000
+"""How far is searched before a circle is said to be one: drops tried, times kinds of ports."""
 P = TypeVar("P", bound=Hashable)
 
 
@@ -160,7 +160,7 @@ class Courses(Generic[P]):
         planning.run(removals_at_once=removals_at_once)
         if not planning.circles:
             return planning
-        drops = self._rounds(pairs, additions_first).find_first_drops(_MOST_STATES)
+        drops = self._rounds(pairs, additions_first).find_first_drops(_SEARCH // len(self._kinds))
         if drops is not None:
             planning = self._rounds(pairs, additions_first)
             planning.run(first_drops=drops)

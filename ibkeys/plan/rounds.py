@@ -72,7 +72,7 @@ class Rounds(Generic[P]):
 
     def find_first_drops(self, most: int) -> list[tuple[int, int]] | None:
         """Return drops, (kind, bit), that cut nobody one after the other and after which no rise waits; None when there
-        are none, or *most* states were looked at in vain.
+        are none, or *most* drops were tried in vain.
 
         `run` does not go back: of drops that are harmless one by one and not together it makes some, and rarely the
         wrong ones.
@@ -82,7 +82,8 @@ class Rounds(Generic[P]):
         nothing = [0] * len(self._kinds)
         seen = {tuple(nothing)}
         todo: list[tuple[list[int], list[tuple[int, int]]]] = [(nothing, [])]
-        while todo and len(seen) < most:
+        tried = 0
+        while todo and tried < most:
             self.changed, path = todo.pop()
             self.changed = [now | up for now, up in zip(self.changed, self._ready_rises(), strict=True)]
             wanted = [bits & ~now for bits, now in zip(self._wanted_drops(nothing), self.changed, strict=True)]
@@ -90,6 +91,7 @@ class Rounds(Generic[P]):
                 return path
             for number, bits in enumerate(wanted):
                 for bit in bits_of(bits):
+                    tried += 1
                     drops = [bit if each == number else 0 for each in range(len(wanted))]
                     next_one = [now | down for now, down in zip(self.changed, drops, strict=True)]
                     if tuple(next_one) not in seen and not self._cuts_somebody(number, self.changed, drops):
@@ -168,22 +170,23 @@ class Rounds(Generic[P]):
                     wanted[other] |= bit
         return wanted
 
-    def _talk(self, one: int, other: int, changed: Sequence[int], drops: Sequence[int]) -> int:
-        """Return the partitions in which two kinds talk."""
-        any_one, full_one = self._kinds[one].at(changed[one] | drops[one])
-        any_other, full_other = self._kinds[other].at(changed[other] | drops[other])
+    def _talk(self, one: int, other: int, changed_one: int, changed_other: int) -> int:
+        """Return the partitions in which two kinds talk when so much of each has changed."""
+        any_one, full_one = self._kinds[one].at(changed_one)
+        any_other, full_other = self._kinds[other].at(changed_other)
         return full_one & any_other | any_one & full_other
 
     def _is_cut(self, pair: Pair, start: Sequence[int], drops: Sequence[int]) -> bool:
         one, other, in_these = pair
-        before, now = (self._talk(one, other, start, each) for each in ([0] * len(drops), drops))
+        before = self._talk(one, other, start[one], start[other])
+        now = self._talk(one, other, start[one] | drops[one], start[other] | drops[other])
         return bool(in_these & before & ~now if in_these else before and not now)
 
     def _keep(self, pair: Pair, start: Sequence[int], drops: list[int], wanted: Sequence[int]) -> None:
         """Take back the drops that cut a pair, as few as will do, and of those that are wanted the fewest."""
         one, other, in_these = pair
-        before = self._talk(one, other, start, [0] * len(drops))
-        now = self._talk(one, other, start, drops)
+        before = self._talk(one, other, start[one], start[other])
+        now = self._talk(one, other, start[one] | drops[one], start[other] | drops[other])
         lost = [bit for bit in bits_of(before & ~now) if in_these & bit or not in_these]
         if not in_these:
             if now or not before:
@@ -202,10 +205,8 @@ class Rounds(Generic[P]):
         for kinds in dict.fromkeys(((one,), (other,), (one, other))):
             if not all(drops[number] & bit for number in kinds):
                 continue
-            tried = list(drops)
-            for number in kinds:
-                tried[number] &= ~bit
-            if self._talk(one, other, start, tried) & bit:
+            tried = [start[each] | (drops[each] & ~bit if each in kinds else drops[each]) for each in (one, other)]
+            if self._talk(one, other, *tried) & bit:
                 found.append((sum(bool(wanted[number] & bit) for number in kinds), len(kinds), kinds))
         return min(found)
 
@@ -254,8 +255,8 @@ class Rounds(Generic[P]):
             if not self._is_cut(pair, self.changed, drops):
                 continue
             one, other, in_these = pair
-            whole = [kind.rises | kind.drops for kind in self._kinds]
-            meeting = self._talk(one, other, whole, drops) & (in_these & bit or -1)
+            whole = [self._kinds[each].rises | self._kinds[each].drops for each in (one, other)]
+            meeting = self._talk(one, other, *whole) & (in_these & bit or -1)
             for each in (one, other):
                 found += [(each, at) for at in bits_of(self._kinds[each].rises & ~self.changed[each] & meeting)]
         return next((each for each in found if each in seen), found[0])
