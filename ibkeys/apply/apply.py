@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -11,9 +10,8 @@ from ibkeys import jsonfile
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.remaining import former_in, ports_of
+from ibkeys.apply.remaining import Remaining, former_in, ports_of
 from ibkeys.apply.survey import look
-from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.plan.breaks import find_breaks
@@ -55,7 +53,7 @@ def plan_apply(
     remaining = carrier.state(plan, survey)
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     apply_plan.digest = plan_digest(plan)
-    apply_plan.breaks = _all_breaks(plan, remaining.tables)
+    apply_plan.breaks = _all_breaks(plan, remaining)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
     apply_plan.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
@@ -68,14 +66,14 @@ def plan_apply(
     return apply_plan
 
 
-def _all_breaks(plan: PartitionPlan, tables: Sequence[TableChange]) -> tuple[Break, ...]:
-    """What the plan names, as far as *tables* are still to be written, and what it does not name; the planner knew more
-    pairs than the plan's tables tell."""
-    pending = {table.port.key for table in tables if table.differs}
+def _all_breaks(plan: PartitionPlan, remaining: Remaining) -> tuple[Break, ...]:
+    """What the plan names, as far as its tables are still to be written, and what it does not name; the planner knew
+    more pairs than the plan's tables tell."""
+    pending = {table.port.key for table in remaining.tables if table.differs}
     planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
-    unchanged = [table for table in plan.tables if not table.differs]
+    unchanged = remaining.others or [table for table in plan.tables if not table.differs]
     known = {frozenset(port.key for port in each.ports) for each in planned}
-    found = find_breaks([*unchanged, *tables])
+    found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
     return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
@@ -94,7 +92,9 @@ def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> 
         )
     if apply_plan.breaks and not permissions.breaks:
         messages = named([each.message for each in apply_plan.breaks])
-        apply_plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or free an index first", "breaks"))
+        other_ways = {"no-room": "free an index first", "circle": "go by a policy that needs no reused partition first"}
+        ways = " or ".join(way for kind, way in other_ways.items() if kind in {each.kind for each in apply_plan.breaks})
+        apply_plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
     if apply_plan.refusals and not writer.dry_run:
         raise apply_plan.refusals[0]
     if permissions.first is not None:
@@ -156,7 +156,7 @@ def plan_resume(
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
-    apply_plan.breaks = _all_breaks(kept, remaining.tables)
+    apply_plan.breaks = _all_breaks(kept, remaining)
     apply_plan.operation_id = operation
     _permit(writer, apply_plan, permissions)
     apply_plan.hooks = hooks or ApplyHooks()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Final
 
 from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Former, Remaining
-from ibkeys.apply.survey import Survey, look, set_keys
+from ibkeys.apply.survey import Survey, look, read_others, set_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
@@ -23,6 +24,7 @@ from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import ADDING, Phase, Step, order_of, sets_of
+from ibkeys.plan.stages import reuses_partitions
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -161,7 +163,9 @@ def apply_plan_of(
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
-    phases = order_of(remaining.tables, remaining.enforcement)
+    if reuses_partitions(remaining.tables, remaining.enforcement):
+        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.tables})
+    phases = order_of([*remaining.others, *remaining.tables], remaining.enforcement)
     plan = ApplyPlan(
         writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
     )
@@ -184,7 +188,7 @@ def undo_plan_of(
     remaining = carrier.state(former, survey)
     advice = "what somebody else wrote is kept, all else goes back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
-    plan.breaks = find_breaks(remaining.tables)
+    plan.breaks = find_breaks([*remaining.others, *remaining.tables], remaining.enforcement)
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()
     return plan
@@ -204,7 +208,7 @@ def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
         peer = None if step.port.is_external else peers.get(step.port.key)
         return step.port.node_guid if peer is None else peer[0]
 
-    now = [phase for phase in plan.phases if _stage(phase) == stage]
+    now = list(takewhile(lambda phase: _stage(phase) == stage, plan.phases))
     order = {table.port.node_guid: None for table in plan.remaining.tables if table.port.is_external}
     steps = [step for phase in now for step in phase.steps]
     ranks: dict[int, int] = {}

@@ -35,7 +35,8 @@ class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
-    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0. ``others``: the tables of all other
+    end ports, which stay; read only where a partition is reused, so that nobody is cut from them.
     """
 
     tables: list[TableChange] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Remaining:
     foreign: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
+    others: list[TableChange] = field(default_factory=list)
 
     def leave_out(self, port: str) -> None:
         """Note a port that cannot be written, and why."""

@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ibkeys.change.target import Target, key_for_set
+from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.discovery.tables import read_p_key_table
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.printable import counted
 from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
@@ -18,11 +20,12 @@ from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 
 @dataclass(slots=True)
 class Survey:
-    """The ports that were found and read, and why each other one was not."""
+    """The ports that were found and read, and why each other one was not. ``end_ports``: all that the sweep saw."""
 
     targets: dict[PortKey, Target] = field(default_factory=dict)
     missing: dict[PortKey, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    end_ports: list[Port] = field(default_factory=list)
 
 
 def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -34,7 +37,7 @@ def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = Fal
     `Fabric.sweep` raises.
     """
     fabric = writer.fabric.sweep()
-    survey = Survey(notes=list(fabric.notes))
+    survey = Survey(notes=list(fabric.notes), end_ports=list(fabric.end_ports()))
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
     shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}
@@ -76,6 +79,30 @@ def _read(writer: Writer, target: Target, survey: Survey) -> Task:
         key = (port.node.guid, port.num)
         survey.missing[key] = str(problem)
         del survey.targets[key]
+
+
+def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) -> list[TableChange]:
+    """Return the tables of the end ports other than *besides*, as tables that stay. What cannot be read is left out,
+    with a note.
+
+    SMPs: ``ceil(capacity / 32)`` Gets for each of them that was not read yet.
+    """
+    others = [port for port in survey.end_ports if (port.node.guid, port.num) not in besides]
+    client = writer.fabric.client
+    answered = [port for port in others if port.p_key_raw is None and port.info is not None]
+    client.run([read_p_key_table(client, port, port.agent_path, port.end_port.m_key) for port in answered])
+    unread = sum(port.occupied is None for port in others)
+    if unread:
+        survey.notes.append(
+            f"a partition is reused, and the P_Key tables of {counted(unread, 'end port')} could not be read: whether "
+            "they are cut from others for a moment is not known"
+        )
+    return [
+        TableChange(port.id, table, table, port.capacity or 0, None)
+        for port in others
+        for table in [dict(port.occupied or ())]
+        if port.occupied is not None
+    ]
 
 
 def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:

@@ -1,17 +1,19 @@
-"""Which pairs of end ports a plan must cut for a moment, because tables are too full for make-before-break."""
+"""Which pairs of end ports a plan must cut for a moment: tables are too full, or ports wait in a circle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from ibkeys.change.wanted import TableChange
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.plan.kinds import Levels
+from ibkeys.plan.kinds import levels as levels_of
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import TableStep, grow, levels, order_of, swapped, write
+from ibkeys.plan.order import TableStep, grow, phases_of, swapped, write
+from ibkeys.plan.stages import Chain, Stages, chains_of, least, stages_of
 from ibkeys.topology.port_id import PortId, PortKey
 
-Levels = Mapping[int, int]
 Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
 """For each table without room its levels from each swap on: (number of the swap, levels), the first as -1."""
 
@@ -34,22 +36,102 @@ class _Chain:
         """Find out which partitions are steady."""
         tables = [table for table in (self.end, self.leaf) if table is not None]
         moments = list(_moments(tables, timeline))
-        moments += [[levels(table.before) for table in tables], [levels(table.after) for table in tables]]
+        moments += [[_levels(table.before) for table in tables], [_levels(table.after) for table in tables]]
         for partition, member in moments[-1][0].items():
             seen = {tuple(state.get(partition, 0) for state in moment) for moment in moments}
             if len(seen) == 1 and all(next(iter(seen))):
                 self.steady[partition] = member
-            elif all(partition in levels(table) for table in (self.end.before, self.end.after)):
+            elif all(partition in _levels(table) for table in (self.end.before, self.end.after)):
                 self.wavering.add(partition)
 
 
-def find_breaks(tables: Sequence[TableChange]) -> tuple[Break, ...]:
+def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange] = ()) -> tuple[Break, ...]:
     """Return what is cut while *tables* are written in the order of `ibkeys.plan.order`.
 
     *tables* should include those that stay as they are (``plan --full``): pairs with ports that are not among them are
     not found. A leaf port is taken to enforce. A port whose own table and leaf table are both too full, or whose
     table loses a P_Key of its own between two blocks, is named even when no pair of it is known.
     """
+    stages = stages_of(tables, enforcement)
+    if len(stages.tables) == 1:
+        return _breaks_of_stage(tables)
+    chains = chains_of(tables, enforcement)
+    lasting = _Lasting(chains)
+    found = [
+        Break(
+            circle.partition,
+            (*circle.leaving, *circle.entering),
+            tuple((_guid_of(one), _guid_of(other)) for one, other in circle.pairs),
+            circle.message,
+            "circle" if circle.entering else "no-room",
+        )
+        for circle in stages.circles
+    ]
+    for stage in stages.tables:
+        found += filter(None, map(lasting.narrow, _breaks_of_stage(stage)))
+    found += lasting.find_late(stages)
+    return tuple(found)
+
+
+class _Lasting:
+    """The pairs that may talk before and after all stages."""
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
+        self._chains = chains
+        self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
+
+    def narrow(self, found: Break) -> Break | None:
+        """Return a break of one stage without the pairs that need not last; None where it has no other."""
+        pairs = tuple(
+            (one, other)
+            for one, other in found.pairs
+            if all(_meet(mine, its) for mine, its in zip(self._ends[one], self._ends[other], strict=True))
+        )
+        if found.pairs and not pairs:
+            return None
+        return replace(found, pairs=pairs, message=_message(found.partition, found.ports, len(pairs)))
+
+    def find_late(self, stages: Stages) -> list[Break]:
+        """Return what is cut between two stages, because tables had no room for what should be there by then."""
+        ends = [{table.port.key: table.after for table in tables} for tables in stages.tables[:-1]]
+        late = []
+        for chain in self._chains:
+            due = [_due(chain, changed.get(chain.port, frozenset())) for changed in stages.changed[:-1]]
+            if due != [_now(chain, tables) for tables in ends]:
+                late.append(chain)
+        found: dict[tuple[int, PortId], list[tuple[int, int]]] = {}
+        for number, one in enumerate(late):
+            for other in [*(each for each in self._chains if each not in late), *late[number + 1 :]]:
+                at_first, at_last = _meet(one.before, other.before), _meet(one.after, other.after)
+                if not at_first or not at_last:
+                    continue
+                between = [_meet(_now(one, tables), _now(other, tables)) for tables in ends]
+                cut = {base for base in at_first & at_last for met in between if base not in met}
+                if not cut and not all(between):
+                    cut = {min(at_last)}
+                for base in sorted(cut):
+                    found.setdefault((base, one.port), []).append((_guid_of(one.port), _guid_of(other.port)))
+        return [
+            Break(base, (port,), tuple(pairs), _message(base, [port], len(pairs)))
+            for (base, port), pairs in found.items()
+        ]
+
+
+def _meet(one: Levels, other: Levels) -> set[int]:
+    """Return the partitions in which ports of these memberships talk."""
+    return {base for base, level in one.items() if base in other and max(level, other[base]) == 2}
+
+
+def _due(chain: Chain, changed: Collection[int]) -> Levels:
+    before = {base: level for base, level in chain.before.items() if base not in changed}
+    return before | {base: level for base, level in chain.after.items() if base in changed}
+
+
+def _now(chain: Chain, tables: Mapping[PortKey, Entries]) -> Levels:
+    return least([tables[table.port.key] for table in chain.tables])
+
+
+def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
     tight = swapped(tables)
     if not tight:
         return ()
@@ -84,13 +166,13 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
 
 
 def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]) -> Timeline:
-    swaps = [step for phase in order_of(tables) if phase.name == "swap" for step in phase.steps]
+    swaps = [step for phase in phases_of(tables) if phase.name == "swap" for step in phase.steps]
     now = {key: dict(grow(table).entries) for key, table in tight.items()}
-    timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, levels(table))] for key, table in now.items()}
+    timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, _levels(table))] for key, table in now.items()}
     for number, step in enumerate(swaps):
         assert isinstance(step, TableStep)
         write(now[step.port.key], step.writes)
-        timeline[step.port.key].append((number, levels(now[step.port.key])))
+        timeline[step.port.key].append((number, _levels(now[step.port.key])))
     return timeline
 
 
@@ -110,7 +192,10 @@ def _pairs(
 
 
 def _guid(chain: _Chain) -> int:
-    port = chain.end.port
+    return _guid_of(chain.end.port)
+
+
+def _guid_of(port: PortId) -> int:
     return port.port_guid if port.port_guid is not None else port.node_guid
 
 
@@ -119,13 +204,13 @@ def _tables(*chains: _Chain) -> list[TableChange]:
 
 
 def _lasting(chain: _Chain) -> Iterator[int]:
-    before, after = levels(chain.end.before), levels(chain.end.after)
+    before, after = _levels(chain.end.before), _levels(chain.end.after)
     return (partition for partition in before if partition in after)
 
 
 def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list[Levels]]:
     """Yield the levels of *tables* at each moment of the swaps at which one of them changes."""
-    fixed = {table.port.key: levels(grow(table).entries) for table in tables if table.port.key not in timeline}
+    fixed = {table.port.key: _levels(grow(table).entries) for table in tables if table.port.key not in timeline}
     times = sorted({time for table in tables for time, _ in timeline.get(table.port.key, ())})
     for time in times:
         yield [
@@ -148,8 +233,8 @@ def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
         return []
     tables = _tables(one, other)
     ends = (0, 2 if one.leaf is not None else 1)
-    before = [levels(table.before) for table in tables]
-    after = [levels(table.after) for table in tables]
+    before = [_levels(table.before) for table in tables]
+    after = [_levels(table.after) for table in tables]
     at_first = [partition for partition in before[0] if _may_talk(before, ends, partition, None)]
     at_last = [partition for partition in after[0] if _may_talk(after, ends, partition, None)]
     if not at_first or not at_last:
@@ -187,6 +272,10 @@ def _may_talk(
 
 def _is_cut_alone(chain: _Chain, partition: int, timeline: Timeline) -> bool:
     tables = _tables(chain)
-    if any(partition not in levels(table.before) or partition not in levels(table.after) for table in tables):
+    if any(partition not in _levels(table.before) or partition not in _levels(table.after) for table in tables):
         return False
     return any(not all(state.get(partition, 0) for state in moment) for moment in _moments(tables, timeline))
+
+
+def _levels(table: Entries) -> Levels:
+    return levels_of(table.values())

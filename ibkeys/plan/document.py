@@ -69,6 +69,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
                 "ports": [port.to_json() for port in each.ports],
                 "pairs": [[_guid_text(a), _guid_text(b)] for a, b in each.pairs],
                 "message": each.message,
+                "kind": each.kind,
             }
             for each in plan.breaks
         ],

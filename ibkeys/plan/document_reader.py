@@ -25,6 +25,7 @@ from ibkeys.plan.document import SCHEMA
 from ibkeys.plan.model import (
     MAX_CAPACITY,
     Break,
+    BreakKind,
     Enforce,
     FabricState,
     IndexMove,
@@ -250,7 +251,15 @@ def _break(value: _Value) -> Break:
         value.get("ports").each(_port),
         value.get("pairs").each(_pair),
         value.get("message").text(),
+        _break_kind(value.get("kind")) if "kind" in value.value else "no-room",  # earlier versions knew no other
     )
+
+
+def _break_kind(value: _Value) -> BreakKind:
+    for word in get_args(BreakKind):
+        if value.value == word:
+            return word  # type: ignore[no-any-return]
+    raise value.fail(f"one of {', '.join(get_args(BreakKind))}")
 
 
 def _pair(value: _Value) -> tuple[int, int]:

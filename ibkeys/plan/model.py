@@ -15,6 +15,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 MAX_CAPACITY: Final = 0xFFFF
 
 Enforce = Literal["both", "in", "out", "off"]
+BreakKind = Literal["no-room", "circle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,18 @@ class IndexMove:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where no order of writing keeps everybody connected, because tables are full.
+    """Where no order of writing keeps everybody connected.
 
-    ``ports``: those whose tables are too full. ``pairs``: port GUIDs of end ports that may talk in ``partition`` before
-    and after, and cannot for a moment in between.
+    ``kind`` ``no-room``: because tables are full; ``ports`` are those. ``circle``: because ports wait for each other
+    (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
+    ``pairs``: port GUIDs of end ports that may talk before and after, and cannot for a moment in between.
     """
 
     partition: int
     ports: tuple[PortId, ...]
     pairs: tuple[tuple[int, int], ...]
     message: str
+    kind: BreakKind = "no-room"
 
 
 @dataclass(frozen=True, slots=True)

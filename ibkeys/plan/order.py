@@ -1,8 +1,12 @@
-"""In which order a plan's tables are written, so that nobody who may talk before and after is cut off in between.
+"""In which order a plan's tables are written: nobody who may talk before and after is cut off in between, and nobody is
+joined who may talk neither before nor after.
 
 Three states of each table: as it is, *grown*, as planned. Grown, a table holds every P_Key of both others, each with
 the stronger of its two memberships: while tables grow each has at least what it had, while they shrink each has at
 least what it will have, and no table shrinks before all have grown. So no order within a phase can cut a pair.
+
+Grown tables join strangers where one leaves a partition that another enters. Such a plan is made in stages
+(`ibkeys.plan.stages`), each with phases of its own: those who leave do so in an earlier stage than those who enter.
 
 A P_Key whose planned index is still taken by another waits at a free index: it is there twice for a moment, never not
 at all. Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and
@@ -21,7 +25,9 @@ from typing import Final, Literal, get_args
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.stages import stages_of
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 
@@ -90,7 +96,22 @@ def order(plan: PartitionPlan) -> list[Phase]:
 
 
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
-    """As `order`, for tables and enforcement alone."""
+    """As `order`, for tables and enforcement alone. *tables* should include those that stay as they are, where a
+    partition is reused: nobody shall be cut from them."""
+    enforcement = tuple(enforcement)
+    stages = stages_of(tables, enforcement).tables
+    phases: list[Phase] = []
+    for number, stage in enumerate(stages):
+        off = enforcement if number == 0 else ()
+        on = enforcement if number == len(stages) - 1 else ()
+        phases += phases_of(stage, off, on)
+    return phases
+
+
+def phases_of(
+    tables: Iterable[TableChange], off: Iterable[EnforcementChange] = (), on: Iterable[EnforcementChange] = ()
+) -> list[Phase]:
+    """Return the phases of one stage; *off* is where enforcement may go off in it, *on* where it may come on."""
     steps: dict[PhaseName, list[Step]] = {name: [] for name in _IN_ORDER}
     for table in sorted(tables, key=lambda table: table.port.is_external):
         if not table.differs:
@@ -109,8 +130,8 @@ def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCha
         for name, writes in parts.items():
             if writes:
                 steps[name].append(TableStep(table.port, writes))
-    for change in enforcement:
-        for name, wanted in (("enforcement-off", False), ("enforcement-on", True)):
+    for name, changes, wanted in (("enforcement-off", off, False), ("enforcement-on", on, True)):
+        for change in changes:
             bits = _bits_becoming(wanted, change.before, change.after)
             if bits != (None, None):
                 steps[name].append(EnforcementStep(change.port, *bits))
@@ -199,7 +220,7 @@ def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
     for index, key in _difference(grown, after).items():
         open_blocks.setdefault(index // P_KEYS_PER_BLOCK, {})[index] = key
     now = dict(grown)
-    lasting = levels(after)
+    lasting = levels(after.values())
     while open_blocks:
         number = next(
             (each for each in open_blocks if _keeps(now, open_blocks[each], lasting)), next(iter(open_blocks))
@@ -212,7 +233,7 @@ def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
 def _keeps(now: Entries, block: Entries, lasting: Mapping[int, int]) -> bool:
     written = dict(now)
     write(written, block)
-    have, had = levels(written), levels(now)
+    have, had = levels(written.values()), levels(now.values())
     return all(have.get(base, 0) >= min(level, had.get(base, 0)) for base, level in lasting.items())
 
 
@@ -223,14 +244,6 @@ def write(table: dict[int, PKey], writes: Entries) -> None:
             table[index] = key
         else:
             table.pop(index, None)
-
-
-def levels(table: Entries) -> dict[int, int]:
-    """Return each partition of a table with the membership its P_Keys give: 1 limited, 2 full."""
-    found: dict[int, int] = {}
-    for key in table.values():
-        found[key.partition] = max(found.get(key.partition, 0), 2 if key.is_full else 1)
-    return found
 
 
 def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tuple[bool | None, bool | None]:

@@ -107,7 +107,7 @@ class _Planner:
             count_reach([(frozenset(table.before.values()), frozenset(table.after.values())) for table in known]),
             self.options,
             tuple(self.moves),
-            find_breaks(self.tables),
+            find_breaks(self.tables, self.enforcement),
         )
 
     def report(self, port: Port | None, kind: str, message: str) -> None:

@@ -87,8 +87,17 @@ class Lab:
         found = tuple(change for change in changes if change.differs)
         return PartitionPlan(
             FabricState("digest"), PolicySource("p.conf", "digest"), found, tuple(enforcement),
-            breaks=find_breaks(changes),
+            breaks=find_breaks([*self.staying(tables), *changes], enforcement),
         )  # fmt: skip
+
+    def staying(self, besides: Iterable[int]) -> list[TableChange]:
+        """Return the tables of the hosts other than *besides*, and of their leaf ports, as a full plan has them."""
+        ports = [port for number in {*range(1, 7)} - {*besides} for port in (self.host(number), self.leaf(number))]
+        return [
+            TableChange(port_id(port), valid(port), valid(port), port.p_key_capacity, key_of(port.peer))
+            for port in ports
+            if port.peer is not None
+        ]
 
     def image(self) -> dict[str, tuple[bytes, int]]:
         """All that a plan may change, byte for byte."""

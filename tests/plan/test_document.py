@@ -228,13 +228,26 @@ def test_an_edited_plan_is_refused(changes: dict[str, Any]) -> None:
     leaf = port(3, node_type="switch", node_guid=0x20)
     original = plan(
         enforcement=(EnforcementChange(leaf, Enforcement(False, False), Enforcement(True, True), (0x10, 1)),),
-        breaks=(Break(1, (port(),), ((0x11, 0x12),), "cut"),),
+        breaks=(
+            Break(1, (port(),), ((0x11, 0x12),), "cut"),
+            Break(2, (port(),), ((0x11, 0x13),), "circle", "circle"),
+        ),
     )
     assert loads(json.dumps(edited(original))) == original
     document = json.dumps(edited(original, **changes))
     with pytest.raises(FileFormatError, match=r"^plan.json: was edited after it was made: .*; plan again$"):
         loads(document, "plan.json")
     assert loads(document, "plan.json", bound=False) != original or "digest" in changes
+
+
+def test_a_break_of_an_earlier_version_has_no_kind_and_is_one_of_full_tables() -> None:
+    original = plan(breaks=(Break(1, (port(),), ((0x11, 0x12),), "cut"),))
+    document = edited(original)
+    del document["breaks"][0]["kind"]
+    assert loads(json.dumps(document)) == original
+    document["breaks"][0]["kind"] = "no-such"
+    with pytest.raises(FileFormatError, match=r'^breaks\[0\].kind: "no-such" is not one of no-room, circle$'):
+        loads(json.dumps(document))
 
 
 def test_a_plan_without_a_digest_is_refused() -> None:

@@ -66,8 +66,9 @@ def apply(
 ) -> int:
     """Make a plan true on the fabric.
 
-    PLAN is the file that `ibkeys plan --out` wrote. Additions go out everywhere first, then removals; what is
-    overwritten is in the journal before each Set, and everything is verified by a fresh read. `ibkeys undo` goes back.
+    PLAN is the file that `ibkeys plan --out` wrote. Additions go out everywhere first, then removals; where a partition
+    is reused, who leaves it comes before who enters it. What is overwritten is in the journal before each Set, and
+    everything is verified by a fresh read. `ibkeys undo` goes back.
     """
     from ibkeys.apply.apply import Permissions
 

@@ -1,0 +1,219 @@
+"""What every port of a fabric goes through, and the steps in which it does; the rules are those of `ibkeys.plan.steps`.
+
+Ports are looked at by kind, partitions as the bits of a number: a fabric has few kinds of ports and many pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import Final, Generic, TypeVar
+
+from ibkeys.plan.kinds import Kind, Levels, Room, bits_of
+from ibkeys.plan.rounds import Forced, Pair, Rounds
+
+_SEARCH: Final = 1_000_000
+"""How far is searched before a circle is said to be one: drops tried, times kinds of ports."""
+P = TypeVar("P", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Course(Generic[P]):
+    """The partitions of one port before and after. ``rooms``: its tables that may be too small on the way."""
+
+    port: P
+    before: Levels
+    after: Levels
+    rooms: tuple[Room, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Circle(Generic[P]):
+    """Where no order is without a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and that cuts
+    ``pairs`` for a moment, because what would keep them together waits in turn. ``waits``: the whole circle, each as
+    (who leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
+    """
+
+    partition: int
+    leaving: tuple[P, ...]
+    entering: tuple[P, ...]
+    pairs: tuple[tuple[P, P], ...]
+    waits: tuple[tuple[tuple[P, ...], int, tuple[P, ...]], ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What must come before what, and how many pairs are cut."""
+        whom = f"{len(self.pairs)} pair{'s' if len(self.pairs) != 1 else ''} of ports"
+        if not self.entering:
+            return (
+                f"no room to change {_named(self.leaving)} without a gap: {whom} cannot talk in partition "
+                f"0x{self.partition:04x} for a moment"
+            )
+        waits = [
+            f"{_named(leaving)} must leave or be limited in partition 0x{base:04x} before {_named(entering)} may enter "
+            "or be full there"
+            for leaving, base, entering in self.waits
+        ]
+        shown = ", and ".join(waits[:4]) + (f", and {len(waits) - 4} more such" if len(waits) > 4 else "")
+        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk for a moment"
+
+
+def _named(ports: Sequence[Hashable]) -> str:
+    return ", ".join(map(str, ports[:2])) + (f" and {len(ports) - 2} more" if len(ports) > 2 else "")
+
+
+@dataclass(slots=True)
+class Way(Generic[P]):
+    """``changed``: after each step, by port, the partitions that are as they will be; ports without any left out."""
+
+    changed: list[dict[P, frozenset[int]]] = field(default_factory=list)
+    circles: tuple[Circle[P], ...] = ()
+
+
+class Courses(Generic[P]):
+    """The courses of all ports of a fabric. Also those that stay where they are: others must not be cut from them.
+
+    *gaps*: pairs may be cut for a moment.
+    """
+
+    def __init__(self, courses: Iterable[Course[P]], *, gaps: bool = False) -> None:
+        self._kinds: list[Kind[P]] = []
+        self._partitions: list[int] = []
+        self._gaps = gaps
+        self._fill(courses)
+        self._waits = self._find_waits()
+
+    def _fill(self, courses: Iterable[Course[P]]) -> None:
+        bits: dict[int, int] = {}
+        kinds: dict[object, Kind[P]] = {}
+        for course in courses:
+            what = (frozenset(course.before.items()), frozenset(course.after.items()), course.rooms)
+            kind = kinds.get(what)
+            if kind is not None:
+                kind.ports.append(course.port)
+                continue
+            kind = kinds[what] = Kind([course.port], course.rooms)
+            for base in (*course.before, *course.after):
+                bit = bits.setdefault(base, 1 << len(bits))
+                was, will = course.before.get(base, 0), course.after.get(base, 0)
+                kind.any_before |= bit if was else 0
+                kind.full_before |= bit if was == 2 else 0
+                kind.any_after |= bit if will else 0
+                kind.full_after |= bit if will == 2 else 0
+                kind.rises |= bit if was < will else 0
+                kind.drops |= bit if was > will else 0
+        self._kinds = list(kinds.values())
+        self._partitions = list(bits)
+
+    def _find_waits(self) -> dict[tuple[int, int], list[int]]:
+        """Return for each rise, (kind, bit), the kinds that must drop there before: else the two were joined, who may
+        talk neither before nor after."""
+        rising: dict[int, list[int]] = {}
+        dropping: dict[int, list[int]] = {}
+        for number, kind in enumerate(self._kinds):
+            for bit in bits_of(kind.rises):
+                rising.setdefault(bit, []).append(number)
+            for bit in bits_of(kind.drops):
+                dropping.setdefault(bit, []).append(number)
+        waits: dict[tuple[int, int], list[int]] = {}
+        for bit in rising.keys() & dropping.keys():
+            for one in rising[bit]:
+                kind = self._kinds[one]
+                found = [other for other in dropping[bit] if self._are_strangers(kind, self._kinds[other], bit)]
+                if found:
+                    waits[one, bit] = found
+        return waits
+
+    @staticmethod
+    def _are_strangers(one: Kind[P], other: Kind[P], bit: int) -> bool:
+        if not (one.full_after | other.full_before) & bit:
+            return False
+        return not (
+            one.full_before & other.any_before
+            | one.any_before & other.full_before
+            | one.full_after & other.any_after
+            | one.any_after & other.full_after
+        )
+
+    @property
+    def reuses(self) -> bool:
+        """Whether some port must leave a partition before another enters it."""
+        return bool(self._waits)
+
+    def plan(self, *, additions_first: bool) -> Way[P]:
+        """Return the steps, as few as were found. Within a step the changes may be made in any order; with
+        *additions_first* its rises are made, all of them, before its drops."""
+        if not any(kind.rises | kind.drops for kind in self._kinds):
+            return Way()
+        if additions_first and not self._waits:
+            return Way([self._by_port([kind.rises | kind.drops for kind in self._kinds])])
+        pairs = [] if self._gaps else self._find_pairs()
+        found = self._run(pairs, additions_first)
+        if additions_first:
+            other = self._run(pairs, additions_first, removals_at_once=True)
+            found = min(found, other, key=lambda each: (len(each.circles), each.phases))
+        return Way(list(map(self._by_port, found.steps)), tuple(map(self._circle, found.circles)))
+
+    def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> Rounds[P]:
+        planning = self._rounds(pairs, additions_first)
+        planning.run(removals_at_once=removals_at_once)
+        if not planning.circles:
+            return planning
+        drops = self._rounds(pairs, additions_first).find_first_drops(_SEARCH // len(self._kinds))
+        if drops is not None:
+            planning = self._rounds(pairs, additions_first)
+            planning.run(first_drops=drops)
+        return planning
+
+    def _rounds(self, pairs: list[Pair], additions_first: bool) -> Rounds[P]:
+        return Rounds(self._kinds, self._partitions, self._waits, pairs, additions_first)
+
+    def _circle(self, forced: Forced) -> Circle[P]:
+        ports = [kind.ports for kind in self._kinds]
+        pairs = [
+            (a, b)
+            for one, other, _ in forced.cut
+            for a, b in (combinations(ports[one], 2) if one == other else product(ports[one], ports[other]))
+        ]
+        return Circle(
+            self._number(forced.bit),
+            tuple(port for number in forced.leaving for port in ports[number]),
+            tuple(ports[forced.entering]) if forced.entering is not None else (),
+            tuple(pairs),
+            tuple(
+                (tuple(ports[leaving]), self._number(bit), tuple(ports[rise[0]]))
+                for rise, leaving, bit in forced.circle
+            ),
+        )
+
+    def _find_pairs(self) -> list[Pair]:
+        """Return the kinds that talk before and after, and would not if only drops were made."""
+        changing = [number for number, kind in enumerate(self._kinds) if kind.rises | kind.drops]
+        found = []
+        for one in changing:
+            kind = self._kinds[one]
+            any_least, full_least = kind.any_before & kind.any_after, kind.full_before & kind.full_after
+            for other, peer in enumerate(self._kinds):
+                if (other < one and peer.rises | peer.drops) or (other == one and len(kind.ports) < 2):
+                    continue  # found from the other side; alone of its kind
+                before = kind.full_before & peer.any_before | kind.any_before & peer.full_before
+                after = kind.full_after & peer.any_after | kind.any_after & peer.full_after
+                if not before or not after:
+                    continue
+                both = before & after
+                least = full_least & peer.any_before & peer.any_after | any_least & peer.full_before & peer.full_after
+                if not both or both & ~least:
+                    found.append((one, other, both & ~least))
+        return found
+
+    def _by_port(self, changed: Sequence[int]) -> dict[P, frozenset[int]]:
+        found: dict[P, frozenset[int]] = {}
+        for kind, bits in zip(self._kinds, changed, strict=True):
+            if bits:
+                partitions = frozenset(self._number(bit) for bit in bits_of(bits))
+                found.update(dict.fromkeys(kind.ports, partitions))
+        return found
+
+    def _number(self, bit: int) -> int:
+        return self._partitions[bit.bit_length() - 1]

@@ -1,0 +1,91 @@
+"""Ports that no partition tells apart, before or after, and what they do in each partition on the way.
+
+In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
+or stays. Source: IBA 10.9.3 (membership).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ibkeys.keys.pkey import PKey
+
+Levels = Mapping[int, int]
+"""Partition → membership: 1 limited, 2 full. A port with both P_Keys is a full member."""
+P = TypeVar("P", bound=Hashable)
+
+
+def levels(keys: Iterable[PKey]) -> dict[int, int]:
+    """Return each partition with the membership that P_Keys of one table give."""
+    found: dict[int, int] = {}
+    for key in keys:
+        found[key.partition] = max(found.get(key.partition, 0), 2 if key.is_full else 1)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A table that may be too small for all that its port has on the way: its capacity, and how many entries each
+    partition takes before and after."""
+
+    capacity: int
+    before: tuple[tuple[int, int], ...]
+    after: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> Room | None:
+        """Return the room of a table, None where that is no question on the way."""
+        counts = (_count(before), _count(after))
+        partitions = {*counts[0], *counts[1]}
+        if sum(max(count.get(base, 0) for count in counts) for base in partitions) <= capacity:
+            return None
+        if sum(counts[1].values()) > capacity:
+            return None  # it never fits: that is for whoever planned it to say
+        return cls(capacity, *(tuple(sorted(count.items())) for count in counts))
+
+    def fits(self, pending: Collection[int]) -> bool:
+        """Whether there is room when all partitions but *pending* are as they will be."""
+        entries = sum(count for base, count in self.before if base in pending)
+        return entries + sum(count for base, count in self.after if base not in pending) <= self.capacity
+
+
+def _count(keys: Iterable[PKey]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for key in keys:
+        counts[key.partition] = counts.get(key.partition, 0) + 1
+    return counts
+
+
+@dataclass(slots=True)
+class Kind(Generic[P]):
+    """Ports that no partition tells apart, before or after. Sets of partitions are numbers, a bit for each."""
+
+    ports: list[P]
+    rooms: tuple[Room, ...]
+    any_before: int = 0
+    full_before: int = 0
+    any_after: int = 0
+    full_after: int = 0
+    rises: int = 0
+    drops: int = 0
+
+    def fits(self, pending: Collection[int]) -> bool:
+        """Whether its tables have room when all partitions but *pending* are as they will be."""
+        return all(room.fits(pending) for room in self.rooms)
+
+    def at(self, changed: int) -> tuple[int, int]:
+        """Return the partitions that it is in, and is a full member of, when those in *changed* are as they will be."""
+        return (
+            self.any_before & ~changed | self.any_after & changed,
+            self.full_before & ~changed | self.full_after & changed,
+        )
+
+
+def bits_of(number: int) -> Iterator[int]:
+    """Yield each bit of *number*, as a number with that bit alone."""
+    while number:
+        lowest = number & -number
+        yield lowest
+        number ^= lowest

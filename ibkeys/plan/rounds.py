@@ -1,0 +1,262 @@
+"""The search for an order without a gap and without a bridge; what these are, and why it ends: `ibkeys.plan.steps`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ibkeys.plan.kinds import Kind, bits_of
+
+P = TypeVar("P", bound=Hashable)
+Pair = tuple[int, int, int]
+"""Two kinds that a drop may cut, and the partitions in which they shall go on talking; 0: in any."""
+Wait = tuple[tuple[int, int], int, int]
+"""A rise (kind, bit), and the drop that it waits for: kind, bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A drop that was made too early: of which kinds, for which, which pairs it cuts, and the circle that it was in."""
+
+    bit: int
+    leaving: Sequence[int]
+    entering: int | None
+    cut: Sequence[Pair]
+    circle: Sequence[Wait]
+
+
+class Rounds(Generic[P]):
+    """One way through the steps. ``changed``: for each kind the partitions that are as they will be."""
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind[P]],
+        partitions: Sequence[int],
+        waits: Mapping[tuple[int, int], Sequence[int]],
+        pairs: Sequence[Pair],
+        additions_first: bool,
+    ) -> None:
+        self._kinds = kinds
+        self._partitions = partitions
+        self._waits = waits
+        self._pairs = pairs
+        self._pairs_of: dict[int, list[Pair]] = {}
+        for pair in pairs:
+            for number in {pair[0], pair[1]}:
+                self._pairs_of.setdefault(number, []).append(pair)
+        self._additions_first = additions_first
+        self.changed = [0] * len(kinds)
+        self.steps: list[list[int]] = []
+        self.circles: list[Forced] = []
+        self.phases = 0
+
+    def run(self, *, removals_at_once: bool = False, first_drops: Sequence[tuple[int, int]] = ()) -> None:
+        """Make all steps. *removals_at_once*: the first step has no additions. *first_drops*: these come before all
+        others, one after the other or together."""
+        to_come = list(first_drops)
+        whole = [kind.rises | kind.drops for kind in self._kinds]
+        while self.changed != whole:
+            rises = [0] * len(whole) if removals_at_once and not self.steps else self._ready_rises()
+            drops = self._first_of(to_come, rises) if to_come else self._safe_drops(rises)
+            while not to_come and self._drop_what_has_no_room(rises, drops):
+                drops = self._safe_drops(rises)
+            if not any(rises) and not any(drops):
+                if removals_at_once and not self.steps:
+                    removals_at_once = False
+                    continue
+                drops = self._force()
+            self.changed = [now | up | down for now, up, down in zip(self.changed, rises, drops, strict=True)]
+            self.steps.append(self.changed)
+            self.phases += any(rises) + any(drops)
+
+    def find_first_drops(self, most: int) -> list[tuple[int, int]] | None:
+        """Return drops, (kind, bit), that cut nobody one after the other and after which no rise waits; None when there
+        are none, or *most* drops were tried in vain.
+
+        `run` does not go back: of drops that are harmless one by one and not together it makes some, and rarely the
+        wrong ones.
+        """
+        if any(kind.rooms for kind in self._kinds):
+            return None
+        nothing = [0] * len(self._kinds)
+        seen = {tuple(nothing)}
+        todo: list[tuple[list[int], list[tuple[int, int]]]] = [(nothing, [])]
+        tried = 0
+        while todo and tried < most:
+            self.changed, path = todo.pop()
+            self.changed = [now | up for now, up in zip(self.changed, self._ready_rises(), strict=True)]
+            wanted = [bits & ~now for bits, now in zip(self._wanted_drops(nothing), self.changed, strict=True)]
+            if not any(wanted):
+                return path
+            for number, bits in enumerate(wanted):
+                for bit in bits_of(bits):
+                    tried += 1
+                    drops = [bit if each == number else 0 for each in range(len(wanted))]
+                    next_one = [now | down for now, down in zip(self.changed, drops, strict=True)]
+                    if tuple(next_one) not in seen and not self._cuts_somebody(number, self.changed, drops):
+                        seen.add(tuple(next_one))
+                        todo.append((next_one, [*path, (number, bit)]))
+        return None
+
+    def _first_of(self, to_come: list[tuple[int, int]], rises: Sequence[int]) -> list[int]:
+        """Take from *to_come* the drops that can be made now."""
+        drops = [0] * len(self._kinds)
+        start = self._start(rises)
+        while to_come:
+            number, bit = to_come[0]
+            drops[number] |= bit
+            if self._cuts_somebody(number, start, drops):
+                drops[number] &= ~bit
+                break
+            del to_come[0]
+        return drops
+
+    def _start(self, rises: Sequence[int]) -> list[int]:
+        """Return what has changed for certain when the first drop of a step is made."""
+        return (
+            [now | up for now, up in zip(self.changed, rises, strict=True)] if self._additions_first else self.changed
+        )
+
+    def _cuts_somebody(self, number: int, start: Sequence[int], drops: Sequence[int]) -> bool:
+        return any(self._is_cut(pair, start, drops) for pair in self._pairs_of.get(number, ()))
+
+    def _ready_rises(self) -> list[int]:
+        ready = [kind.rises & ~now for kind, now in zip(self._kinds, self.changed, strict=True)]
+        for number, bit in self._waits:
+            if ready[number] & bit and self._missing(number, bit):
+                ready[number] &= ~bit
+        return ready
+
+    def _missing(self, number: int, bit: int) -> list[int]:
+        return [other for other in self._waits.get((number, bit), ()) if not self.changed[other] & bit]
+
+    def _drop_what_has_no_room(self, rises: list[int], drops: Sequence[int]) -> bool:
+        """Take from each kind without room for them one of its rises; return whether any was taken."""
+        taken = False
+        for number, kind in enumerate(self._kinds):
+            if kind.rooms and rises[number] and not self._fits(number, rises[number] | drops[number]):
+                rises[number] &= rises[number] - 1
+                taken = True
+        return taken
+
+    def _fits(self, number: int, more: int) -> bool:
+        kind = self._kinds[number]
+        pending = (kind.rises | kind.drops) & ~(self.changed[number] | more)
+        return kind.fits({self._partitions[bit.bit_length() - 1] for bit in bits_of(pending)})
+
+    # --- drops -------------------------------------------------------------------------------------------------------
+
+    def _safe_drops(self, rises: Sequence[int]) -> list[int]:
+        """Return drops that together cut nobody, as many as were found; first of all those that a rise waits for."""
+        start = self._start(rises)
+        pending = [kind.drops & ~now for kind, now in zip(self._kinds, self.changed, strict=True)]
+        drops = list(pending)
+        wanted = self._wanted_drops(rises)
+        for pair in self._pairs:
+            self._keep(pair, start, drops, wanted)
+        withheld = [(number, bit) for number, bits in enumerate(pending) for bit in bits_of(bits & ~drops[number])]
+        for number, bit in sorted(withheld, key=lambda each: not wanted[each[0]] & each[1]):
+            drops[number] |= bit
+            if self._cuts_somebody(number, start, drops):
+                drops[number] &= ~bit
+        return drops
+
+    def _wanted_drops(self, rises: Sequence[int]) -> list[int]:
+        wanted = [0] * len(self._kinds)
+        for (number, bit), others in self._waits.items():
+            if not (self.changed[number] | rises[number]) & bit:
+                for other in others:
+                    wanted[other] |= bit
+        return wanted
+
+    def _talk(self, one: int, other: int, changed_one: int, changed_other: int) -> int:
+        """Return the partitions in which two kinds talk when so much of each has changed."""
+        any_one, full_one = self._kinds[one].at(changed_one)
+        any_other, full_other = self._kinds[other].at(changed_other)
+        return full_one & any_other | any_one & full_other
+
+    def _is_cut(self, pair: Pair, start: Sequence[int], drops: Sequence[int]) -> bool:
+        one, other, in_these = pair
+        before = self._talk(one, other, start[one], start[other])
+        now = self._talk(one, other, start[one] | drops[one], start[other] | drops[other])
+        return bool(in_these & before & ~now if in_these else before and not now)
+
+    def _keep(self, pair: Pair, start: Sequence[int], drops: list[int], wanted: Sequence[int]) -> None:
+        """Take back the drops that cut a pair, as few as will do, and of those that are wanted the fewest."""
+        one, other, in_these = pair
+        before = self._talk(one, other, start[one], start[other])
+        now = self._talk(one, other, start[one] | drops[one], start[other] | drops[other])
+        lost = [bit for bit in bits_of(before & ~now) if in_these & bit or not in_these]
+        if not in_these:
+            if now or not before:
+                return
+            lost = [min(lost, key=lambda bit: self._price(one, other, bit, start, drops, wanted))]
+        for bit in lost:
+            for number in self._price(one, other, bit, start, drops, wanted)[2]:
+                drops[number] &= ~bit
+
+    def _price(
+        self, one: int, other: int, bit: int, start: Sequence[int], drops: list[int], wanted: Sequence[int]
+    ) -> tuple[int, int, tuple[int, ...]]:
+        """Return what it takes that two kinds go on talking in a partition: how many wanted drops, how many drops, and
+        the kinds that must not make them."""
+        found = []
+        for kinds in dict.fromkeys(((one,), (other,), (one, other))):
+            if not all(drops[number] & bit for number in kinds):
+                continue
+            tried = [start[each] | (drops[each] & ~bit if each in kinds else drops[each]) for each in (one, other)]
+            if self._talk(one, other, *tried) & bit:
+                found.append((sum(bool(wanted[number] & bit) for number in kinds), len(kinds), kinds))
+        return min(found)
+
+    # --- circles -----------------------------------------------------------------------------------------------------
+
+    def _force(self) -> list[int]:
+        """Return drops that cut somebody, because everything waits for everything; note whom."""
+        circle = self._find_circle()
+        rise = min(circle, key=lambda each: len(self._missing(*each[0])))
+        (entering, _), leaving, bit = rise
+        missing = self._missing(*rise[0])
+        drops = [0] * len(self._kinds)
+        for number in missing or [leaving]:
+            drops[number] |= bit
+        cut = [pair for pair in self._pairs if self._is_cut(pair, self.changed, drops)]
+        self.circles.append(Forced(bit, missing or [leaving], entering if missing else None, cut, circle))
+        return drops
+
+    def _find_circle(self) -> list[Wait]:
+        """Return rises that wait for each other, each with a drop that it waits for."""
+        path: list[Wait] = []
+        rise = self._first_waiting()
+        while rise not in [each[0] for each in path]:
+            missing = self._missing(*rise)
+            leaving, bit = (missing[0], rise[1]) if missing else self._own_drop(rise[0])
+            path.append((rise, leaving, bit))
+            rise = self._what_keeps(leaving, bit, [each[0] for each in path])
+        return path[[each[0] for each in path].index(rise) :]
+
+    def _first_waiting(self) -> tuple[int, int]:
+        return next(
+            (number, bit)
+            for number, kind in enumerate(self._kinds)
+            for bit in bits_of(kind.rises & ~self.changed[number])
+        )
+
+    def _own_drop(self, number: int) -> tuple[int, int]:
+        return number, next(bits_of(self._kinds[number].drops & ~self.changed[number]))
+
+    def _what_keeps(self, number: int, bit: int, seen: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Return a rise after which a drop no longer cuts the pair that it cuts now; one of *seen* if it can be."""
+        drops = [0] * len(self._kinds)
+        drops[number] = bit
+        found = []
+        for pair in self._pairs_of.get(number, ()):
+            if not self._is_cut(pair, self.changed, drops):
+                continue
+            one, other, in_these = pair
+            whole = [self._kinds[each].rises | self._kinds[each].drops for each in (one, other)]
+            meeting = self._talk(one, other, *whole) & (in_these & bit or -1)
+            for each in (one, other):
+                found += [(each, at) for at in bits_of(self._kinds[each].rises & ~self.changed[each] & meeting)]
+        return next((each for each in found if each in seen), found[0])

@@ -1,0 +1,69 @@
+"""In which steps ports enter and leave partitions, so that there is no gap and no bridge on the way.
+
+A *gap* cuts two ports that may talk before and after, in a partition or, where they leave one for another, altogether.
+A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
+one that enters it. Against a gap the way in comes first, against a bridge the way out.
+
+In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
+once. Rises let more talk and drops fewer. So a rise makes a bridge only with a drop that is still to come, whatever
+else is done, and a rise that has none to wait for harms nobody: it is made at once. A drop is made when everybody whom
+it could cut can talk elsewhere. What then waits for each other is a *circle*: one of its drops is made too early, and
+the pairs that it cuts are named. A bridge is never made.
+
+Pure: memberships in, memberships out. Source: IBA 10.9.3 (limited members do not talk to each other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.courses import Circle, Course, Courses
+from ibkeys.plan.kinds import Room, levels
+
+P = TypeVar("P", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(Generic[P]):
+    """``states``: what each port has after each step, the last one as planned; empty where nothing changes.
+    ``circles``: where a step cuts somebody all the same."""
+
+    states: tuple[Mapping[P, frozenset[PKey]], ...]
+    circles: tuple[Circle[P], ...] = ()
+
+
+def steps_between(
+    before: Mapping[P, Collection[PKey]],
+    after: Mapping[P, Collection[PKey]],
+    capacity: Mapping[P, int] | None = None,
+    *,
+    gaps: bool = False,
+) -> Steps[P]:
+    """Return the policies to be put into force one after the other, for who writes table by table in no order: each
+    table that differs goes from one state to the next in one Set, or block by block, its leaf port's before or after.
+
+    *before* and *after*: the P_Keys of each port, also of ports that stay as they are; one that is missing has none.
+    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may be cut for a moment; a bridge never
+    is made.
+    """
+    ports = list(dict.fromkeys([*before, *after]))
+    had, gets = ({port: frozenset(keys.get(port, ())) for port in ports} for keys in (before, after))
+    courses = []
+    for port in ports:
+        room = Room.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
+        courses.append(Course(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
+    found = Courses(courses, gaps=gaps).plan(additions_first=False)
+    states = [
+        {port: _mixed(had[port], gets[port], changed.get(port, frozenset())) for port in ports}
+        for changed in found.changed
+    ]
+    if states or had != gets:  # where only duplicates or forms of a P_Key change, no level does
+        states[-1:] = [gets]
+    return Steps(tuple(states), found.circles)
+
+
+def _mixed(had: frozenset[PKey], gets: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:
+    return frozenset({key for key in had if key.partition not in changed} | {k for k in gets if k.partition in changed})

@@ -1,0 +1,254 @@
+"""Steps between two policies: after every single Set, in whatever order they are made, no gap and no bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, pairwise, permutations, product
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.plan.steps import Steps, steps_between
+
+Keys = frozenset[PKey]
+Policy = Mapping[str, Keys]
+
+
+def policy(**ports: str) -> dict[str, Keys]:
+    """``a="1 -2"``: a is a full member of partition 1 and a limited one of 2."""
+    return {
+        name: frozenset(PKey(int(word.lstrip("-")) | (0 if word.startswith("-") else 0x8000)) for word in text.split())
+        for name, text in ports.items()
+    }
+
+
+# --- what the rules are, from IBA 10.9.3 and nothing else -------------------------------------------------------------
+
+
+def meet(one: Keys, other: Keys) -> set[int]:
+    """The partitions in which two ports may talk."""
+    return {a.partition for a, b in product(one, other) if a.partition == b.partition and (a.is_full or b.is_full)}
+
+
+def passing(end: Keys, leaf: Keys) -> Keys:
+    """What counts of an end port behind an enforcing leaf port: what both have, with the lesser membership."""
+    found = set()
+    for base in {key.partition for key in end} & {key.partition for key in leaf}:
+        both_full = all(any(key == base | 0x8000 for key in keys) for keys in (end, leaf))
+        found.add(PKey(base | (0x8000 if both_full else 0)))
+    return frozenset(found)
+
+
+class Rules:
+    def __init__(self, before: Policy, after: Policy) -> None:
+        self.pairs = list(combinations(sorted(before), 2))
+        self.before = {(a, b): meet(before[a], before[b]) for a, b in self.pairs}
+        self.after = {(a, b): meet(after[a], after[b]) for a, b in self.pairs}
+
+    def gaps(self, state: Policy) -> set[tuple[str, str]]:
+        return {
+            pair
+            for pair in self.pairs
+            if self.before[pair] and self.after[pair]
+            if not (found := meet(*(state[port] for port in pair))) or self.before[pair] & self.after[pair] - found
+        }
+
+    def bridges(self, state: Policy) -> set[tuple[str, str]]:
+        return {
+            pair
+            for pair in self.pairs
+            if not self.before[pair] and not self.after[pair] and meet(*(state[port] for port in pair))
+        }
+
+
+def on_the_way(old: Policy, new: Policy, order: list[str]) -> Iterator[Policy]:
+    """Every state while the ports go from *old* to *new* one after the other, the end port before its leaf port."""
+    ends, leaves = dict(old), dict(old)
+    for port in order:
+        for tables in (ends, leaves):
+            tables[port] = new[port]
+            yield {each: passing(ends[each], leaves[each]) for each in ends}
+
+
+def sequence(before: Policy, found: Steps[str]) -> list[tuple[Policy, Policy]]:
+    states = [before, *found.states]
+    return list(pairwise(states))
+
+
+def named(found: Steps[str]) -> set[tuple[str, str]]:
+    return {(min(pair), max(pair)) for circle in found.circles for pair in circle.pairs}
+
+
+@st.composite
+def changes(draw: st.DrawFn, most_ports: int, most_partitions: int) -> tuple[dict[str, Keys], dict[str, Keys]]:
+    names = "abcdefgh"[: draw(st.integers(2, most_ports))]
+    partitions = range(1, draw(st.integers(1, most_partitions)) + 1)
+    word = st.sampled_from(["", "", "-", "+", "+"])
+    before, after = (
+        policy(
+            **{
+                name: " ".join(sign.strip("+") + str(base) for base in partitions if (sign := draw(word)))
+                for name in names
+            }
+        )
+        for _ in range(2)
+    )
+    return before, after
+
+
+@given(changes(4, 3))
+@settings(max_examples=400, deadline=None)
+def test_no_order_of_ports_makes_a_gap_or_a_bridge(case: tuple[dict[str, Keys], dict[str, Keys]]) -> None:
+    before, after = case
+    rules, found = Rules(before, after), steps_between(before, after)
+    for old, new in sequence(before, found):
+        for order in permutations([port for port in old if old[port] != new[port]]):
+            for state in on_the_way(old, new, list(order)):
+                assert not rules.bridges(state)
+                assert rules.gaps(state) <= named(found)
+    assert ([before, *found.states])[-1] == after
+
+
+@given(changes(8, 5), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_nor_does_a_random_order_of_many_ports(case: tuple[dict[str, Keys], dict[str, Keys]], random: Random) -> None:
+    before, after = case
+    rules, found = Rules(before, after), steps_between(before, after)
+    for old, new in sequence(before, found):
+        order = [port for port in old if old[port] != new[port]]
+        random.shuffle(order)
+        for state in on_the_way(old, new, order):
+            assert not rules.bridges(state)
+            assert rules.gaps(state) <= named(found)
+
+
+@given(changes(3, 3))
+@settings(max_examples=200, deadline=None)
+def test_a_circle_is_named_only_where_no_order_of_single_changes_is_without_gap_and_bridge(
+    case: tuple[dict[str, Keys], dict[str, Keys]],
+) -> None:
+    before, after = case
+    rules = Rules(before, after)
+    entries = [
+        (port, base)
+        for port in before
+        for base in {key.partition for key in before[port] | after[port]}
+        if {k for k in before[port] if k.partition == base} != {k for k in after[port] if k.partition == base}
+    ]
+    seen, todo = {frozenset[tuple[str, int]]()}, [frozenset[tuple[str, int]]()]
+    while todo:
+        made = todo.pop()
+        for entry in entries:
+            more = made | {entry}
+            if more not in seen:
+                state = {
+                    port: frozenset(
+                        [key for key in before[port] if (port, key.partition) not in more]
+                        + [key for key in after[port] if (port, key.partition) in more]
+                    )
+                    for port in before
+                }
+                if not rules.bridges(state) and not rules.gaps(state):
+                    seen.add(more)
+                    todo.append(more)
+    assert (frozenset(entries) in seen) == (not steps_between(before, after).circles)
+
+
+@given(changes(4, 3))
+def test_where_gaps_are_allowed_a_bridge_still_is_not(case: tuple[dict[str, Keys], dict[str, Keys]]) -> None:
+    before, after = case
+    rules, found = Rules(before, after), steps_between(before, after, gaps=True)
+    assert not found.circles
+    for old, new in sequence(before, found):
+        for order in permutations([port for port in old if old[port] != new[port]]):
+            for state in on_the_way(old, new, list(order)):
+                assert not rules.bridges(state)
+
+
+@given(changes(4, 4), st.integers(0, 2))
+@settings(max_examples=200, deadline=None)
+def test_no_table_has_more_than_its_room_on_the_way(case: tuple[dict[str, Keys], dict[str, Keys]], spare: int) -> None:
+    before, after = case
+    capacity = {port: max(len(before[port]), len(after[port])) + spare for port in before}
+    found = steps_between(before, after, capacity)
+    for state in found.states:
+        assert all(len(state[port]) <= capacity[port] for port in state)
+    rules = Rules(before, after)
+    for old, new in sequence(before, found):
+        for state in on_the_way(old, new, [port for port in old if old[port] != new[port]]):
+            assert not rules.bridges(state)
+            assert rules.gaps(state) <= named(found)
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_partition_is_replaced_by_another_in_two_steps_the_new_one_first() -> None:
+    found = steps_between(policy(a="1", b="1"), policy(a="2", b="2"))
+    assert found == Steps((policy(a="1 2", b="1 2"), policy(a="2", b="2")))
+
+
+def test_full_and_limited_are_swapped_within_a_pair_in_two_steps() -> None:
+    found = steps_between(policy(a="1", b="-1"), policy(a="-1", b="1"))
+    assert found == Steps((policy(a="1", b="1"), policy(a="-1", b="1")))
+
+
+def test_a_partition_is_reused_in_two_steps_the_former_tenant_leaves_first() -> None:
+    found = steps_between(policy(a="1", b="1", c="", d=""), policy(a="", b="", c="1", d="1"))
+    assert found == Steps((policy(a="", b="", c="", d=""), policy(a="", b="", c="1", d="1")))
+
+
+def test_a_tenant_that_moves_on_from_a_partition_that_is_reused_takes_three_steps() -> None:
+    found = steps_between(policy(a="1", b="1", c="", d=""), policy(a="2", b="2", c="1", d="1"))
+    assert found == Steps(
+        (
+            policy(a="1 2", b="1 2", c="", d=""),
+            policy(a="2", b="2", c="", d=""),
+            policy(a="2", b="2", c="1", d="1"),
+        )
+    )
+
+
+def test_what_concerns_nobody_else_takes_one_step() -> None:
+    before, after = policy(a="1", b="1", c="2"), policy(a="1", b="1 3", c="")
+    assert steps_between(before, after) == Steps((after,))
+
+
+def test_equal_policies_need_no_step() -> None:
+    assert steps_between(policy(a="1", b="1"), policy(a="1", b="1")) == Steps(())
+
+
+def test_both_forms_become_the_full_one_though_no_membership_changes() -> None:
+    after = policy(a="1")
+    assert steps_between(policy(a="1 -1"), after) == Steps((after,))
+
+
+def test_two_tenants_that_change_places_are_a_circle() -> None:
+    found = steps_between(policy(a="1", b="1", c="2", d="2"), policy(a="2", b="2", c="1", d="1"))
+    [circle] = found.circles
+    assert {circle.partition} < {1, 2}
+    assert (circle.leaving, circle.entering, circle.pairs) in (
+        (("a", "b"), ("c", "d"), (("a", "b"),)),
+        (("c", "d"), ("a", "b"), (("c", "d"),)),
+    )
+    assert "a, b must leave or be limited in partition 0x0001 before c, d may enter or be full there" in circle.message
+    assert "c, d must leave or be limited in partition 0x0002 before a, b may enter or be full there" in circle.message
+    assert circle.message.endswith("; 1 pair of ports cannot talk for a moment")
+
+
+def test_who_must_not_be_cut_from_a_port_that_stays_is_in_a_circle_and_else_is_not() -> None:
+    before, after = policy(a="1", c="2", s="-1 -2"), policy(a="2", c="1", s="-1 -2")
+    [circle] = steps_between(before, after).circles
+    assert circle.pairs in ((("a", "s"),), (("c", "s"),))
+    without = steps_between({port: before[port] for port in "ac"}, {port: after[port] for port in "ac"})
+    assert without == Steps((policy(a="", c=""), policy(a="2", c="1")))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_many_ports_of_one_kind_cost_no_more_than_one(count: int) -> None:
+    before = {f"{name}{n}": keys for n in range(count) for name, keys in policy(a="1", b="-1", c="").items()}
+    after = {f"{name}{n}": keys for n in range(count) for name, keys in policy(a="2", b="-2", c="1").items()}
+    assert len(steps_between(before, after).states) == 3
