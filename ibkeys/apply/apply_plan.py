@@ -52,7 +52,7 @@ class ApplyHooks:
 class ApplyPlan(Plan):
     """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
 
-    ``changes`` stays empty, so that the writer looks at no link: the engine does, batch by batch.
+    ``changes`` stays empty, so that the writer looks at no link: the engine does, port by port.
 
     ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
     new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
@@ -107,9 +107,13 @@ class ApplyPlan(Plan):
         error: IbkeysError | KeyboardInterrupt | None = None
         try:
             carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
-            fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
-            wrong = {**carried.failed, **find_differences(writer, fine)}
+            wrong = dict(carried.failed)
+            if carried.problem is None:
+                fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
+                wrong |= find_differences(writer, fine)
             self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+            if carried.problem is not None:
+                raise carried.problem
             if wrong:
                 raise _incomplete(operation, wrong, carried.stopped)
         except (IbkeysError, KeyboardInterrupt) as problem:

@@ -56,11 +56,13 @@ class Written:
 @dataclass(slots=True)
 class Carried:
     """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
-    written, and why; ``stopped``: the phase after which it did not go on, None where all were made."""
+    written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
+    stopped it before its end: an interrupt, a store that cannot be written."""
 
     written: dict[PortKey, Written] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
     stopped: Phase | None = None
+    problem: IbkeysError | KeyboardInterrupt | None = None
 
 
 class Carrier(Protocol):
@@ -81,7 +83,7 @@ class Carrier(Protocol):
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
         """Make *change*; what is overwritten is in *operation* of the journal before. *check* is called often, and
-        raises to stop. Raises what it raised, and StoreError."""
+        raises IbkeysError or KeyboardInterrupt to stop."""
         ...
 
     def go_back(self, operation: Operation) -> list[Failed]:

@@ -17,7 +17,7 @@ from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.writer import Writer
-from ibkeys.errors import StoreError
+from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import PartitionPlan
@@ -88,7 +88,14 @@ class _Phases(EngineHooks):
         self._carried = Carried()
 
     def run(self) -> Carried:
-        """Make the phases; where the hooks or a store raise, what was sent is proven before that is raised."""
+        """Make the phases; where a hook or a store stops them, what was sent is proven before that."""
+        try:
+            self._run()
+        except (IbkeysError, KeyboardInterrupt) as problem:
+            self._carried.problem = problem
+        return self._carried
+
+    def _run(self) -> None:
         carried = self._carried
         for phase in self._change.phases:
             self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
@@ -100,7 +107,6 @@ class _Phases(EngineHooks):
             if carried.failed:
                 carried.stopped = phase
                 break
-        return carried
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
         """Divide a phase: the SM's port and the own port with their leaf ports come last, swaps go one by one."""

@@ -22,8 +22,8 @@ def plan_undo(
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default by Sets of our own. Raises StoreError when there is
-    none, UsageError for one that changed M_Keys or only cleared counters.
+    default by Sets of our own. Raises StoreError when there is no such operation, UsageError for one that changed
+    M_Keys or only cleared counters.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         if operation is None:

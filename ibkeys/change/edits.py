@@ -42,6 +42,14 @@ class _ReadBack:
         """Return what is not stored as sent, in words; empty when all is."""
         raise NotImplementedError
 
+    def moved_on(self, read: bytes, now: bytes) -> bool:
+        """Whether more changed from one read to the next than changes by itself."""
+        raise NotImplementedError
+
+    def took_nothing(self, before: bytes, stored: bytes) -> bool:
+        """Whether a Set that was not stored as sent changed nothing at all."""
+        return not self.moved_on(before, stored)
+
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: get the attribute and compare it."""
         target, answer = self.target, each.answer
@@ -55,7 +63,8 @@ class _ReadBack:
             return Proof()
         if isinstance(answer, NoReply):
             return Proof(NotStored(f"{each} was lost on its way: {wrong} ({answer})"))
-        return Proof(answer or NotStored(f"{each} was accepted but not stored: {wrong}"), took_nothing=True)
+        refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
+        return Proof(refused, took_nothing=self.took_nothing(each.before, stored))
 
 
 class PKeyBlockEdit(_ReadBack):
@@ -197,6 +206,11 @@ class CountersEdit(PortInfoEdit):
             for name in self.changes
             if getattr(now, name) >= getattr(was, name) > 0
         )
+
+    def took_nothing(self, before: bytes, stored: bytes) -> bool:
+        """Whether no counter was cleared."""
+        was, now = PortInfo(before), PortInfo(stored)
+        return all(getattr(now, name) >= getattr(was, name) for name in self.changes)
 
 
 def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) -> str:

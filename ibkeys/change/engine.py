@@ -16,7 +16,7 @@ when the node has answered another.
 
 SMPs: for each Set two Gets; a look at the links on the way where M_Keys go over them; one NodeInfo for each port, where
 the arrival is checked; of an external port whose PortInfo is set also that of port 0, which shows the M_Key. What is
-older than a second when its Set is due is read once more.
+older than a second when its Set is handed to the scheduler is read once more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ibkeys.topology.model import Port
 IN_CHANGE: Final = 256
 """Most Sets that are in change at once, unless the command says otherwise."""
 FRESH: Final = 1.0
-"""Seconds that a read may be old when the Set that is built on it leaves."""
+"""Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
 
 Item = TypeVar("Item")
 
@@ -96,6 +96,7 @@ class Engine:
         self._silent: list[PendingSet] = []
         self._unasked: list[tuple[list[PendingSet], NoReply]] = []
         self._unsent: list[PendingSet] = []
+        self._unproven: list[PendingSet] = []
         self._answering: set[int] = set()
         self._problem: BaseException | None = None
         self.is_stopped = False
@@ -112,8 +113,8 @@ class Engine:
         # One look at the links that many ports share, instead of one for each port that begins at the same time.
         self._writer.changed_links([group[0].target.port for group in islice(self._queue, self._most)], FRESH)
         self._run(())
-        if self._looks_twice:
-            self._look_again()
+        while self._silent or self._unread:
+            self._ask_again()
         if self._problem is not None:
             raise self._problem
 
@@ -136,15 +137,16 @@ class Engine:
 
     @property
     def _is_unfinished(self) -> bool:
-        waits = self._ended or self._ready or self._unasked or self._unsent
+        waits = self._ended or self._ready or self._unasked or self._unsent or self._unproven
         return bool(waits or (self._queue and not self.is_stopped))
 
     def _send_again(self) -> list[Task]:
         """Return the tasks of what never left, where its node has answered another since."""
         answering, self._answering = self._answering, set()
+        unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
         unsent, self._unsent = self._unsent, []
-        tasks = []
+        tasks = [self._prove_again(each) for each in unproven]
         for group, error in unasked:
             if id(group[0].target.port.node) in answering and not self.is_stopped:
                 tasks.append(self._read(group))
@@ -157,9 +159,8 @@ class Engine:
                 self._end(each, each.answer)
         return tasks
 
-    def _look_again(self) -> None:
-        """Ask those once more who did not answer."""
-        silent, self._silent = self._silent, []
+    def _ask_again(self) -> None:
+        """Ask those once more who did not answer; each of them once."""
         unread, self._unread = self._unread, []
         for group in unread:
             if self.is_stopped:
@@ -167,8 +168,11 @@ class Engine:
                 self._ended += group
             else:
                 self._queue.append(group)
-        self._in_change += len(silent)
-        self._run([self._prove_again(each) for each in silent])
+        silent, self._silent = self._silent, []
+        for first in range(0, max(1, len(silent)), self._most):
+            some = silent[first : first + self._most]
+            self._in_change += len(some)
+            self._run([self._prove_again(each) for each in some])
 
     # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
 
@@ -190,6 +194,7 @@ class Engine:
         self._in_change -= len(ended)
         if self.is_stopped:
             self._in_change -= len(ready)
+            ended += [each for each in ready if each.sent]  # refused, and not sent in its other form any more
             ready = []
         if not ended and not ready:
             return
@@ -201,6 +206,7 @@ class Engine:
             not_noted = error
             self.stop(error)
             self._in_change -= len(ready)
+            ended += [each for each in ready if each.sent]
             ready = []
         for each in ended:
             try:
@@ -225,6 +231,8 @@ class Engine:
     def _read(self, group: list[PendingSet]) -> Task:
         """Task: read the attributes of one port that are to be set, and build what is sent."""
         target = group[0].target
+        for each in group:
+            each.error = None
         try:
             yield from self._look(target)
             if self._checks_arrival:
@@ -237,7 +245,7 @@ class Engine:
                 each.read_at = self._now()
                 each.after = each.edit.build(each.before)
         except IbkeysError as error:
-            if isinstance(error, NoReply) and not error.attempts and not group[0].edit.is_alone:
+            if isinstance(error, NoReply) and _was_not_asked(error, group[0]):
                 self._unasked.append((group, error))
             else:
                 self._not_read(group, error)
@@ -274,7 +282,11 @@ class Engine:
         try:
             yield from self._refresh(each)
         except IbkeysError as error:
-            self._end(each, error)
+            if _was_not_asked(error, each):
+                each.answer = error
+                self._unsent.append(each)
+            else:
+                self._end(each, error)
             return
         proof = Proof()
         for _ in range(edit.at_most):
@@ -322,15 +334,19 @@ class Engine:
         return None
 
     def _judge(self, each: PendingSet, proof: Proof) -> None:
+        each.is_silent, each.error = proof.is_silent, proof.error
         if not proof.is_silent:
             self._answering.add(id(each.target.port.node))
-        if proof.is_silent and self._looks_twice and not each.is_silent:
-            each.is_silent, each.error = True, proof.error
+        elif _was_not_asked(proof.error, each) and not each.was_asked_again:
+            each.was_asked_again = True  # its node did not answer another Get: it is asked when that run is over
+            self._unproven.append(each)
+            return
+        elif self._looks_twice and not each.was_asked_again:
+            each.was_asked_again = True
             self._silent.append(each)
             self._in_change -= 1
             self._note_failure(each)
             return
-        each.is_silent = proof.is_silent
         if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.took_nothing:
             image = each.edit.instead(each.after)
             if image is not None:
@@ -346,12 +362,10 @@ class Engine:
         except IbkeysError as error:
             self._end(each, type(error)(f"it was silent after its Set, and then: {error}"))
             return
-        each.answer = NoReply(f"{each}: no reply")
         proof = yield from each.edit.prove(self._client, each)
         if not proof.never_arrived or self.is_stopped:
             self._judge(each, proof)
         else:
-            each.is_silent = False
             yield from self._change(each)
 
     def _end(self, each: PendingSet, error: IbkeysError | None = None) -> None:
@@ -377,6 +391,11 @@ class Engine:
 
     def _now(self) -> float:
         return self._writer.fabric.umad.now()
+
+
+def _was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
+    """Whether an SMP was not sent because its node did not answer another one before."""
+    return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
 
 
 def _asked(each: PendingSet) -> object:

@@ -1,4 +1,4 @@
-"""Signals during a long change: it stops between two batches, never in the middle of one."""
+"""Signals during a long change: no further port is begun, and what was sent is still proven."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Interrupts:
     def __init__(self, survive_hangup: bool = False) -> None:
         self._survive_hangup = survive_hangup
         self._came: signal.Signals | None = None
+        self._had_sigint = False
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def check(self) -> None:
@@ -33,9 +34,14 @@ class Interrupts:
         if came is not None:
             raise KeyboardInterrupt(f"by {came.name}")
 
+    def forget(self) -> None:
+        """Take the next SIGINT for a first one again: what begins now is another thing to be interrupted."""
+        self._had_sigint = False
+
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self._came == signal.SIGINT and number == signal.SIGINT:
+        if self._had_sigint and number == signal.SIGINT:
             raise KeyboardInterrupt("by a second SIGINT")
+        self._had_sigint = self._had_sigint or number == signal.SIGINT
         self._came = signal.Signals(number)
 
     def __enter__(self) -> Self:

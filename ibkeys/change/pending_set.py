@@ -94,11 +94,15 @@ class PendingSet:
 
     ``before``: the attribute as it was read; ``after``: what is sent; ``read_at``: when it was read. ``entries``: its
     records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
-    came in answer to it. ``error``: why the change is not made, None when it is proven; ``is_silent``: because the port
-    answers nothing any more, so that it may be made.
+    came in answer to it, None for success. ``error``: why the change is not made; None when it is proven, or was never
+    begun. ``is_silent``: because the port answers nothing any more, so that it may be made. ``has_failed``: it did not
+    answer, or failed, at least once; ``was_asked_again``: it was silent after its Set, and is asked once more.
     """
 
-    __slots__ = ("after", "answer", "before", "edit", "entries", "error", "has_failed", "is_silent", "read_at", "sent")
+    __slots__ = (
+        *("after", "answer", "before", "edit", "entries", "error", "has_failed", "is_silent", "read_at", "sent"),
+        "was_asked_again",
+    )
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
@@ -111,6 +115,7 @@ class PendingSet:
         self.error: IbkeysError | None = None
         self.is_silent = False
         self.has_failed = False
+        self.was_asked_again = False
 
     @property
     def target(self) -> Target:

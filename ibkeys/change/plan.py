@@ -75,12 +75,13 @@ class Plan:
         engine = Engine(writer, operation)
         is_one = len({each.target.port for stage in self.stages for each in stage}) == 1
         for stage in self.stages:
-            engine.make(stage)
-            for each in stage:
-                if each.error is not None and is_one:
-                    raise each.error
-                if each.error is not None:
-                    self.troubles.append(Trouble(each.target.port, str(each.error)))
+            try:
+                engine.make(stage)
+            finally:
+                failed = [each for each in stage if each.error is not None]
+                self.troubles += [Trouble(each.target.port, str(each.error)) for each in failed if not is_one]
+            if is_one and failed and failed[0].error is not None:
+                raise failed[0].error
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes by port, the notes, and the names of the interlocks set off. No M_Key is in it."""

@@ -43,7 +43,7 @@ class KeyEdit:
     an error begins with, where nothing else names the port. ``advice``: what to do about a port that answers to neither
     key.
 
-    Of the run: ``asked``: keys tried since the Set; ``has``: which of the two the port was proven to have;
+    Of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for neither;
     ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: those that asking
     has counted at most.
     """
@@ -122,6 +122,7 @@ class KeyEdit:
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: ask the port which of its two keys it has."""
+        self.has = None
         replied = each.answer is None
         answer = yield from self._who_answers(client, replied)
         if answer is None:
@@ -139,7 +140,6 @@ class KeyEdit:
             self.replies_lost += isinstance(error, NoReply)
             return Proof()
         if answer.key not in (self.wanted.key, self.old.key):
-            self.has = None
             return self._not_stored("it has an M_Key that is neither its old nor its new one")
         if answer.key == self.wanted.key and not self.keeps_key:
             self.has = "wanted"

@@ -87,6 +87,8 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False) -> bool:
 
 def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:
     """Whether a port whose keys were stored has its old one: it was asked, or its Set never left."""
+    if each.is_silent:
+        return False
     return edit.has == "old" or (bool(each.entries) and not each.sent)
 
 

@@ -43,3 +43,23 @@ def test_a_second_interrupt_does_not_wait() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match="second"):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_interrupt_does_not_wait_although_the_first_was_heard() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt, match="by SIGINT"):
+            interrupts.check()
+        with pytest.raises(KeyboardInterrupt, match="second"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_of_what_begins_afterwards_is_a_first_one() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+        interrupts.forget()
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt, match="by SIGINT"):
+            interrupts.check()

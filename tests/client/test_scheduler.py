@@ -208,6 +208,19 @@ def test_a_silent_node_fails_what_is_queued_for_it_without_sending() -> None:
     assert len(send(scheduler, 2.0)) == 1
 
 
+def test_the_loss_of_a_set_does_not_make_its_node_silent() -> None:
+    scheduler = Scheduler()
+    lost = Request("n", build_smp(2, 0x16, 0, path=(1,)), 0xFFFF, 1.0, 0)
+    read = ask()
+    scheduler.submit(lost)
+    scheduler.submit(read)
+    [(tid, _)] = send(scheduler, 0.0)
+    scheduler.timed_out(tid, 1.0)
+    assert scheduler.finished.popleft() is lost
+    [(tid, mad)] = send(scheduler, 1.0)
+    assert scheduler.received(tid, answer(mad), 1.1) is read
+
+
 def test_one_unanswered_attribute_does_not_silence_a_node_that_answers_others() -> None:
     scheduler = Scheduler()
     scheduler.submit(ask())

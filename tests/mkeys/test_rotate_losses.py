@@ -105,3 +105,66 @@ def test_under_losses_a_fabric_of_2048_hosts_completes_with_a_whole_account(seed
     if failed:
         assert site.run(resume).account.is_complete
     assert site.current() == site.keys()
+
+
+# --- silence at the worst moment --------------------------------------------------------------------------------------
+
+
+def test_a_key_that_the_port_may_have_is_not_abandoned(site: Site) -> None:
+    """The first Set is lost, the second arrives, and then nothing answers any more."""
+    site.run(deploy())
+    victim = site.net.port(NAME, 1)
+    old = victim.m_key
+
+    def mischief(fabric: Any) -> None:
+        site.net.faults.lose_next("request", method=Method.SET, node=victim.node)
+        recv = fabric.umad.recv
+
+        def cut(seconds: float) -> Any:
+            if victim.m_key != old:
+                site.net.silence(NAME)
+            return recv(seconds)
+
+        fabric.umad.recv = cut
+
+    run = site.run(rotate(), before=mischief, retries=1)
+    assert (run.account.failed, run.account.unresolved) == (1, 1)
+    assert "neither to the new nor to the old" in str(site.reasons("failed")[NAME])
+    with KeyStore(site.stores["keystore"], create=False) as store:
+        states = {row.m_key.reveal(): row.state for row in store.rows() if row.port_guid == victim.guid}
+    assert victim.m_key != old
+    assert states[victim.m_key] == "pending"
+    site.net.silence(NAME, False)
+    site.run(resume)
+    assert site.current()[victim.guid] == victim.m_key
+
+
+def test_a_port_that_falls_silent_while_it_is_asked_again_is_in_the_account(site: Site) -> None:
+    """Its first read is lost, the second is not, its Set leaves, and then nothing answers any more."""
+    site.run(deploy())
+    victim = site.net.port(NAME, 1)
+    old = victim.m_key
+
+    def mischief(fabric: Any) -> None:
+        lost = 0
+        send, recv = fabric.umad.send, fabric.umad.recv
+
+        def lose_the_first_read(batch: Any) -> Any:
+            nonlocal lost
+            if not lost and any(out.mad[24:32] == old.to_bytes(8) for out in batch):
+                lost = 1
+                site.net.faults.lose_next("request", node=victim.node)
+            return send(batch)
+
+        def cut(seconds: float) -> Any:
+            if victim.m_key != old:
+                site.net.silence(NAME)
+            return recv(seconds)
+
+        fabric.umad.send, fabric.umad.recv = lose_the_first_read, cut
+
+    run = site.run(rotate(), before=mischief, retries=0)
+    account = run.account
+    assert victim.m_key != old
+    assert (account.failed, account.unresolved, account.waiting, account.done) == (1, 1, 0, 7)
+    assert list(site.reasons("failed")) == [NAME]

@@ -179,7 +179,11 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
 
     def wait(seconds: float) -> bool:
         nonlocal listening
-        interrupts.check()
+        try:
+            interrupts.check()
+        except KeyboardInterrupt:
+            interrupts.forget()  # it says no to the change; going back is not to be cut short by a second one
+            raise
         if not listening:
             time.sleep(seconds)
             return False
