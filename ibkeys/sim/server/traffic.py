@@ -133,8 +133,8 @@ class Traffic:
             self._counts["malformed"] += 1
             return
         self.packets += 1
-        asks = method < 0x80 and method != _TRAP_REPRESS
-        if method < 0x80:
+        asks = method < 0x80 and method != _TRAP_REPRESS  # mad.c: ib_response_mad
+        if asks:
             mad = mad[:8] + client.slot_bytes + mad[10:]
         slid = raw[4:8]
         if slid == _NO_LID:
@@ -174,13 +174,13 @@ class Traffic:
             self._write(request.client, request.timed_out, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
-        """Hand a MAD that arrived at *port* to the program it is for, unchanged."""
-        mad = delivery.mad
+        """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current[2][:128] == mad[:128]
-        client = self._addressee(port, mad)
+        forwarding = current is not None and current[2][:128] == delivery.mad[:128]
+        client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            self._counts["nobody there"] += 1
+            if mad[3] != _TRAP_REPRESS:  # which the agent of the port has looked at
+                self._counts["nobody there"] += 1
         elif forwarding and current is not None:
             _, raw, _, slid = current
             packet = b"".join((raw[0:4], slid, raw[8:16], _ANSWERED, raw[24:32], mad))
@@ -191,15 +191,18 @@ class Traffic:
             self._write(client, protocol.header(*lids, _QP0, _QP0) + mad)
             self._counts["traps"] += 1
 
-    def _addressee(self, port: Port, mad: bytes) -> Client | None:
-        """Return the program that *mad* is for: an answer for who asked, all else for the one that is an SM."""
+    def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
+        """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
+
+        An answer is for the program that asked, all else for the one that is an SM.
+        """
         if Awaited.concerns(mad):
             request = self._awaited.answered_by(mad, port)
-            return None if request is None else request.client
+            return (None, mad) if request is None else (request.client, mad[:10] + request.mad[10:12] + mad[12:])
         if mad[3] & 0x80:
             client = self._clients.get(mad[8] << 8 | mad[9])
-            return client if client is not None and client.port is port else None
-        return next((client for client in self._clients.at(port) if client.is_sm), None)
+            return (client if client is not None and client.port is port else None), mad
+        return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
     def _write(self, client: Client, packet: bytes, note: str = "") -> bool:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
