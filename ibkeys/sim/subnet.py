@@ -260,7 +260,8 @@ class Subnet:
     # MADs
 
     def attach(self, port: Port, receiver: Receiver) -> Callable[[], None]:
-        """Let *receiver* have what arrives at *port* and no SMA answers: traps, SMInfo for its SM, responses, GMPs.
+        """Let *receiver* have what arrives at *port* and no SMA answers: traps, SMInfo for its SM, responses, GMPs,
+        and each TrapRepress that passed the M_Key check, also those for the SMA.
 
         Returns the function that ends this.
         """
@@ -393,9 +394,9 @@ class Subnet:
         if isinstance(answer, str):
             self.last_drop = answer
             if answer != "m_key":
-                if method == 7:
+                if method == 7:  # the agent looks first, then the program whose trap it may answer (mad.c)
                     self.traps.repress(node.arrival_port(ingress), mad)
-                elif self.receivers:
+                if self.receivers:
                     self._hand_over(mad, node, ingress, slid)
             return None
         if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):

@@ -259,7 +259,7 @@ class SimulatedPort:
             return False
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
-        if mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
+        if _is_answer(mad):
             self.subnet.send(mad, self.home, out.lid)
             return True
         key = mad[1], int.from_bytes(mad[12:16])
@@ -288,7 +288,7 @@ class SimulatedPort:
     def _unsolicited(self, delivery: Delivery) -> None:
         mad = delivery.mad
         wanted = mad[3] in self._methods.get(mad[1], ())
-        is_mine = mad[3] & 0x80 and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
+        is_mine = _is_answer(mad) and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
         if wanted or is_mine or (_is_segment(mad) and mad[1] in self._methods):
             qpn = 0 if mad[1] in SMP_CLASSES else 1
             self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
@@ -320,7 +320,7 @@ class SimulatedPort:
             if isinstance(what, Incoming):
                 mad = what.mad
                 waited_for = outstanding.pop((mad[1], int.from_bytes(mad[12:16])), None)
-                if waited_for is None and mad[3] & 0x80 and self.discard_late and not _is_segment(mad):
+                if waited_for is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(what)
             else:
@@ -361,6 +361,11 @@ class SimulatedPort:
 
     def __repr__(self) -> str:
         return f"<SimulatedPort {self.home}>"
+
+
+def _is_answer(mad: bytes) -> bool:
+    """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
+    return bool(mad[3] & 0x80) or mad[3] == Method.TRAP_REPRESS
 
 
 def _is_segment(mad: bytes) -> bool:

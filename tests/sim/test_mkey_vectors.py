@@ -14,6 +14,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.nodes import Port
+from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA, files, label, load, number
 
@@ -49,7 +50,11 @@ class Bench:
         assert peer is not None
         self.port: Port = self.subnet.port(name, number) if name else peer
         self.traps: list[bytes] = []
-        self.subnet.attach(self.subnet.port("node01 mlx4_0", 1), lambda delivery: self.traps.append(delivery.mad))
+        self.subnet.attach(self.subnet.port("node01 mlx4_0", 1), self._arrived)
+
+    def _arrived(self, delivery: Delivery) -> None:
+        if delivery.mad[3] == Method.TRAP:
+            self.traps.append(delivery.mad)
 
     def ask(self, method: Method, attribute: AttributeID, m_key: int, data: bytes = bytes(64)) -> bytes | None:
         request = build_smp(method, attribute, path=self.path, m_key=m_key, data=data)

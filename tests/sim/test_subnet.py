@@ -286,6 +286,20 @@ def test_an_attached_sm_gets_requests_and_its_answers_come_back(subnet: Subnet) 
     assert heard[2] == bytes(gmp)
 
 
+def test_a_trap_repress_that_passes_the_m_key_check_reaches_the_agent_and_who_is_attached(subnet: Subnet) -> None:
+    sm, issuer = subnet.port(NODE2, 1), subnet.port(NODE1, 1)
+    subnet.set_sm(NODE2)
+    traps, heard = listen(subnet, sm), listen(subnet, issuer)
+    issuer.m_key = MKey(0x1122)
+    subnet.set_description(NODE1, "another name")
+    (trap,) = traps
+    for m_key, arrived in ((0x99, []), (0x1122, [Method.TRAP_REPRESS])):
+        repress = trap[:3] + bytes([Method.TRAP_REPRESS]) + trap[4:24] + m_key.to_bytes(8) + trap[32:]
+        assert subnet.send(repress, sm, issuer.lid) == []
+        assert [mad[3] for mad in heard] == arrived
+        assert (subnet.events[-1].kind == "trap-repressed") == bool(arrived)
+
+
 # Faults
 
 

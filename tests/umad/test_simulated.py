@@ -259,6 +259,22 @@ def test_traps_go_to_the_agent_that_asked_for_them(sim: SimulatedPort) -> None:
     assert (trap.mad[3], trap.lid) == (Method.TRAP, victim.lid)
 
 
+def test_a_trap_is_answered_by_trap_repress(sim: SimulatedPort) -> None:
+    subnet = sim.subnet
+    manager = SimulatedPort(subnet, SWITCH)
+    manager.register(0x01, 1, [Method.TRAP])
+    sim.discard_late = True
+    trap = build_smp(Method.TRAP, AttributeID.NOTICE, transaction_id=5)
+    sim.send([Outgoing(trap, lid=manager.home.lid, timeout_ms=1000)])
+    (came,) = manager.recv(0)
+    repress = Outgoing(came.mad[:3] + bytes([Method.TRAP_REPRESS]) + came.mad[4:], lid=sim.home.lid)
+    other = Outgoing(repress.mad[:15] + b"\x06" + repress.mad[16:], lid=sim.home.lid)
+    manager.send([other, repress, repress])
+    (answer,) = sim.recv(10)
+    assert (answer.mad[3], answer.status, tid(answer)) == (Method.TRAP_REPRESS, 0, 5)
+    assert sim.recv(10) == [], "neither a timeout nor one that nobody waits for"
+
+
 def test_after_close_and_after_the_device_is_gone(sim: SimulatedPort) -> None:
     sim.gone = True
     with pytest.raises(DeviceGone):

@@ -1,7 +1,8 @@
 """The MADs between the programs and the simulated subnet: from a program through `Subnet.send`, and back to one.
 
 What gets no answer comes back at once with status 110, as ibsim has it: the client library has no timers. What is for a
-program (SA requests, SMInfo, traps, reports and their responses) is handed to the client at the port where it arrives.
+program (SA requests, SMInfo, traps, reports and their responses) is handed to the client at the port where it arrives;
+what that one then does not answer comes back later (see `ibkeys.sim.server.awaited`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Final, NamedTuple
 from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.receivers import Delivery
+from ibkeys.sim.server import awaited
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.awaited import Awaited
 from ibkeys.sim.server.clients import Client, Clients
 from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
@@ -75,6 +78,7 @@ class Traffic:
         self._counts = counts
         self._users = users
         self._watch = watch
+        self._awaited = Awaited()
         self._current: tuple[Client, bytes, bytes, bytes] | None = None
         self._forwarded = False
 
@@ -129,7 +133,8 @@ class Traffic:
             self._counts["malformed"] += 1
             return
         self.packets += 1
-        if method < 0x80:
+        asks = method < 0x80 and method != _TRAP_REPRESS  # mad.c: ib_response_mad
+        if asks:
             mad = mad[:8] + client.slot_bytes + mad[10:]
         slid = raw[4:8]
         if slid == _NO_LID:
@@ -149,22 +154,33 @@ class Traffic:
                     self._loop.at(delay, partial(self._write, client, reply))
                 else:
                     self._write(client, reply)
-        elif not self._forwarded:
-            if subnet.last_drop == "malformed":
-                self._counts["malformed"] += 1
-            elif method < 0x80 and method != _TRAP_REPRESS:
-                self._counts["unanswered"] += 1
-                echo = b"".join((raw[0:4], slid, raw[8:16], _TIMED_OUT, raw[24:32], mad))
-                self._write(client, echo, f"no answer: {subnet.last_drop or 'the program there is gone'}")
+        elif self._forwarded:
+            if asks:
+                self._await(awaited.Request(client, mad, _timed_out(raw, slid, mad)))
+        elif subnet.last_drop == "malformed":
+            self._counts["malformed"] += 1
+        elif asks:
+            self._counts["unanswered"] += 1
+            why = subnet.last_drop or "the program there is gone"
+            self._write(client, _timed_out(raw, slid, mad), f"no answer: {why}")
+
+    def _await(self, request: awaited.Request) -> None:
+        if self._awaited.add(request):
+            self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
+
+    def _give_up(self, request: awaited.Request) -> None:
+        if self._awaited.give_up(request):
+            self._counts["unanswered"] += 1
+            self._write(request.client, request.timed_out, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
-        """Hand a MAD that arrived at *port* to the program it is for, unchanged."""
-        mad = delivery.mad
+        """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current[2][:128] == mad[:128]
-        client = self._program_for(port, mad)
+        forwarding = current is not None and current[2][:128] == delivery.mad[:128]
+        client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            self._counts["nobody there"] += 1
+            if mad[3] != _TRAP_REPRESS:  # which the agent of the port has looked at
+                self._counts["nobody there"] += 1
         elif forwarding and current is not None:
             _, raw, _, slid = current
             packet = b"".join((raw[0:4], slid, raw[8:16], _ANSWERED, raw[24:32], mad))
@@ -175,12 +191,18 @@ class Traffic:
             self._write(client, protocol.header(*lids, _QP0, _QP0) + mad)
             self._counts["traps"] += 1
 
-    def _program_for(self, port: Port, mad: bytes) -> Client | None:
-        """A response is for the program whose slot its TransactionID names, all else for the one that is an SM."""
+    def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
+        """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
+
+        An answer is for the program that asked, all else for the one that is an SM.
+        """
+        if Awaited.concerns(mad):
+            request = self._awaited.answered_by(mad, port)
+            return (None, mad) if request is None else (request.client, mad[:10] + request.mad[10:12] + mad[12:])
         if mad[3] & 0x80:
             client = self._clients.get(mad[8] << 8 | mad[9])
-            return client if client is not None and client.port is port else None
-        return next((client for client in self._clients.at(port) if client.is_sm), None)
+            return (client if client is not None and client.port is port else None), mad
+        return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
     def _write(self, client: Client, packet: bytes, note: str = "") -> bool:
         """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
@@ -226,6 +248,11 @@ class Traffic:
         if len(waiting) < attached.PAUSE_AT:
             client.paused = False
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
+
+
+def _timed_out(raw: bytes, slid: bytes, mad: bytes) -> bytes:
+    """Return the packet by which the request *mad*, which came as *raw*, is given up."""
+    return b"".join((raw[0:4], slid, raw[8:16], _TIMED_OUT, raw[24:32], mad))
 
 
 def _lid(raw: bytes) -> int:

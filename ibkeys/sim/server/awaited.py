@@ -1,0 +1,80 @@
+"""What programs wait for: requests that another program was handed and has not answered yet.
+
+Whose an answer is, and what becomes of a request without one, the kernel decides under a real program (Linux mad.c:
+ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write): R set or TrapRepress makes an answer, it
+goes to the agent that waits for its class and TransactionID, any other is dropped, and one that does not come in time
+is given up with ETIMEDOUT. libumad2sim has none of this.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ibkeys.mad.const import SMP_CLASSES, Method
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.server.clients import Client
+
+TIMEOUT: Final = 0.8
+"""Seconds that a program has to answer. libumad2sim does not say what the asker told the kernel; this is what OpenSM
+does: four times 200 ms (osm_base.h: OSM_DEFAULT_TRANS_TIMEOUT_MILLISEC, OSM_DEFAULT_RETRY_COUNT)."""
+_TRAP: Final = int(Method.TRAP)
+_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
+
+_Key = tuple[int, bytes, bytes]
+
+
+class Request(NamedTuple):
+    """A request of *client*, and the packet by which it is given up."""
+
+    client: Client
+    mad: bytes
+    timed_out: bytes
+
+
+class Awaited:
+    """The requests of all programs that wait for an answer of another program.
+
+    SMPs and what is answered by TrapRepress: others are not kept, for their askers give programs times of all lengths.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[_Key, Request] = {}
+
+    def add(self, request: Request) -> bool:
+        """Let *request* wait, in the place of one with its class and TransactionID; returns whether it is kept."""
+        kept = request.mad[1] in SMP_CLASSES or request.mad[3] == _TRAP
+        if kept:
+            self._requests[_key(request.mad)] = request
+        return kept
+
+    @staticmethod
+    def concerns(mad: bytes) -> bool:
+        """Whether *mad* is an answer to such a request as is kept here: it is for who waits for it, else for nobody."""
+        return mad[3] == _TRAP_REPRESS or (mad[3] >= 0x80 and mad[1] in SMP_CLASSES)
+
+    def answered_by(self, mad: bytes, port: Port) -> Request | None:
+        """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
+
+        Bits 47 to 32 of a TransactionID are the asker's agent. Those of a TrapRepress are not looked at: libumad2sim
+        puts the agent of the program that sends it there (umad2sim.c: umad2sim_write), where a kernel leaves them.
+        """
+        key = _key(mad)
+        request = self._requests.get(key)
+        if request is None or request.client.port is not port:
+            return None
+        if mad[3] != _TRAP_REPRESS and mad[10:12] != request.mad[10:12]:
+            return None
+        return self._requests.pop(key)
+
+    def give_up(self, request: Request) -> bool:
+        """Let *request* wait no longer; returns whether it still waited for an answer."""
+        key = _key(request.mad)
+        waits = self._requests.get(key) is request
+        if waits:
+            del self._requests[key]
+        return waits
+
+
+def _key(mad: bytes) -> _Key:
+    """MgmtClass, and of the TransactionID the slot of the client and the half that is the program's own."""
+    return mad[1], mad[8:10], mad[12:16]

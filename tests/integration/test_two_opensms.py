@@ -1,0 +1,161 @@
+"""Two OpenSMs on the served simulator: priorities say who is master, and the one that told of its own goes on sweeping.
+
+A standby whose priority was raised tells the master by trap 144 and waits for the TrapRepress (OpenSM osm_req.c:
+osm_send_trap144); until the kernel has given it that, or a timeout, its sweeps do not end.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.served import Served
+from tests.integration.test_served_mkeys import Log
+from tests.integration.test_server import wait_until
+
+FIRST, SECOND, ASKER = "node01 mlx4_0", "node05 mlx4_0", "node03 mlx4_0"
+LIDS = {FIRST: 1, SECOND: 5}
+UNANSWERED_TRAP = "Class 0x1, Method 0x5, Attr 0x2"  # in the second line of OpenSM's ERR 5410
+
+
+class OpenSM:
+    """An OpenSM on *node*, with files of its own; ``log`` is what it says."""
+
+    def __init__(self, served: Served, node: str, priority: int, stack: ExitStack) -> None:
+        folder = served.folder / node.partition(" ")[0]
+        folder.mkdir()
+        self.node = node
+        self._conf = folder / "opensm.conf"
+        self._write(priority)
+        (folder / "partitions.conf").touch()
+        files = ("-F", self._conf, "-P", folder / "partitions.conf", "-f", "stdout", "-D", "0x07")
+        own = {"SIM_HOST": node, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
+        self.process = subprocess.Popen(
+            served.arguments(["opensm", *files]),
+            cwd=folder,
+            env={**served.environment, **own},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.log = Log(self.process)
+        stack.callback(self.log.close)
+        stack.callback(self.process.wait, RUN_TIMEOUT)
+        stack.callback(self.process.kill)
+
+    def set_priority(self, priority: int) -> None:
+        """Let it read *priority* from its file."""
+        self._write(priority)
+        self.process.send_signal(signal.SIGHUP)
+
+    def _write(self, priority: int) -> None:
+        self._conf.write_text(
+            f"sm_priority {priority}\nsweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
+        )
+
+    def stand_by(self, after: int = 0) -> None:
+        """Wait until it is STANDBY and has ended what it was at: a SIGHUP before that counts as part of it."""
+        self.log.wait("polling_callback: SM State 2 .STANDBY.", self.place("ENTERING SM STANDBY STATE", after))
+
+    def sweep(self) -> None:
+        """Let it sweep, and wait until that is done."""
+        before = len(self.log.lines)
+        self.process.send_signal(signal.SIGHUP)
+        self.log.wait("SUBNET UP", self.place("INITIATING HEAVY SWEEP", before))
+
+    def place(self, pattern: str, after: int = 0) -> int:
+        """Wait for *pattern* in its log; returns the number of the line."""
+        return self.log.lines.index(self.log.wait(pattern, after), after)
+
+
+def state(served: Served, node: str) -> str:
+    """Return what SMInfo says to somebody else of the OpenSM on *node*."""
+    said = served.run(["sminfo", str(LIDS[node])], sim_host=ASKER, check=True).stdout
+    return said.split()[-1].removeprefix("SMINFO_")
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with Served(DATA / "fabrics" / "two-switch.net", extra=("-v",)) as fabric:
+        yield fabric
+
+
+@pytest.fixture
+def start(served: Served) -> Iterator[Callable[[str, int], OpenSM]]:
+    with ExitStack() as stack:
+        yield lambda node, priority: OpenSM(served, node, priority, stack)
+
+
+def test_a_standby_that_told_of_its_priority_takes_over_and_finishes_its_sweeps(
+    served: Served, start: Callable[[str, int], OpenSM]
+) -> None:
+    first = start(FIRST, 3)
+    first.log.wait("SUBNET UP")
+    second = start(SECOND, 1)
+    second.stand_by()
+    for lower, higher, priority in ((first, second, 9), (second, first, 12)):
+        before = len(lower.log.lines), len(higher.log.lines)
+        higher.set_priority(priority)
+        master = higher.place("ENTERING SM MASTER STATE", before[1])
+        higher.log.wait("SUBNET UP", master)
+        lower.stand_by(before[0])
+        higher.sweep()
+        assert {state(served, each.node): each for each in (lower, higher)} == {"STANDBY": lower, "MASTER": higher}
+    # Not of every trap: one that crosses the handover finds no master any more and is given up.
+    wait_until(lambda: {line[0] for line in served.output if " < TrapRepress(Notice" in line} == {"0", "1"})
+
+
+def test_an_opensm_that_told_of_its_priority_takes_over_from_one_that_dies(
+    served: Served, start: Callable[[str, int], OpenSM]
+) -> None:
+    first = start(FIRST, 3)
+    first.log.wait("SUBNET UP")
+    second = start(SECOND, 1)
+    second.stand_by()
+    before = len(first.log.lines)
+    second.set_priority(2)
+    first.log.wait("num:144 .* from LID:5", before)
+    first.sweep()
+    assert (state(served, FIRST), state(served, SECOND)) == ("MASTER", "STANDBY")
+    first.process.kill()
+    second.log.wait("SUBNET UP", second.place("ENTERING SM MASTER STATE"))
+    second.sweep()
+    assert state(served, SECOND) == "MASTER"
+
+
+def test_an_opensm_of_higher_priority_that_comes_second_takes_over(
+    served: Served, start: Callable[[str, int], OpenSM]
+) -> None:
+    first = start(FIRST, 3)
+    first.log.wait("SUBNET UP")
+    second = start(SECOND, 9)
+    second.log.wait("SUBNET UP", second.place("ENTERING SM MASTER STATE"))
+    first.stand_by()
+    second.sweep()
+    assert (state(served, FIRST), state(served, SECOND)) == ("STANDBY", "MASTER")
+
+
+def test_a_master_that_hangs_is_replaced_and_steps_back_when_it_goes_on(
+    served: Served, start: Callable[[str, int], OpenSM]
+) -> None:
+    first = start(FIRST, 3)
+    first.log.wait("SUBNET UP")
+    second = start(SECOND, 1)
+    second.stand_by()
+    first.process.send_signal(signal.SIGSTOP)
+    second.set_priority(9)
+    second.log.wait(UNANSWERED_TRAP)
+    second.log.wait("SUBNET UP", second.place("ENTERING SM MASTER STATE"))
+    second.sweep()
+    before = len(first.log.lines)
+    first.process.send_signal(signal.SIGCONT)
+    first.stand_by(before)
+    assert (state(served, FIRST), state(served, SECOND)) == ("STANDBY", "MASTER")
