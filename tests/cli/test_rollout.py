@@ -314,7 +314,7 @@ def test_an_internal_error_shows_no_key(cli: Cli, key_file: Path, monkeypatch: p
     def broken(*_: object) -> Any:
         raise RuntimeError(f"key {KEY:#x}")
 
-    monkeypatch.setattr("ibkeys.mkeys.rollout.engine.who_answers", broken)
+    monkeypatch.setattr("ibkeys.mkeys.key_edit.KeyEdit.prove", broken)
     result = cli("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", "-d")
     assert result.code == 3
     assert "internal error (RuntimeError at test_rollout.py:" in result.err
