@@ -9,6 +9,7 @@ from typing import Any, Final
 from ibkeys import jsonfile
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first
 from ibkeys.apply.carrier import Carrier
+from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.remaining import Remaining, former_in, ports_of
 from ibkeys.apply.survey import look
@@ -61,6 +62,7 @@ def plan_apply(
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
+        permitted["carrier"] = carrier.name
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.hooks = hooks or ApplyHooks()
     return apply_plan
@@ -151,7 +153,7 @@ def plan_resume(
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
     survey = look(writer, ports_of(kept), by_port_guid=True)
-    carrier = carrier or DirectCarrier(writer)
+    carrier = carrier or carrier_of(writer, memory)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)

@@ -68,6 +68,11 @@ class Carried:
 class Carrier(Protocol):
     """A way to make changes of many ports."""
 
+    @property
+    def name(self) -> str:
+        """What the journal calls it."""
+        ...
+
     def check(self, change: FabricChange) -> list[Objection]:
         """Return the interlocks that going this way sets off, whatever the change is. Sends only Gets."""
         ...

@@ -29,6 +29,8 @@ from ibkeys.topology.port_id import PortKey
 class DirectCarrier:
     """Makes changes by the engine."""
 
+    name = "direct"
+
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, undo_plan_of
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.direct import DirectCarrier
+from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.remaining import former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError
@@ -22,7 +22,7 @@ def plan_undo(
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default by Sets of our own. Raises StoreError when there is no such operation, UsageError for one that changed
+    default as it went. Raises StoreError when there is no such operation, UsageError for one that changed
     M_Keys or only cleared counters.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -39,10 +39,11 @@ def plan_undo(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )
         former = former_in(journal, record)
+        carrier = carrier or carrier_of(writer, journal.plan_of(operation))
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    return undo_plan_of(writer, carrier or DirectCarrier(writer), former, operation, hooks)
+    return undo_plan_of(writer, carrier, former, operation, hooks)

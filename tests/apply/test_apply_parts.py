@@ -269,3 +269,26 @@ def test_a_journal_that_cannot_be_written_stops_before_the_set(lab: Lab, stores:
             apply(fabric, lab.plan(MORE))
     assert len(sets(watching)) == 3  # the leaf ports, whose images were kept
     assert state_of(stores) == "open"
+
+
+def test_an_operation_of_a_carrier_that_is_not_known_is_neither_resumed_nor_undone(
+    lab: Lab, stores: StorePaths
+) -> None:
+    plan = lab.plan(MORE)
+    with opened(lab, stores) as fabric, pytest.raises(KeyboardInterrupt):
+        apply(fabric, plan, check=interrupted_at(3))
+    with Journal(stores.journal) as journal, journal._database.transaction() as connection:
+        connection.execute("UPDATE plans SET options = replace(options, '\"direct\"', '\"pigeon\"')")
+    for make in (plan_resume, plan_undo):
+        with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(StoreError, match="'pigeon'"):
+            make(w)
+
+
+def interrupted_at(number: int) -> Any:
+    calls = iter(range(1, 1_000_000))
+
+    def check() -> None:
+        if next(calls) == number:
+            raise KeyboardInterrupt("by SIGTERM")
+
+    return check
