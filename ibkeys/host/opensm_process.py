@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact, read_file_fact, read_text
+from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.opensm_conf import has_key_for_each_port
+from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.opensm import c_number
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
 """Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
@@ -79,47 +80,50 @@ class OpensmProcess:
 
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
-    """Return the options of an opensm.conf; None when it is not there or cannot be read.
-
-    ``name value`` on each line, ``#`` begins a comment; as in OpenSM the last of several lines for an option counts.
-    """
-    file, text = read_file_fact(path), read_text(path)
-    if file is None or text is None:
+    """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
+    file = read_file_fact(path)
+    try:
+        data = files.read_bytes(path, files.SETTINGS)
+    except OSError:
         return None
-    options: dict[str, str] = {}
-    for line in text.splitlines():
-        name, *values = line.split("#", 1)[0].split()[:2] or [""]
-        if values:
-            options[name] = values[0]
-    mistakes: list[str] = []
+    return None if file is None else opensm_config(file, data)
 
-    def number(name: str, default: int) -> int:
-        value = c_number(options[name].encode(), 64) if name in options else default
-        if value is None:
-            mistakes.append(name)
-        return default if value is None else value
 
-    def truth(name: str, default: bool) -> bool:
-        return options[name].upper() == "TRUE" if name in options else default
-
-    m_key, sm_key, sa_key = (MKey(number(name, default)) for name, default in _KEY_OPTIONS)
+def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
+    """Return what the options file *data* says of keys."""
+    options = read_options(data)
+    m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
+    mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
     return OpensmConfig(
         file,
         m_key_set=not m_key.is_zero,
         m_key_all_ones=m_key == ALL_ONES,
-        m_key_protection_level=number("m_key_protection_level", 0),
-        m_key_lease_period=number("m_key_lease_period", 0),
-        m_key_lookup=truth("m_key_lookup", True),
-        m_key_per_port=truth("m_key_per_port", False),
-        sweep_interval=number("sweep_interval", 10),
+        m_key_protection_level=_number(options, "m_key_protection_level"),
+        m_key_lease_period=_number(options, "m_key_lease_period"),
+        m_key_lookup=options.value("m_key_lookup") is True,
+        m_key_per_port=has_key_for_each_port(data),
+        sweep_interval=_number(options, "sweep_interval"),
         sm_key_default=sm_key == DEFAULT_SM_KEY,
         sa_key_default=sa_key == DEFAULT_SM_KEY,
-        mistakes=tuple(mistakes),
+        mistakes=tuple(name for name in mistakes if name in _KEY_NUMBERS),
         _keys=(m_key, sm_key, sa_key),
     )
 
 
-_KEY_OPTIONS: Final = (("m_key", 0), ("sm_key", 1), ("sa_key", 1))
+_KEY_OPTIONS: Final = ("m_key", "sm_key", "sa_key")
+_KEY_NUMBERS: Final = (*_KEY_OPTIONS, "m_key_protection_level", "m_key_lease_period", "sweep_interval")
+
+
+def _key(options: OptionsFile, name: str) -> MKey:
+    value = options.value(name)
+    assert isinstance(value, MKey)
+    return value
+
+
+def _number(options: OptionsFile, name: str) -> int:
+    value = options.value(name)
+    assert isinstance(value, int)
+    return value
 
 
 def opensm_processes(
