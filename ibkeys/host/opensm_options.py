@@ -83,7 +83,7 @@ def read_options(data: bytes) -> OptionsFile:
             remarks.append(Remark(last.line, option.name, "not-true"))
         values[option.name], lines[option.name] = value, last.line
     for name in [name for name in values if name in _REPLACED]:
-        instead = _REPLACED[name](values[name])
+        instead = corrected(name, values[name])
         if instead != values[name]:
             remarks.append(Remark(lines[name], name, "replaced"))
             values[name] = instead
@@ -93,6 +93,11 @@ def read_options(data: bytes) -> OptionsFile:
     if last is not None and b"\n" not in data[last.start :]:
         remarks.append(Remark(last.line, "", "no-newline"))
     return OptionsFile(values, lines, tuple(sorted(remarks, key=lambda remark: remark.line)))
+
+
+def corrected(name: str, value: Value) -> Value:
+    """Return what OpenSM puts in the place of *value* of the option *name*: the same unless it is out of range."""
+    return _REPLACED[name](value) if name in _REPLACED else value
 
 
 def assignments(data: bytes) -> Iterator[Assignment]:
@@ -136,7 +141,7 @@ def number_of(text: bytes, bits: int) -> int | None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _MEANT_AS_TRUE: Final = frozenset({b"true", b"yes", b"on", b"1", b"t", b"y", b"enable", b"enabled"})
-_CONSOLES: Final = frozenset({"off", "local", "loopback"})
+CONSOLES: Final = frozenset({"off", "local", "loopback"})
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
@@ -181,7 +186,7 @@ _REPLACED: Final[dict[str, Callable[[Value], Value]]] = {
     "lmc": _at_most(7, 0),
     "sm_priority": _at_most(15, 0),
     "m_key_protection_level": _at_most(3, 2),
-    "console": _one_of(_CONSOLES, "off"),
+    "console": _one_of(CONSOLES, "off"),
     "part_enforce": _one_of(_ENFORCEMENTS, "both"),
 }
 """What osm_subn_verify_config makes of a value that cannot be."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.opensm_command_line import read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.keys.mkey import MKey
@@ -144,7 +144,7 @@ def opensm_processes(
             continue
         environment = _words(folder / "environ")
         cache = dict(word.partition("=")[::2] for word in environment or ()).get("OSM_CACHE_DIR") or str(default_cache)
-        config = _config_of(arguments)
+        config = read_command_line(arguments[1:]).last("config")
         found.append(
             OpensmProcess(
                 int(folder.name),
@@ -180,26 +180,6 @@ def _words(path: Path) -> list[str] | None:
         return files.read_bytes(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
     except OSError:
         return None
-
-
-def _config_of(arguments: Sequence[str]) -> str | None:
-    """Return the configuration that OpenSM's command line names, as its getopt_long_only reads it: the long name takes
-    one dash or two and may be cut short, its value stands behind ``=`` or in the next word; that of ``-F`` may be glued
-    to it; of several the last counts."""
-    config = None
-    words = iter(arguments[1:])
-    for word in words:
-        long = _CONFIG_OPTION.fullmatch(word)
-        if word == "-F" or (long is not None and long[1] is None):
-            config = next(words, config)
-        elif long is not None:
-            config = long[1]
-        elif word.startswith("-F"):
-            config = word.removeprefix("-F")
-    return config
-
-
-_CONFIG_OPTION: Final = re.compile(r"--?conf(?:i|ig)?(?:=(.*))?", re.DOTALL)
 
 
 def _as_seen(process: Path, path: str) -> Path:
