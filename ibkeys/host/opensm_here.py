@@ -14,7 +14,6 @@ from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.store.opensm import MKEY_FILE
 
 _SOCKET: Final = "IBSIM_SOCKNAME"
-_MOST_BYTES: Final = 1 << 20
 
 
 def running_here() -> list[OpensmProcess]:
@@ -24,7 +23,13 @@ def running_here() -> list[OpensmProcess]:
     """
     own = os.environ.get(_SOCKET, "")
     found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
-    return [process for process in found if _socket_of(process.pid, own) == own]
+    return [process for process in found if is_of_subnet(process, own)]
+
+
+def is_of_subnet(process: OpensmProcess, socket: str) -> bool:
+    """Whether an OpenSM may serve the subnet of the simulator *socket*, "" for a real one. One whose environment cannot
+    be read may well do so."""
+    return process.environment is None or process.environment.get(_SOCKET, "") == socket
 
 
 def configs_here() -> list[Path]:
@@ -72,16 +77,6 @@ def _way_in(cache: Path, used: Path | None) -> str:
     if not file.exists():
         return f", which has no {MKEY_FILE} yet"
     return f": type --security-keys {cache}, or keep its keys with ibkeys mkey-import {cache}"
-
-
-def _socket_of(pid: int, unknown: str) -> str:
-    try:
-        with (opensm_host.PROC / str(pid) / "environ").open("rb") as file:
-            words = file.read(_MOST_BYTES).split(b"\0")
-    except OSError:
-        return unknown  # not ours to look at: then it may well be an SM of this subnet
-    name = f"{_SOCKET}=".encode()
-    return next((os.fsdecode(word[len(name) :]) for word in words if word.startswith(name)), "")
 
 
 def _once(paths: list[Path]) -> list[Path]:
