@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -83,6 +83,12 @@ class Instance:
         where = f" on {self.host}" if self.host else ""
         unit = f", {self.process.unit}" if self.process.unit else ""
         return f"OpenSM{where} (process {self.process.pid}{unit})"
+
+    def unknowns(self) -> Iterator[str]:
+        """Yield what should have been read of it and was not, each in words."""
+        for file in self.files.values():
+            if file.is_there is None and (file.source == "not known" or file.place is not None):
+                yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +240,8 @@ def _output(look: _Look) -> InstanceFile:
     if output is None:
         return InstanceFile("output", None, None, "not known", False, problem="cannot be read; run as root")
     if not output.startswith("/") or output.startswith("/dev/"):
-        return InstanceFile("output", None, None, "environment", True, problem=f"goes to {output}")
-    return look.file("output", output, "environment", True)
+        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}")
+    return look.file("output", output, "process", True)
 
 
 def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:

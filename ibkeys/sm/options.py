@@ -16,7 +16,7 @@ from ibkeys.host.opensm_option_table import OPTIONS, Value
 from ibkeys.host.opensm_options import OptionsFile
 from ibkeys.keys.mkey import MKey
 
-Source = Literal["command line", "options file", "environment", "default", "sm.toml", "not known"]
+Source = Literal["command line", "options file", "environment", "default", "sm.toml", "process", "not known"]
 
 SHOWN: Final = (
     *("guid", "sm_priority", "subnet_prefix", "sm_key", "sa_key"),
@@ -44,8 +44,10 @@ class Setting:
 
     @property
     def shown(self) -> int | bool | str | None:
-        """The value as it may be shown: of a key only ``zero``, ``default`` or ``set``."""
-        return state_of_key(self.name, self.value) if isinstance(self.value, MKey) else self.value
+        """The value as it may be shown: of a key only ``zero``, ``default`` or ``set``, a GUID in hex."""
+        if isinstance(self.value, MKey):
+            return state_of_key(self.name, self.value)
+        return f"0x{self.value:016x}" if OPTIONS[self.name].kind == "u64" and self.value is not None else self.value
 
 
 def state_of_key(name: str, key: MKey) -> str:
