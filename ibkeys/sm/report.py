@@ -133,4 +133,5 @@ _SHARED: Final[frozenset[str]] = frozenset({"options", "policy", "dumps", "cache
 def _is_same(file: InstanceFile, theirs: InstanceFile) -> bool:
     if file.fact is not None and theirs.fact is not None:
         return file.fact.identity is not None and file.fact.identity == theirs.fact.identity
-    return file.place is not None and file.place == theirs.place
+    is_never_read = file.role == "options" and file.reading == "absent-since-start"
+    return file.place is not None and file.place == theirs.place and not is_never_read

@@ -1,0 +1,82 @@
+"""sm-show: the fabric of a simulated subnet, and the OpenSMs of a made-up /proc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+
+SM = f"{TWO_SWITCH},sm=node02 mlx4_0"
+KEY = "0xfeedc0dedeadbea7"
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Let OpenSMs run in a /proc of the test's own."""
+    monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
+    monkeypatch.setattr("ibkeys.host.opensm_process.OPENSM_CACHE", tmp_path / "cache")
+    monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
+
+    def opensm(pid: int, *arguments: str) -> Path:
+        folder = tmp_path / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "cmdline").write_text("".join(f"{word}\0" for word in ("opensm", *arguments)))
+        (folder / "environ").write_text(f"OSM_TMP_DIR={tmp_path}\0SECRET={KEY}\0")
+        for name, target in (("root", "/"), ("cwd", tmp_path)):
+            (folder / name).symlink_to(target)
+        return folder
+
+    return opensm
+
+
+def test_the_managers_of_a_simulated_subnet_and_no_host() -> None:
+    result = run("sm-show", "--backend", SM)
+    assert result.code == 0
+    assert result.out.startswith("master: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2, GUID 0x0002c903000a1021")
+    document = run("sm-show", "--backend", SM, "-f", "json").json
+    assert (document["schema"], document["hosts"], document["dangers"]) == ("ibkeys.sm/1", [], [])
+    assert [(each["state"], each["lid"], each["host"]) for each in document["managers"]] == [("master", 2, None)]
+
+
+def test_a_subnet_without_a_manager_and_a_snapshot(cli: Cli, tmp_path: Path) -> None:
+    assert "no port of the fabric says that a subnet manager runs behind it" in cli("sm-show").out
+    run("snapshot", tmp_path / "s.db", "--backend", SM)
+    assert run("sm-show", "--from", tmp_path / "s.db").out == run("sm-show", "--backend", SM).out
+
+
+def test_without_a_fabric_the_host_is_shown_and_the_result_is_partial(
+    proc: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "osm.conf").write_text(f"m_key {KEY}\nsa_key true\n")
+    (proc(77, "-F", "osm.conf", "-k", KEY, "-Pparts.conf") / "environ").chmod(0o600)
+    result = run("sm-show", "-C", "no-such-device")
+    assert result.code == 3
+    assert "ibkeys: not read: the fabric: " in result.err
+    assert "the fabric was not read, so which subnet managers it has is not known" in result.out
+    assert "--config osm.conf --smkey (a key, not shown) --Pconfig parts.conf" in result.out
+    assert f"{tmp_path}/osm.conf" in result.out
+    for danger in ("policy-missing", "sa-key-default", "key-on-command-line", "no-number"):
+        assert f"\n{danger}: OpenSM (process 77): " in result.out
+    document = run("sm-show", "-C", "no-such-device", "-f", "json")
+    assert (document.json["managers"], document.json["hosts"][0]["instances"][0]["pid"]) == (None, 77)
+    for text in (result.out, result.err, document.out, document.err):
+        assert KEY[2:] not in text
+        assert str(int(KEY, 16)) not in text
+
+
+def test_what_may_not_be_read_of_a_process_is_said(proc: Callable[..., Path]) -> None:
+    folder = proc(77)
+    for name in ("environ", "cwd", "root"):
+        (folder / name).unlink()
+    result = run("sm-show", "-C", "no-such-device")
+    assert result.code == 3
+    assert "ibkeys: not read: OpenSM (process 77): its output: cannot be read; run as root" in result.err
+    assert "ibkeys: not read: OpenSM (process 77): its dumps: " in result.err
+
+
+def test_a_host_without_an_opensm(proc: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    assert "\nno OpenSM runs on this host\n" in run("sm-show", "-C", "no-such-device").out
