@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.sm.remote import program
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
 SM = f"{TWO_SWITCH},sm=node02 mlx4_0"
@@ -80,3 +81,42 @@ def test_what_may_not_be_read_of_a_process_is_said(proc: Callable[..., Path]) ->
 def test_a_host_without_an_opensm(proc: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     assert "\nno OpenSM runs on this host\n" in run("sm-show", "-C", "no-such-device").out
+
+
+# --- other hosts ------------------------------------------------------------------------------------------------------
+
+
+def test_what_would_be_asked_where_is_shown_and_nobody_is_asked(tmp_path: Path) -> None:
+    result = run("sm-show", "--sm-host", "sm2", "--sudo", "--ssh-config", tmp_path / "c", "--dry-run")
+    assert result.code == 0
+    assert f"\n  ssh -F {tmp_path}/c -T -a -x -o BatchMode=yes -o StrictHostKeyChecking=yes " in result.out
+    assert result.out.endswith("-- sm2 'sudo -n /bin/sh -s'\n(-v shows the program)\n")
+    shown = run("sm-show", "--sm-host", "sm2", "--dry-run", "-v").out
+    assert shown.endswith(program())
+    assert "--sm-host" not in run("sm-show", "--backend", SM, "--dry-run").out
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "a;b", ""])
+def test_what_is_no_name_of_a_host_is_wrong_usage(host: str) -> None:
+    result = run("sm-show", f"--sm-host={host}")
+    assert (result.code, "is no name of a host" in result.error) == (2, True)
+
+
+def test_other_hosts_do_not_go_with_a_simulated_subnet_or_a_snapshot(tmp_path: Path) -> None:
+    assert run("sm-show", "--backend", SM, "--sm-host", "sm2").code == 2
+    assert run("sm-show", "--from", tmp_path / "s.db", "--sm-host", "sm2").code == 2
+
+
+def test_a_host_that_cannot_be_reached_is_said_and_the_rest_is_shown(
+    proc: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stub in the place of ssh, which says what the real one does."""
+    proc(77)
+    (tmp_path / "ssh").write_text("#!/bin/sh\necho 'ssh: Could not resolve hostname sm2' >&2\nexit 255\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    result = run("sm-show", "-C", "no-such-device", "--sm-host", "sm2")
+    assert result.code == 3
+    assert "\nhost sm2: not looked at: host sm2: it ended" in result.out
+    assert "Could not resolve hostname sm2" in result.out
+    assert "OpenSM (process 77)" in result.out

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.render import write_json
 from ibkeys.cli.showing import errors_of, finish, sweep
-from ibkeys.cli.where import is_simulated, open_source
+from ibkeys.cli.sm.hosts import hosts_of, write_dry_run
+from ibkeys.cli.where import open_source
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.sm.hosts import SmHost
     from ibkeys.sm.report import Report
     from ibkeys.topology.model import Topology
 
@@ -30,18 +33,25 @@ _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
     default="table",
     help="Form of the output.  [default: table]",
 )
+@options.sm_hosts
+@options.option("--dry-run", env=False, is_flag=True, help="Say what would be asked where, and ask nobody.")
 @options.reading
-def sm_show(where: Where, format: str) -> int:
+def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     """Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them.
 
-    The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes. What
-    cannot be read is named, never guessed. Changes nothing. Of keys only zero, default or set is shown.
+    The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and of
+    other hosts by ssh (--sm-host). What cannot be read is named, never guessed. Changes nothing. Of keys only zero,
+    default or set is shown.
     """
     from ibkeys.cli.sm.words import write_words
     from ibkeys.sm.dangers import all_dangers
     from ibkeys.sm.document import to_json
 
-    report, found = _look(where)
+    hosts = hosts_of(where, sm_hosts)
+    if dry_run:
+        write_dry_run(where, hosts)
+        return exits.DONE
+    report, found = _look(where, hosts)
     dangers = list(all_dangers(report))
     errors = errors_of(found) if found is not None else []
     if format == "json":
@@ -52,18 +62,16 @@ def sm_show(where: Where, format: str) -> int:
     return _finish(report, finish(errors, format))
 
 
-def _look(where: Where) -> tuple[Report, Topology | None]:
+def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | None]:
     """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
-    from ibkeys.host.host_files import THIS_HOST
+    from ibkeys.sm.hosts import look_at_hosts
     from ibkeys.sm.managers import managers_of
-    from ibkeys.sm.report import join, look_at_host
+    from ibkeys.sm.report import join
 
     found, own_guid, error = _ask_fabric(where)
-    hosts = []
-    if where.snapshot is None and not is_simulated(where):
-        hosts.append(look_at_host(THIS_HOST, socket=os.environ.get("IBSIM_SOCKNAME", "")))
+    looked_at = look_at_hosts(hosts, socket=os.environ.get("IBSIM_SOCKNAME", ""))
     managers = managers_of(found) if found is not None else None
-    return join(managers, hosts, [own_guid] if own_guid else [], error), found
+    return join(managers, looked_at, [own_guid] if own_guid else [], error), found
 
 
 def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
