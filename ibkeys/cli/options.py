@@ -88,6 +88,7 @@ class SmHosts:
     sm_host: tuple[str, ...]
     sudo: bool
     ssh_config: str | None
+    sm_config: str | None
 
 
 def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
@@ -268,6 +269,7 @@ sm_hosts: Final = group(
     ),
     option("--sudo", env=False, is_flag=True, help="Read the files there through sudo -n."),
     option("--ssh-config", metavar="FILE", help="For ssh, in the place of the user's own ssh_config."),
+    option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )
 """For commands that look at subnet managers on other hosts."""
 

@@ -120,3 +120,14 @@ def test_a_host_that_cannot_be_reached_is_said_and_the_rest_is_shown(
     assert "\nhost sm2: not looked at: host sm2: it ended" in result.out
     assert "Could not resolve hostname sm2" in result.out
     assert "OpenSM (process 77)" in result.out
+
+
+def test_hosts_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sm.toml").write_text('[[host]]\nname = "sm2"\nsudo = true\n')
+    shown = run("sm-show", "--sm-config", tmp_path / "sm.toml", "--dry-run").out
+    assert shown.endswith("-- sm2 'sudo -n /bin/sh -s'\n(-v shows the program)\n")
+    monkeypatch.setattr("ibkeys.sm.settings.DEFAULT_SETTINGS", tmp_path / "sm.toml")
+    assert run("sm-show", "--dry-run").out == shown
+    assert "sm2" not in run("sm-show", "--dry-run", "--sm-host", "sm3").out, "the command line wins"
+    result = run("sm-show", "--sm-config", tmp_path / "none.toml")
+    assert (result.code, "none.toml" in result.error) == (3, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.exits import clean, write
@@ -13,23 +14,33 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.sm.hosts import SmHost
+    from ibkeys.sm.settings import SmSettings
 
 
 def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
-    """Return the hosts that the options mean: this one first. None of a simulated subnet, and none with --from.
+    """Return the hosts that the options and ``sm.toml`` mean: this one first. None of a simulated subnet, and none with
+    --from.
 
-    Raises UsageError.
+    Raises UsageError, FileFormatError, StoreError.
     """
-    from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.ssh import SshHost
-
-    others = [SmHost(SshHost(name, given.sudo, given.ssh_config)) for name in dict.fromkeys(given.sm_host)]
     if where.snapshot is not None or is_simulated(where):
-        if others:
+        if given.sm_host:
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
             raise UsageError(f"{what}: --sm-host does not go with it")
         return []
-    return [SmHost(), *others]
+    return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
+
+
+def settings_of(path: str | None) -> SmSettings:
+    """Return what the ``sm.toml`` says that --sm-config names, else the system's where it is there.
+
+    Raises FileFormatError, StoreError.
+    """
+    from ibkeys.sm import settings
+
+    if path is None and not settings.DEFAULT_SETTINGS.exists():
+        return settings.SmSettings()
+    return settings.read_settings(Path(path) if path is not None else settings.DEFAULT_SETTINGS)
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
