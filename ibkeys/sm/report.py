@@ -6,7 +6,7 @@ port of its host with an IsSM bit where it is the only OpenSM there. Where neith
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -88,25 +88,27 @@ def join(
 ) -> Report:
     """Return the report of fabric and hosts together. *own_guids*: port GUIDs of this host, besides those that its
     kernel tells."""
-    joined = []
-    for host in hosts:
-        own = own_guids if not host.name else ()
-        joined.append(replace(host, instances=tuple(_with_ports(host, own, managers or ()))))
+    states = {each.guid: each.state for each in managers or ()}
+    joined = [with_ports(host, states, own_guids if not host.name else ()) for host in hosts]
     return Report(tuple(managers) if managers is not None else None, tuple(joined), error)
 
 
-def _with_ports(host: HostReport, own_guids: Collection[int], managers: Sequence[Manager]) -> Iterator[Instance]:
+def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Collection[int] = ()) -> HostReport:
+    """Return the report of a host with the port of each OpenSM, where that follows. *states*: port GUID → SMInfo state
+    of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel tells."""
     told = {each.process.pid: _told_port(each) for each in host.instances}
     candidates = {port.guid for port in host.ports if port.is_sm}
-    candidates |= {each.guid for each in managers} & {*own_guids, *(port.guid for port in host.ports)}
+    candidates |= {*states} & {*own_guids, *(port.guid for port in host.ports)}
     candidates -= {guid for guid in told.values() if guid is not None}
     untold = sum(guid is None for guid in told.values())
-    states = {each.guid: each.state for each in managers}
+    instances = []
     for instance in host.instances:
         guid = told[instance.process.pid]
         if guid is None and untold == len(candidates) == 1:
             [guid] = candidates
-        yield replace(instance, port_guid=guid, state=states.get(guid) if guid is not None else None)
+        state = states.get(guid) if guid is not None else None
+        instances.append(replace(instance, port_guid=guid, state=state))
+    return replace(host, instances=tuple(instances))
 
 
 def _told_port(instance: Instance) -> int | None:

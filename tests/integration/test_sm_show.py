@@ -168,3 +168,28 @@ def test_two_opensms_with_one_standby(fabric: Served) -> None:
     assert dangers["standby-differs", standby.pid].endswith("in its policy")
     assert ("self-takeover", standby.pid) in dangers
     assert "shared-files" not in {danger for danger, _ in dangers}
+
+
+def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
+    """What OpenSM made of the policy and its options is what plan and audit want: nothing is left to change."""
+    folder = fabric.folder / "osm"
+    write(folder / "o.conf", "partition_config_file hidden.conf\npart_enforce in\nallow_both_pkeys TRUE\n")
+    write(
+        folder / "hidden.conf",
+        "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\nA=0x10 : 0x2c903000a1021=both, 0x2c903000a1031=full ;\n",
+    )
+    hidden = str(folder / "hidden.conf")
+    with opensm(fabric, "-F", "o.conf"):
+        done = fabric.ibkeys("plan", "--policy", "opensm", "-f", "json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["policy"]["file"] == hidden
+        assert f"ibkeys: note: the policy is {hidden}, of OpenSM" in done.stderr
+        done = fabric.ibkeys("audit", "--policy", "opensm", "-f", "json", "--fail-on", "never", "--group", "PK")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["policy"] == hidden
+        assert fabric.ibkeys("policy-check", "opensm", "-f", "json").returncode in (0, 1)
+        done = fabric.ibkeys("ipoib-check", "opensm", "-f", "json")
+        assert f"the policy is {hidden}" in done.stderr
+        elsewhere = fabric.ibkeys("plan", "--policy", "opensm", sim_host="H-0002c903000a1020")
+        assert elsewhere.returncode == 2
+        assert "is none of the OpenSMs that can be seen on this host" in elsewhere.stderr
