@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from ibkeys import files
 from ibkeys.client.address import LOCAL
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, SMState
 from ibkeys.topology.subnet_manager import Presence, SubnetManager, sm_state_name
-
-OPENSM_CONFIG: Final = Path("/etc/opensm/opensm.conf")
 
 BESIDE_SM: Final = (
     "what is written beside OpenSM lasts until OpenSM next writes that block, then it vanishes, one port or switch at "
@@ -24,8 +19,6 @@ BESIDE_SM: Final = (
 """Why a P_Key table or enforcement is not simply written while an SM is master. Source: opensm, observed: a sweep after
 SIGHUP writes only blocks that its policy changes, and tables of ports that are new or come back."""
 
-OPENSM_SWEEP_INTERVAL: Final = 10
-"""Seconds; OpenSM's own value where its configuration file does not say."""
 _WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
 
 
@@ -87,16 +80,3 @@ def _by_capability(lid: int, info: PortInfo | None) -> SubnetManager:
     if info.capability_mask & CapabilityMask.IS_SM:
         return SubnetManager(lid, "unknown", f"no SM answers at LID {lid}, but its IsSM bit is set")
     return SubnetManager(lid, "none", f"no SM answers at LID {lid}, and its IsSM bit is clear")
-
-
-def known_sweep_interval(fabric: Fabric, manager: SubnetManager, config: Path = OPENSM_CONFIG) -> int | None:
-    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
-    configuration file can be read. None otherwise."""
-    if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
-        return None
-    try:
-        text = files.read_text(config, files.SETTINGS, "replace")
-    except OSError:
-        return None
-    match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
-    return int(match[1]) if match else OPENSM_SWEEP_INTERVAL

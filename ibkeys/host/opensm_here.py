@@ -9,9 +9,11 @@ import os
 from pathlib import Path
 from typing import Final
 
+from ibkeys.fabric.live import Fabric
 from ibkeys.host import opensm_process as opensm_host
-from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes, read_opensm_config
 from ibkeys.store.opensm import MKEY_FILE
+from ibkeys.topology.subnet_manager import SubnetManager
 
 _SOCKET: Final = "IBSIM_SOCKNAME"
 
@@ -48,6 +50,25 @@ def readers_of(path: Path) -> list[OpensmProcess]:
         for process in running_here()
         if any(_is_same(path, each) for each in ([process.config] if process.config else opensm_host.OPENSM_CONFIGS))
     ]
+
+
+def known_sweep_interval(fabric: Fabric, manager: SubnetManager) -> int | None:
+    """Return OpenSM's sweep interval in seconds where it can be known: the master sits on this host's port, and the
+    command line or the options file of the only OpenSM here says it, or a distribution's options file where none is
+    seen to run. None otherwise."""
+    if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
+        return None
+    running = running_here()
+    if len(running) > 1:
+        return None
+    for process in running:
+        given = process.command.option("sweep_interval")
+        if isinstance(given, int):
+            return given
+    named = [process.config for process in running if process.config is not None]
+    found = named or [path for path in opensm_host.OPENSM_CONFIGS if path.exists()]
+    config = read_opensm_config(found[0]) if len(found) == 1 else None
+    return config.sweep_interval if config is not None else None
 
 
 def describe_locked_out(security_keys: Path | None) -> list[str]:

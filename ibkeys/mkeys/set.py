@@ -28,7 +28,7 @@ from ibkeys.discovery.sweep import LINKS
 from ibkeys.errors import NoReply, NotStored, Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
-from ibkeys.fabric.subnet_manager import known_sweep_interval
+from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.interlocks import (

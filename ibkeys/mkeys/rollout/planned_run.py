@@ -9,7 +9,7 @@ from pathlib import Path
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.fabric.subnet_manager import known_sweep_interval
+from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.interlocks import objections_to_links, objections_to_opensm
 from ibkeys.mkeys.rollout import beside_sm
