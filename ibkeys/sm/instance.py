@@ -58,6 +58,8 @@ class InstanceFile:
 
 
 ABSENT: Final = "is not there"
+NO_FILE: Final = ("none is named", "goes to ")
+"""How the problem of a file begins that is none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Instance:
     def unknowns(self) -> Iterator[str]:
         """Yield what should have been read of it and was not, each in words."""
         for file in self.files.values():
-            if file.is_there is None and (file.source == "not known" or file.place is not None):
+            if file.is_there is None and not file.problem.startswith(NO_FILE):
                 yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
 
 
@@ -173,11 +175,7 @@ def describe(
     look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
     options_file = _options_file(look, named) if look.last_sweep is not None else first
     policy = _policy(look, options, named)
-    cache_source: Source = "not known"
-    if process.cache_known:
-        cache_source = "environment" if (process.environment or {}).get("OSM_CACHE_DIR") else "default"
-    cache = look.at("cache", process.cache, process.cache, cache_source, process.cache_known)
-    keys = look.at("keys", process.cache / MKEY_FILE, process.cache / MKEY_FILE, cache_source, process.cache_known)
+    cache, keys = _cache_file(look, "cache", process.cache), _cache_file(look, "keys", process.cache / MKEY_FILE)
     found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
     return Instance(
         host.name,
@@ -232,6 +230,14 @@ def _named_by(look: _Look, role: Role, options: Options, name: str) -> InstanceF
         why = "the options file or the environment that says so cannot be read; run as root"
         return InstanceFile(role, None, None, "not known", False, problem=why)
     return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
+
+
+def _cache_file(look: _Look, role: Role, place: Path) -> InstanceFile:
+    if not look.process.cache_known:
+        why = "the environment that names its directory cannot be read; run as root"
+        return InstanceFile(role, None, None, "not known", False, problem=why)
+    source: Source = "environment" if (look.process.environment or {}).get("OSM_CACHE_DIR") else "default"
+    return look.at(role, place, place, source, True)
 
 
 def _output(look: _Look) -> InstanceFile:

@@ -75,11 +75,11 @@ def test_relative_names_count_from_its_working_directory() -> None:
 
 def test_what_may_not_be_read_is_not_known_and_says_so() -> None:
     instance = seen(host_with("-P", "p.conf", is_ours=False))
-    for role in ("policy", "dumps", "output"):
+    for role in ("policy", "dumps", "output", "cache", "keys"):
         file = instance.files[role]
         assert (file.path, file.is_certain, "run as root" in file.problem) == (None, False, True), role
-    assert instance.files["cache"].source == "not known"
-    assert not instance.files["cache"].is_certain
+    assert len(list(instance.unknowns())) == 5
+    assert list(seen(host_with("-f", "stdout")).unknowns()) == []
 
 
 def test_an_options_file_that_may_not_be_read_leaves_every_option_open() -> None:

@@ -83,7 +83,7 @@ def _file_cells(file: InstanceFile) -> list[Any]:
 def _file_remarks(file: InstanceFile) -> Iterator[str]:
     from ibkeys.sm.reading import WORDS
 
-    if file.problem:
+    if file.problem and not file.reading.startswith("absent"):
         yield file.problem
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
         yield WORDS[file.reading]
