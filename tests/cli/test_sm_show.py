@@ -102,9 +102,14 @@ def test_what_is_no_name_of_a_host_is_wrong_usage(host: str) -> None:
     assert (result.code, "is no name of a host" in result.error) == (2, True)
 
 
-def test_other_hosts_do_not_go_with_a_simulated_subnet_or_a_snapshot(tmp_path: Path) -> None:
+def test_other_hosts_do_not_go_with_a_simulated_subnet_or_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("sm-show", "--backend", SM, "--sm-host", "sm2").code == 2
     assert run("sm-show", "--from", tmp_path / "s.db", "--sm-host", "sm2").code == 2
+    monkeypatch.setenv("IBKEYS_SM_HOST", "sm2 sm3")
+    assert run("sm-show", "--backend", SM).code == 0, "the environment means the real subnet"
+    assert "-- sm3 '/bin/sh -s'" in run("sm-show", "--dry-run").out
 
 
 def test_a_host_that_cannot_be_reached_is_said_and_the_rest_is_shown(

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+from click.core import ParameterSource
+
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.where import is_simulated
@@ -24,7 +27,8 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
     Raises UsageError, FileFormatError, StoreError.
     """
     if where.snapshot is not None or is_simulated(where):
-        if given.sm_host:
+        source = click.get_current_context().get_parameter_source("sm_host")
+        if given.sm_host and source == ParameterSource.COMMANDLINE:
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
             raise UsageError(f"{what}: --sm-host does not go with it")
         return []
