@@ -31,6 +31,7 @@ IbkeysError
  |    +-- AgentRefused                  somebody else owns the class, or the port may not have it
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
+ +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
  +-- ClosedError                        used after close()
 
 A caller branches on the type and on attributes; the text of a message may improve at any time.
@@ -206,6 +207,14 @@ class PortDown(TransportError):
 
 class DeviceGone(TransportError):
     """The device was removed while it was open."""
+
+
+class HostNotReached(IbkeysError):
+    """Another host could not be asked through ssh, or what it answered is no answer. ``host``: as the user named it."""
+
+    def __init__(self, message: str, host: str) -> None:
+        super().__init__(message)
+        self.host = host
 
 
 class ClosedError(IbkeysError):

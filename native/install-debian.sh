@@ -5,7 +5,7 @@ set -eu
 
 if ! [ -f /etc/debian_version ] || ! command -v apt-get >/dev/null; then
     echo "Not Debian: ibkeys' extension needs a C compiler, pkg-config, Python's and libibumad's headers, and the tests"
-    echo "need ibsim with libumad2sim, OpenSM, infiniband-diags and tshark. On Debian those are: $*"
+    echo "need ibsim with libumad2sim, OpenSM, infiniband-diags, an SSH server and tshark. On Debian those are: $*"
     exit 0
 fi
 
@@ -35,7 +35,8 @@ tidy() {
 }
 trap tidy EXIT
 
-# The tests need OpenSM's program; its service must not become a subnet manager on this host's fabric.
+# The tests need OpenSM's program; its service must not become a subnet manager on this host's fabric. Nor shall an SSH
+# server listen to the network because the tests need one on the loopback interface.
 if ! [ -e "$policy" ]; then
     own_policy=yes
     printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
@@ -52,4 +53,7 @@ if ! apt install --no-install-recommends $missing; then
 fi
 case "$missing " in
 *" opensm "*) $as_root systemctl disable opensm.service >/dev/null 2>&1 || true ;;
+esac
+case "$missing " in
+*" openssh-server "*) $as_root systemctl disable ssh.service ssh.socket >/dev/null 2>&1 || true ;;
 esac

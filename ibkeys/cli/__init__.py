@@ -54,6 +54,9 @@ COMMANDS: Final = {
     "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
     "counters-clear": Entry("tools.counters", "Clear the violation counters."),
     "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
+    "sm-show": Entry(
+        "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
+    ),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),

@@ -81,6 +81,16 @@ class AskSa:
     pkey_idx: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SmHosts:
+    """Which hosts with a subnet manager to look at besides this one, and how they are reached."""
+
+    sm_host: tuple[str, ...]
+    sudo: bool
+    ssh_config: str | None
+    sm_config: str | None
+
+
 def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
     names = [field.name for field in fields(kind)]
@@ -250,6 +260,18 @@ changing: Final = group(
     option("--force", env=False, is_flag=True, help="Override the interlock active-sm, and no other."),
     option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
+
+sm_hosts: Final = group(
+    "sm_hosts",
+    SmHosts,
+    option(
+        "--sm-host", multiple=True, metavar="HOST", help="Look at the OpenSMs of this host too, by ssh; repeatable."
+    ),
+    option("--sudo", env=False, is_flag=True, help="Read the files there through sudo -n."),
+    option("--ssh-config", metavar="FILE", help="For ssh, in the place of the user's own ssh_config."),
+    option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
+)
+"""For commands that look at subnet managers on other hosts."""
 
 topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."

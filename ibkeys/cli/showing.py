@@ -16,7 +16,7 @@ from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
 
 if TYPE_CHECKING:
-    from ibkeys.discovery.sweep import OnFound
+    from ibkeys.discovery.sweep import OnFound, Wanted
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import ReadablePort, Source
     from ibkeys.reach.why import Check
@@ -96,10 +96,10 @@ def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]
     return {**port.identity(), **values(port)}
 
 
-def sweep(source: Source, where: Where, p_keys: bool = False) -> Topology:
-    """Discover with a progress bar, and say what a reader should know."""
+def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
+    """Discover with a progress bar, and say what a reader should know. *wanted* stands in the place of *p_keys*."""
     with progress_bar(where) as progress:
-        found = source.sweep(p_keys=p_keys, progress=progress)
+        found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
     return found
 

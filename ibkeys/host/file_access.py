@@ -15,7 +15,9 @@ from ibkeys import files
 class FileFact:
     """One file and the directories above it. ``mode`` is the permission bits; ``modified`` in UTC.
 
-    ``parents``: (directory, mode, owner), the nearest first, after symbolic links.
+    ``parents``: (directory, mode, owner), the nearest first, after symbolic links. ``changed``: when its bytes, its
+    mode or its name last changed (ctime), in seconds since 1970; ``written``: its bytes (mtime). ``identity``: device
+    and inode. None and -1 where that was not asked.
     """
 
     path: Path
@@ -24,6 +26,10 @@ class FileFact:
     gid: int
     modified: datetime
     parents: tuple[tuple[Path, int, int], ...] = ()
+    written: float | None = None
+    changed: float | None = None
+    size: int = -1
+    identity: tuple[int, int] | None = None
 
     @property
     def is_private(self) -> bool:
@@ -56,13 +62,18 @@ class FileFact:
 def read_file_fact(path: Path) -> FileFact | None:
     """Return what can be told of a file from outside; None when it is not there or hidden."""
     try:
-        status = path.stat()
-        real = Path(os.path.realpath(path))
-        if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
-            real = path.absolute()
-        parents = [(parent, parent.stat()) for parent in real.parents]
+        return stat_file(path)
     except OSError:
         return None
+
+
+def stat_file(path: Path) -> FileFact:
+    """Return what can be told of a file or directory from outside. Raises OSError."""
+    status = path.stat()
+    real = Path(os.path.realpath(path))
+    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
+        real = path.absolute()
+    parents = [(parent, parent.stat()) for parent in real.parents]
     return FileFact(
         path,
         stat.S_IMODE(status.st_mode),
@@ -70,6 +81,10 @@ def read_file_fact(path: Path) -> FileFact | None:
         status.st_gid,
         datetime.fromtimestamp(status.st_mtime, UTC),
         tuple((parent, stat.S_IMODE(above.st_mode), above.st_uid) for parent, above in parents),
+        status.st_mtime,
+        status.st_ctime,
+        status.st_size,
+        (status.st_dev, status.st_ino),
     )
 
 

@@ -1,9 +1,7 @@
 """The M_Key lines of an opensm.conf: read as OpenSM reads them, compared with the keys of the fabric, written.
 
 Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and what its file
-does not say is 0: without these lines it takes every key away. A line is a name, blanks and a value; ``#`` begins a
-comment, quotes around a value are left out, a value that is no number of its width is passed over, and of several lines
-for one option the last that is good counts. Source: opensm osm_subnet.c, and what opensm 3.3.23 makes of such files.
+does not say is 0: without these lines it takes every key away. How OpenSM reads a line: `ibkeys.host.opensm_options`.
 
 No key is in any message of this module.
 """
@@ -21,6 +19,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError
+from ibkeys.host.opensm_options import assignments, number_of, unquoted
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.sqlite import os_error
 
@@ -29,11 +28,6 @@ LEVEL: Final = "m_key_protection_level"
 LEASE: Final = "m_key_lease_period"
 _BITS: Final = {M_KEY: 64, LEVEL: 8, LEASE: 16}
 _NAMES: Final = {name.encode(): name for name in _BITS}
-_LINE: Final = 1022
-"""Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
-_ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
-_SPACE: Final = b" \t\r\n\v\f"
-_NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ def values(data: bytes) -> dict[str, int]:
     """Return the options of this module that *data* sets, as OpenSM takes them."""
     found: dict[str, int] = {}
     for name, text, _start in _assignments(data):
-        value = _number(_unquoted(text), _BITS[name])
+        value = number_of(unquoted(text), _BITS[name])
         if value is not None:
             found[name] = value
     return found
@@ -166,36 +160,9 @@ def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.st
 
 def _assignments(data: bytes) -> Iterator[tuple[str, bytes, int]]:
     """Yield (option, value as written, where in *data* it begins) for each line that sets an option of this module."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start, start + _LINE)
-        end = min(start + _LINE, len(data)) if end < 0 else end
-        text = data[start:end].split(b"#", 1)[0].split(b"\0", 1)[0]
-        line = _ASSIGNMENT.match(text)
-        if line is not None and line[1] in _NAMES:
-            rest = line[2] or b""
-            at = line.start(2) + len(rest) - len(rest.lstrip(_SPACE)) if line[2] is not None else line.end(1)
-            yield _NAMES[line[1]], rest.strip(_SPACE), start + at
-        start = end + 1 if data[end : end + 1] == b"\n" else end
-
-
-def _unquoted(text: bytes) -> bytes:
-    is_quoted = len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'")
-    return text[1:-1] if is_quoted else text
-
-
-def _number(text: bytes, bits: int) -> int | None:
-    """Return the number that C's strtoull makes of the whole of *text*, None where it has not *bits* bits."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    digits = match[2]
-    base = 16 if digits[:2] in (b"0x", b"0X") else 8 if digits[:1] == b"0" else 10
-    value = int(digits, base) if len(digits) <= 64 else 1 << 64
-    if value >= 1 << 64:
-        return None
-    value = -value % (1 << 64) if match[1] == b"-" else value
-    return value if value < 1 << bits else None
+    for line in assignments(data):
+        if line.name in _NAMES:
+            yield _NAMES[line.name], line.text, line.start
 
 
 def _with_value(data: bytes, name: str, value: str) -> bytes:

@@ -7,13 +7,11 @@ Processes and files are looked at when somebody asks, and only then; nothing is 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys import files
 from ibkeys.host import opensm_process as opensm_host
-from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes, read_opensm_config
 from ibkeys.store.opensm import MKEY_FILE
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from ibkeys.topology.subnet_manager import SubnetManager
 
 _SOCKET: Final = "IBSIM_SOCKNAME"
-_MOST_BYTES: Final = 1 << 20
 
 
 def running_here() -> list[OpensmProcess]:
@@ -31,7 +28,13 @@ def running_here() -> list[OpensmProcess]:
     """
     own = os.environ.get(_SOCKET, "")
     found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
-    return [process for process in found if _socket_of(process.pid, own) == own]
+    return [process for process in found if is_of_subnet(process, own)]
+
+
+def is_of_subnet(process: OpensmProcess, socket: str) -> bool:
+    """Whether an OpenSM may serve the subnet of the simulator *socket*, "" for a real one. One whose environment cannot
+    be read may well do so."""
+    return process.environment is None or process.environment.get(_SOCKET, "") == socket
 
 
 def configs_here() -> list[Path]:
@@ -52,19 +55,23 @@ def readers_of(path: Path) -> list[OpensmProcess]:
     ]
 
 
-def known_sweep_interval(
-    fabric: Fabric, manager: SubnetManager, config: Path = opensm_host.OPENSM_CONFIGS[0]
-) -> int | None:
-    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host and its
-    configuration file can be read. None otherwise."""
+def known_sweep_interval(fabric: Fabric, manager: SubnetManager) -> int | None:
+    """Return OpenSM's sweep interval in seconds where it can be known: the master sits on this host's port, and the
+    command line or the options file of the only OpenSM here says it, or a distribution's options file where none is
+    seen to run. None otherwise."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
-    try:
-        text = files.read_text(config, files.SETTINGS, "replace")
-    except OSError:
+    running = running_here()
+    if len(running) > 1:
         return None
-    match = re.search(r"^\s*sweep_interval\s+(\d+)", text, re.MULTILINE)
-    return int(match[1]) if match else opensm_host.OPENSM_SWEEP_INTERVAL
+    for process in running:
+        given = process.command.option("sweep_interval")
+        if isinstance(given, int):
+            return given
+    named = [process.config for process in running if process.config is not None]
+    found = named or [path for path in opensm_host.OPENSM_CONFIGS if path.exists()]
+    config = read_opensm_config(found[0]) if len(found) == 1 else None
+    return config.sweep_interval if config is not None else None
 
 
 def describe_locked_out(security_keys: Path | None) -> list[str]:
@@ -94,16 +101,6 @@ def _way_in(cache: Path, used: Path | None) -> str:
     if not file.exists():
         return f", which has no {MKEY_FILE} yet"
     return f": type --security-keys {cache}, or keep its keys with ibkeys mkey-import {cache}"
-
-
-def _socket_of(pid: int, unknown: str) -> str:
-    try:
-        with (opensm_host.PROC / str(pid) / "environ").open("rb") as file:
-            words = file.read(_MOST_BYTES).split(b"\0")
-    except OSError:
-        return unknown  # not ours to look at: then it may well be an SM of this subnet
-    name = f"{_SOCKET}=".encode()
-    return next((os.fsdecode(word[len(name) :]) for word in words if word.startswith(name)), "")
 
 
 def _once(paths: list[Path]) -> list[Path]:

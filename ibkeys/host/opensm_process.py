@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact, read_file_fact, read_text
+from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
+from ibkeys.host.opensm_command_line import CommandLine, read_command_line
+from ibkeys.host.opensm_conf import has_key_for_each_port
+from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.opensm import c_number
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
 """Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
 OPENSM_CACHE: Final = Path("/var/cache/opensm")
 """OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
-OPENSM_SWEEP_INTERVAL: Final = 10
-"""Seconds; OpenSM's own value where its configuration file does not say."""
+PROGRAM: Final = "opensm"
 PROC: Final = Path("/proc")
 DEVICES: Final = Path("/dev/infiniband")
 _NOBODY: Final = -1
@@ -48,7 +50,7 @@ class OpensmConfig:
     m_key_lease_period: int = 0
     m_key_lookup: bool = True
     m_key_per_port: bool = False
-    sweep_interval: int = OPENSM_SWEEP_INTERVAL
+    sweep_interval: int = 10
     sm_key_default: bool = True
     sa_key_default: bool = True
     mistakes: tuple[str, ...] = ()
@@ -72,141 +74,204 @@ class OpensmConfig:
 @dataclass(frozen=True, slots=True)
 class OpensmProcess:
     """A running OpenSM. ``cache``: its directory of key files as this process sees it; ``cache_known`` is False where
-    that is only the default, because its environment cannot be read. ``config``: what ``-F`` names."""
+    that is only the default, because its environment cannot be read. ``config``: what ``-F`` names.
+
+    ``command``: its command line. ``environment``: those of `ENVIRONMENT` that it has; None where they cannot be read.
+    ``folder``: where /proc shows it. ``cwd``: its working directory; None where that cannot be read. ``started``: when,
+    in seconds since 1970, within ``exact`` seconds. ``unit``: its systemd unit. ``umask``: of the files that it makes.
+    ``output``: where its standard output goes, as /proc names it. None where the host does not say.
+    """
 
     pid: int
     cache: Path
     cache_known: bool
     config: Path | None
+    command: CommandLine = field(default_factory=CommandLine)
+    environment: Mapping[str, str] | None = None
+    folder: Path = PROC
+    cwd: Path | None = None
+    started: float | None = None
+    exact: float = 1.0
+    unit: str | None = None
+    umask: int | None = None
+    output: str | None = None
+
+
+ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
+"""What of an environment tells where an OpenSM has its files and its fabric; all else is nobody's business."""
 
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
-    """Return the options of an opensm.conf; None when it is not there or cannot be read.
-
-    ``name value`` on each line, ``#`` begins a comment; as in OpenSM the last of several lines for an option counts.
-    """
-    file, text = read_file_fact(path), read_text(path)
-    if file is None or text is None:
+    """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
+    file = read_file_fact(path)
+    try:
+        data = files.read_bytes(path, files.SETTINGS)
+    except OSError:
         return None
-    options: dict[str, str] = {}
-    for line in text.splitlines():
-        name, *values = line.split("#", 1)[0].split()[:2] or [""]
-        if values:
-            options[name] = values[0]
-    mistakes: list[str] = []
+    return None if file is None else opensm_config(file, data)
 
-    def number(name: str, default: int) -> int:
-        value = c_number(options[name].encode(), 64) if name in options else default
-        if value is None:
-            mistakes.append(name)
-        return default if value is None else value
 
-    def truth(name: str, default: bool) -> bool:
-        return options[name].upper() == "TRUE" if name in options else default
-
-    m_key, sm_key, sa_key = (MKey(number(name, default)) for name, default in _KEY_OPTIONS)
+def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
+    """Return what the options file *data* says of keys."""
+    options = read_options(data)
+    m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
+    mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
     return OpensmConfig(
         file,
         m_key_set=not m_key.is_zero,
         m_key_all_ones=m_key == ALL_ONES,
-        m_key_protection_level=number("m_key_protection_level", 0),
-        m_key_lease_period=number("m_key_lease_period", 0),
-        m_key_lookup=truth("m_key_lookup", True),
-        m_key_per_port=truth("m_key_per_port", False),
-        sweep_interval=number("sweep_interval", OPENSM_SWEEP_INTERVAL),
+        m_key_protection_level=_number(options, "m_key_protection_level"),
+        m_key_lease_period=_number(options, "m_key_lease_period"),
+        m_key_lookup=options.value("m_key_lookup") is True,
+        m_key_per_port=has_key_for_each_port(data),
+        sweep_interval=_number(options, "sweep_interval"),
         sm_key_default=sm_key == DEFAULT_SM_KEY,
         sa_key_default=sa_key == DEFAULT_SM_KEY,
-        mistakes=tuple(mistakes),
+        mistakes=tuple(name for name in mistakes if name in _KEY_NUMBERS),
         _keys=(m_key, sm_key, sa_key),
     )
 
 
-_KEY_OPTIONS: Final = (("m_key", 0), ("sm_key", 1), ("sa_key", 1))
+_KEY_OPTIONS: Final = ("m_key", "sm_key", "sa_key")
+_KEY_NUMBERS: Final = (*_KEY_OPTIONS, "m_key_protection_level", "m_key_lease_period", "sweep_interval")
+
+
+def _key(options: OptionsFile, name: str) -> MKey:
+    value = options.value(name)
+    assert isinstance(value, MKey)
+    return value
+
+
+def _number(options: OptionsFile, name: str) -> int:
+    value = options.value(name)
+    assert isinstance(value, int)
+    return value
 
 
 def opensm_processes(
-    proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES
+    proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES, host: HostFiles = THIS_HOST
 ) -> list[OpensmProcess]:
     """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root).
 
     Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
     would so decide what is read and reported.
     """
-    users = {0, os.geteuid()}.union(*map(_owner, devices.glob("umad*"))) - {_NOBODY}
+    umads = (name for name in _names(host, devices) if name.startswith("umad"))
+    users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
-    for folder in sorted(proc.glob("[0-9]*")):
-        if not _users_of(folder) <= users:
+    for pid in host.processes(proc, PROGRAM):
+        folder = proc / str(pid)
+        status = _text(host, folder / "status")
+        if not (_owner(host, folder) | _users_in(status)) <= users:
             continue
-        arguments = _words(folder / "cmdline")
-        if not arguments or os.path.basename(arguments[0]) != "opensm":
-            continue
-        environment = _words(folder / "environ")
-        cache = dict(word.partition("=")[::2] for word in environment or ()).get("OSM_CACHE_DIR") or str(default_cache)
-        config = _config_of(arguments)
-        found.append(
-            OpensmProcess(
-                int(folder.name),
-                _as_seen(folder, cache),
-                environment is not None,
-                _as_seen(folder, config) if config else None,
-            )
-        )
+        words = _words(host, folder / "cmdline")
+        if words and os.path.basename(words[0]) == PROGRAM:
+            found.append(_process(host, folder, words, status, default_cache))
     return found
 
 
-def _users_of(process: Path) -> set[int]:
-    """Return the user IDs of a process: the real, the effective and the saved one. A program that runs as root for
-    whoever starts it (setuid) has also the starter's."""
-    found = _owner(process)  # the effective one, also of a process that cannot be traced
-    try:
-        status = files.read_text(process / "status", files.SETTINGS, "replace")
-    except OSError:
-        return found
-    line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
-    return found | {int(word) for word in (line[1].split() if line else ())}
+def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:
+    all_words = _words(host, folder / "environ")
+    environment = None
+    if all_words is not None:
+        pairs = dict(word.partition("=")[::2] for word in all_words)
+        environment = {name: pairs[name] for name in ENVIRONMENT if name in pairs}
+    command = read_command_line(words[1:], in_order="POSIXLY_CORRECT" in (environment or {}))
+    config = command.last("config")
+    umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
+    started, exact = _start(host, folder)
+    return OpensmProcess(
+        int(folder.name),
+        as_seen(host, folder, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
+        environment is not None,
+        as_seen(host, folder, config) if config else None,
+        command,
+        environment,
+        folder,
+        _cwd(host, folder),
+        started,
+        exact,
+        unit[1] if unit else None,
+        int(umask[1], 8) if umask else None,
+        _link(host, folder / "fd" / "1"),
+    )
 
 
-def _owner(path: Path) -> set[int]:
-    try:
-        return {path.stat().st_uid}
-    except OSError:
-        return {_NOBODY}
-
-
-def _words(path: Path) -> list[str] | None:
-    try:
-        return files.read_bytes(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
-    except OSError:
-        return None
-
-
-def _config_of(arguments: Sequence[str]) -> str | None:
-    """Return the configuration that OpenSM's command line names, as its getopt_long_only reads it: the long name takes
-    one dash or two and may be cut short, its value stands behind ``=`` or in the next word; that of ``-F`` may be glued
-    to it; of several the last counts."""
-    config = None
-    words = iter(arguments[1:])
-    for word in words:
-        long = _CONFIG_OPTION.fullmatch(word)
-        if word == "-F" or (long is not None and long[1] is None):
-            config = next(words, config)
-        elif long is not None:
-            config = long[1]
-        elif word.startswith("-F"):
-            config = word.removeprefix("-F")
-    return config
-
-
-_CONFIG_OPTION: Final = re.compile(r"--?conf(?:i|ig)?(?:=(.*))?", re.DOTALL)
-
-
-def _as_seen(process: Path, path: str) -> Path:
-    """Return a path of another process as this one reaches it: another working directory, another root directory."""
+def as_seen(host: HostFiles, process: Path, path: str) -> Path:
+    """Return a path of another process as one reaches it from outside: another working directory, another root
+    directory. *process*: where /proc shows it."""
     try:
         if not os.path.isabs(path):
-            path = os.path.join(os.readlink(process / "cwd"), path)
-        if os.path.samefile(process / "root", "/"):
+            path = os.path.join(host.link(process / "cwd"), path)
+        if host.stat(process / "root").identity == host.stat(Path("/")).identity:
             return Path(path)
     except OSError:  # not ours to look at, so not in a container of ours
         return Path(path)
     return process / "root" / path.lstrip("/")
+
+
+# --- what /proc says --------------------------------------------------------------------------------------------------
+
+
+def _start(host: HostFiles, process: Path) -> tuple[float | None, float]:
+    """Return when a process started, in seconds since 1970, and how exact that is. Source: proc(5), field 22."""
+    fields = _text(host, process / "stat").rpartition(")")[2].split()
+    try:
+        clock = host.clock()
+        ticks = int(fields[_START_FIELD])
+    except (OSError, IndexError, ValueError):
+        return None, 1.0
+    return clock.now - clock.uptime + ticks / USER_HZ, clock.precision
+
+
+_START_FIELD: Final = 22 - 3
+"""Field 22 of /proc/PID/stat, counted from the one behind the program's name in parentheses."""
+
+
+def _users_in(status: str) -> set[int]:
+    """Return the real, the effective and the saved user ID. A program that runs as root for whoever starts it (setuid)
+    has also the starter's."""
+    line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
+    return {int(word) for word in (line[1].split() if line else ())}
+
+
+def _owner(host: HostFiles, path: Path) -> set[int]:
+    """Of a process the effective user, also of one that cannot be traced."""
+    try:
+        return {host.stat(path).uid}
+    except OSError:
+        return {_NOBODY}
+
+
+def _names(host: HostFiles, path: Path) -> list[str]:
+    try:
+        return host.names(path)
+    except OSError:
+        return []
+
+
+def _cwd(host: HostFiles, process: Path) -> Path | None:
+    found = _link(host, process / "cwd")
+    return Path(found) if found is not None else None
+
+
+def _link(host: HostFiles, path: Path) -> str | None:
+    try:
+        return host.link(path)
+    except OSError:
+        return None
+
+
+def _text(host: HostFiles, path: Path) -> str:
+    try:
+        return host.read(path, files.SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _words(host: HostFiles, path: Path) -> list[str] | None:
+    try:
+        return host.read(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
+    except OSError:
+        return None

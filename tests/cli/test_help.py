@@ -27,6 +27,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--allow-others",
     "--ask-unproven",
     "--settle",
+    "--sudo",
     "--dry-run",
     "--Lid",
     "--Direct",

@@ -253,3 +253,25 @@ def test_a_plan_from_a_snapshot_is_the_plan_from_the_fabric(cli: Cli, policy: Pa
     live = cli(*arguments)
     assert live.code == 1
     assert cli(*arguments, "--from", snapshot).out == live.out
+
+
+# --- the master's policy ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["plan", "--policy"], ["audit", "--policy"], ["ipoib-check"]])
+def test_a_simulated_subnet_has_no_opensm_whose_policy_could_be_meant(words: list[str]) -> None:
+    result = run(*words, "opensm", "--backend", TWO_SWITCH)
+    assert (result.code, "a simulated subnet has no OpenSM on this host" in result.error) == (2, True)
+
+
+def test_who_is_master_is_not_asked_of_a_snapshot(tmp_path: Path) -> None:
+    run("snapshot", tmp_path / "s.db", "--backend", TWO_SWITCH)
+    for command in ("plan", "audit"):
+        result = run(command, "--policy", "opensm", "--from", tmp_path / "s.db")
+        assert (result.code, "--from asks nobody: name the policy file" in result.error) == (2, True)
+
+
+def test_a_file_called_opensm_is_named_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "opensm").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    assert run("plan", "--policy", "./opensm", "--backend", IBSIM).code == 1

@@ -11,6 +11,7 @@ import pytest
 
 from ibkeys.host.facts import HostFacts, host_facts, read_privileged_qkey
 from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.host_files import Clock, LocalFiles
 from ibkeys.host.opensm_process import OpensmConfig, opensm_processes, read_opensm_config
 from ibkeys.keys.mkey import MKey
 from tests.integration.ibsim import tool
@@ -220,6 +221,36 @@ def test_a_process_of_the_owner_of_a_umad_device_is_opensm(tmp_path: Path, proc:
 
         patch.setattr(Path, "stat", owned)
         assert [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")] == [10]
+
+
+class OneClock(LocalFiles):
+    def clock(self) -> Clock:
+        return Clock(now=1000.0, uptime=600.0, precision=0.01)
+
+
+def test_when_a_process_started_its_unit_its_umask_and_where_it_speaks(
+    tmp_path: Path, proc: Callable[..., Path]
+) -> None:
+    folder = proc(10, "opensm", "-B", environment=["OSM_TMP_DIR=/d", "PASSWORD=x", "OSM_CACHE_DIR=/c"])
+    made(folder / "stat", "10 (open) sm) S " + " ".join(str(number) for number in range(4, 60)))
+    made(folder / "status", "Name:\topensm\nUmask:\t0077\nUid:\t0\t0\t0\t0\n")
+    made(folder / "cgroup", "0::/system.slice/system-opensm.slice/opensm@0x0002c903.service\n")
+    (folder / "fd").mkdir()
+    (folder / "fd" / "1").symlink_to("/dev/null")
+    [found] = opensm_processes(tmp_path / "proc", host=OneClock())
+    assert (found.started, found.exact) == (400.0 + 22 / 100, 0.01), "field 22 of stat, in ticks since the host booted"
+    assert (found.unit, found.umask, found.output) == ("opensm@0x0002c903.service", 0o077, "/dev/null")
+    assert found.environment == {"OSM_CACHE_DIR": "/c", "OSM_TMP_DIR": "/d"}
+    assert (found.cwd, found.command.option("daemon")) == (tmp_path / "work", True)
+
+
+def test_what_proc_does_not_say_is_not_known(tmp_path: Path, proc: Callable[..., Path]) -> None:
+    folder = proc(10, "opensm")
+    for name in ("environ", "cwd"):
+        (folder / name).unlink()
+    [found] = opensm_processes(tmp_path / "proc", host=OneClock())
+    unknown = (found.environment, found.cwd, found.started, found.unit, found.umask, found.output)
+    assert unknown == (None,) * 6
 
 
 def test_files_that_a_process_names_are_read_only_if_they_are_files(tmp_path: Path, proc: Callable[..., Path]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ibkeys.errors import MKeyNeeded, NoReply, NotStored, Refused, UsageError
-from ibkeys.host.opensm_here import known_sweep_interval
+from ibkeys.host import opensm_here
+from ibkeys.host.opensm_command_line import read_command_line
+from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
@@ -263,12 +266,23 @@ def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
 ) -> None:
     config = tmp_path / "opensm.conf"
     config.write_text("# comment\nsweep_interval 30\n")
+    running: list[OpensmProcess] = [OpensmProcess(7, tmp_path, True, config)]
+    monkeypatch.setattr(opensm_here, "running_here", lambda: running)
     net = subnet("two-switch")
     net.set_sm("node01 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
         fabric.is_simulated = False
-        assert known_sweep_interval(fabric, w.ask_subnet_manager(), config) == 30
-        assert known_sweep_interval(fabric, w.ask_subnet_manager(), tmp_path / "none") is None
+        interval = partial(opensm_here.known_sweep_interval, fabric, w.ask_subnet_manager())
+        assert interval() == 30
+        running[:] = [OpensmProcess(7, tmp_path, True, config, read_command_line(["-s", "20"]))]
+        assert interval() == 20, "its command line wins"
+        running[:] = [OpensmProcess(7, tmp_path, True, tmp_path / "none")]
+        assert interval() is None
+        running[:] = [OpensmProcess(7, tmp_path, True, config), OpensmProcess(8, tmp_path, True, config)]
+        assert interval() is None, "which of the two is master is not known"
+        running[:] = []
+        monkeypatch.setattr("ibkeys.host.opensm_process.OPENSM_CONFIGS", (config, tmp_path / "none"))
+        assert interval() == 30, "none is seen to run: a distribution's file"
         monkeypatch.setattr("ibkeys.mkeys.set.known_sweep_interval", lambda *_: 30)
         assert "lease-0" in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 30))
         assert "lease-0" not in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 31))

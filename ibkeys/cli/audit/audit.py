@@ -18,6 +18,7 @@ from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.partitions.model import Policy
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
 NEVER: Final = "never"
@@ -67,7 +69,11 @@ class Choice:
 _compare: Final = options.group(
     "compare",
     Compare,
-    options.option("--policy", metavar="FILE", help="The partitions.conf that P_Key tables are held against."),
+    options.option(
+        "--policy",
+        metavar="FILE|opensm",
+        help="The partitions.conf that P_Key tables are held against; opensm: that of the master on this host.",
+    ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
     options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
     options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
@@ -143,6 +149,8 @@ def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, f
     rules = select(_words(choice.check), _words(choice.group), _words(choice.skip))
     given = _read_given(compare)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
+        if is_opensm(compare.policy):
+            raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
         if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
             raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
         data, source = _from_snapshot(where, given), where.snapshot
@@ -214,13 +222,10 @@ def _read_given(compare: Compare) -> dict[str, Any]:
     """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
     from ibkeys.audit.files import read_guids, read_registry
     from ibkeys.audit.inputs import Thresholds
-    from ibkeys.partitions.reader import read_policy
 
-    policy = read_policy(compare.policy) if compare.policy is not None else None
+    policy = read_accepted(compare.policy) if compare.policy is not None else None
     if policy is not None:
-        policy.require_accepted()
-        for problem in policy.warnings:
-            exits.warn(problem.located(policy.path))
+        _say_warnings(policy)
     thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
     return {
         "policy": policy,
@@ -232,6 +237,11 @@ def _read_given(compare: Compare) -> dict[str, Any]:
         "inbound_check": compare.inbound_check,
         "thresholds": thresholds,
     }
+
+
+def _say_warnings(policy: Policy) -> None:
+    for problem in policy.warnings:
+        exits.warn(problem.located(policy.path))
 
 
 def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
@@ -252,6 +262,11 @@ def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple
     from ibkeys.fabric.probes import probe_sa
 
     with open_fabric(where) as fabric:
+        if is_opensm(compare.policy):
+            master = master_policy(fabric)
+            _say_warnings(master.policy)
+            both = given["allow_both"] or bool(master.allow_both_pkeys)
+            given = {**given, "policy": master.policy, "allow_both": both}
         snapshot = take_snapshot(fabric, where, make_secret=False)
         if compare.probe_sa:
             snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)

@@ -13,6 +13,7 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar, say_notes
+from ibkeys.cli.sm.policy import master_policy, read_accepted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -44,17 +45,18 @@ _WORDS: Final = {
 def ipoib_check(where: Where, file: str, sm_port: int | None, pkey_idx: int | None, format: str) -> int:
     """Check the IPoIB groups that the SA knows against a partition policy.
 
-    FILE is a partitions.conf. For each partition that it marks ipoib, and each group that it makes besides: the MGID,
-    whether the SA knows it, and whether MTU, rate, SL and Q_Key are those of the policy. Broadcast groups of other
-    partitions are reported. Reads only. Exits 1 with problems, 3 when the SA does not tell.
+    FILE is a partitions.conf, or the word opensm: the one that the master on this host uses. For each partition that it
+    marks ipoib, and each group that it makes besides: the MGID, whether the SA knows it, and whether MTU, rate, SL and
+    Q_Key are those of the policy. Broadcast groups of other partitions are reported. Reads only. Exits 1 with problems,
+    3 when the SA does not tell.
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
-    from ibkeys.partitions.reader import read_policy
 
-    policy = read_policy(file)
-    policy.require_accepted()  # before anything is asked
+    policy = read_accepted(file)  # before anything is asked
     with open_fabric(where) as fabric:
+        if policy is None:
+            policy = master_policy(fabric).policy
         findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
         own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
     if format == "json":

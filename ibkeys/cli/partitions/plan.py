@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
@@ -14,6 +15,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_table
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
+from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.types import PKEY, Number
 
 if TYPE_CHECKING:
@@ -30,7 +32,11 @@ _NAMED: Final = 3
 
 @click.command("plan")
 @options.option(
-    "--policy", "policy_file", required=True, metavar="FILE", help="The partition policy, a partitions.conf."
+    "--policy",
+    "policy_file",
+    required=True,
+    metavar="FILE|opensm",
+    help="The partition policy, a partitions.conf; opensm: the one that the master on this host uses.",
 )
 @options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
 @options.option(
@@ -81,29 +87,26 @@ def plan(
     from dataclasses import replace
 
     from ibkeys.discovery.sweep import Wanted
-    from ibkeys.partitions.lint import lint
-    from ibkeys.partitions.reader import read_policy
     from ibkeys.plan.document import check_place, dumps, write_plan
     from ibkeys.plan.model import Options
     from ibkeys.plan.planner import make_plan
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    policy = read_policy(policy_file)
-    policy.require_accepted()  # before anything is asked
+    policy = read_accepted(policy_file)  # before anything is asked
     if out is not None:
         check_place(Path(out))
-    warnings = sum(problem.severity == "warning" for problem in lint(policy))
-    if warnings:
-        exits.warn(
-            f"{policy_file}: {warnings} warning{'s' if warnings != 1 else ''}: ibkeys policy-check {policy_file}"
-        )
-    chosen = Options(
-        enforce,  # type: ignore[arg-type]
-        allow_both_pkeys,
-        disconnect_unconfigured,
-        _partitions(policy, allow_index_moves),
-    )
+    if policy is not None:
+        _say_warnings(policy)
     with open_source(where) as source, progress_bar(where) as progress:
+        if policy is None:
+            master = master_policy(source)
+            policy = master.policy
+            _say_warnings(policy)
+            if not _is_given("enforce"):
+                enforce = master.part_enforce or enforce
+            allow_both_pkeys = allow_both_pkeys or bool(master.allow_both_pkeys)
+        moves = _partitions(policy, allow_index_moves)
+        chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
     say_notes(found)
     manager = shown_subnet_manager(found)
@@ -120,6 +123,19 @@ def plan(
     else:
         _write_words(made, policy)
     return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
+def _say_warnings(policy: Policy) -> None:
+    from ibkeys.partitions.lint import lint
+
+    warnings = sum(problem.severity == "warning" for problem in lint(policy))
+    if warnings:
+        what = f"{warnings} warning{'s' if warnings != 1 else ''}"
+        exits.warn(f"{policy.path}: {what}: ibkeys policy-check {policy.path}")
 
 
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:

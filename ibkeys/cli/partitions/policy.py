@@ -10,6 +10,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.sm.policy import is_opensm, only_policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,8 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> int:
     """Check a partition policy, the partitions.conf of OpenSM.
 
+    FILE may be the word opensm: the policy that the only OpenSM on this host uses.
+
     Says with line and column what OpenSM would refuse, and what it would read otherwise than was probably meant; then
     what each partition is, in words. No fabric is asked. Exits 1 with errors or warnings.
     """
@@ -45,7 +48,8 @@ def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> 
 
     if pin and pin_random:
         raise UsageError("--pin and --pin-random exclude each other")
-    policy = read_policy(file)
+    policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
+    file = policy.path
     problems = lint(policy)
     if pin or pin_random:
         format = format or "conf"

@@ -1,0 +1,1 @@
+"""Commands about subnet managers."""

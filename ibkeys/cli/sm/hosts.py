@@ -1,0 +1,67 @@
+"""From options to the hosts whose OpenSMs are looked at, and what would be done there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.opening import is_simulated
+from ibkeys.cli.options import SmHosts, Where
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.sm.hosts import SmHost
+    from ibkeys.sm.settings import SmSettings
+
+
+def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
+    """Return the hosts that the options and ``sm.toml`` mean: this one first. None of a simulated subnet, and none with
+    --from.
+
+    Raises UsageError, FileFormatError, StoreError.
+    """
+    if where.snapshot is not None or is_simulated(where):
+        source = click.get_current_context().get_parameter_source("sm_host")
+        if given.sm_host and source == ParameterSource.COMMANDLINE:
+            what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
+            raise UsageError(f"{what}: --sm-host does not go with it")
+        return []
+    return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
+
+
+def settings_of(path: str | None) -> SmSettings:
+    """Return what the ``sm.toml`` says that --sm-config names, else the system's where it is there.
+
+    Raises FileFormatError, StoreError.
+    """
+    from ibkeys.sm import settings
+
+    if path is None and not settings.DEFAULT_SETTINGS.exists():
+        return settings.SmSettings()
+    return settings.read_settings(Path(path) if path is not None else settings.DEFAULT_SETTINGS)
+
+
+def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
+    """Say what would be asked where; with -v the program that would run on other hosts."""
+    from ibkeys.sm.remote import program
+
+    source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"
+    write(clean(f"would read {source}"))
+    for host in hosts:
+        if host.ssh is None:
+            write("would read /proc of this host, and the files that each OpenSM here uses")
+        else:
+            write(clean(f"would read the same of {host.name}, by a program on the standard input of:"))
+            write(clean(f"  {shlex.join(host.ssh.command())}"))
+    if any(host.ssh is not None for host in hosts):
+        if where.verbose:
+            write("the program, which reads and changes nothing:")
+            write(program().rstrip("\n"))
+        else:
+            write("(-v shows the program)")

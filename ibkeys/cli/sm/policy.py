@@ -1,0 +1,65 @@
+"""``opensm`` in the place of a policy's file name: the policy that the master on this host really uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import exits
+from ibkeys.cli.sm.hosts import settings_of
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.source import Source
+    from ibkeys.partitions.model import Policy
+    from ibkeys.sm.master_policy import MasterPolicy
+
+
+def is_opensm(name: str | None) -> bool:
+    """Whether *name* means the master's policy; a file of that name is ``./opensm``."""
+    return name == "opensm"
+
+
+def read_accepted(name: str) -> Policy | None:
+    """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``.
+
+    Raises FileFormatError.
+    """
+    from ibkeys.partitions.reader import read_policy
+
+    if is_opensm(name):
+        return None
+    policy = read_policy(name)
+    policy.require_accepted()
+    return policy
+
+
+def master_policy(source: Source) -> MasterPolicy:
+    """Return the policy of the master on this host; say on standard error which file that is.
+
+    Raises UsageError, FileFormatError.
+    """
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.sm.master_policy import policy_of_master
+
+    if not isinstance(source, Fabric):
+        raise UsageError("opensm asks who is master, and --from asks nobody: name the policy file")
+    found = policy_of_master(source, settings_of(None).here)
+    _say(found)
+    return found
+
+
+def only_policy(require_accepted: bool = True) -> Policy:
+    """Return the policy of the only OpenSM of this host, without asking a fabric; say which file that is.
+
+    Raises UsageError, FileFormatError.
+    """
+    from ibkeys.sm.master_policy import policy_of_only_one
+
+    found = policy_of_only_one(settings_of(None).here, require_accepted=require_accepted)
+    _say(found)
+    return found.policy
+
+
+def _say(found: MasterPolicy) -> None:
+    for note in found.notes:
+        exits.warn(note, "note")

@@ -1,0 +1,99 @@
+"""The subnet managers that are there, and what of each OpenSM matters to its keys and partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import SmHosts, Where
+from ibkeys.cli.render import write_json
+from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.sm.hosts import hosts_of, write_dry_run
+from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.sm.hosts import SmHost
+    from ibkeys.sm.report import Report
+    from ibkeys.topology.model import Topology
+
+_USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
+
+
+@click.command("sm-show")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Form of the output.  [default: table]",
+)
+@options.sm_hosts
+@options.option("--dry-run", env=False, is_flag=True, help="Say what would be asked where, and ask nobody.")
+@options.reading
+def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
+    """Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them.
+
+    The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and of
+    other hosts by ssh (--sm-host). What cannot be read is named, never guessed. Changes nothing. Of keys only zero,
+    default or set is shown.
+    """
+    from ibkeys.cli.sm.words import write_words
+    from ibkeys.sm.dangers import all_dangers
+    from ibkeys.sm.document import to_json
+
+    hosts = hosts_of(where, sm_hosts)
+    if dry_run:
+        write_dry_run(where, hosts)
+        return exits.DONE
+    report, found = _look(where, hosts)
+    dangers = list(all_dangers(report))
+    errors = errors_of(found) if found is not None else []
+    if format == "json":
+        unreached = found.unreached if found is not None else None
+        write_json("sm", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
+    else:
+        write_words(report, dangers)
+    return _finish(report, finish(errors, format))
+
+
+def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | None]:
+    """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
+    from ibkeys.sm.hosts import look_at_hosts
+    from ibkeys.sm.managers import managers_of
+    from ibkeys.sm.report import join
+
+    found, own_guid, error = _ask_fabric(where)
+    looked_at = look_at_hosts(hosts, socket=os.environ.get("IBSIM_SOCKNAME", ""))
+    managers = managers_of(found) if found is not None else None
+    return join(managers, looked_at, [own_guid] if own_guid else [], error), found
+
+
+def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
+    """Return what a sweep found, the own port's GUID, and why there is no sweep."""
+    from ibkeys.discovery.sweep import Wanted
+
+    try:
+        with open_source(where) as source:
+            found = sweep(source, where, wanted=Wanted(sm_info=True))
+            own = next((port.guid for port in found.end_ports() if port.path == ()), 0)
+            return found, own, ""
+    except IbkeysError as error:
+        if isinstance(error, _USAGE):
+            raise
+        return None, 0, str(error)
+
+
+def _finish(report: Report, code: int) -> int:
+    """Say what could not be read, and return the exit code."""
+    problems = [f"the fabric: {report.error}"] if report.error else []
+    problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]
+    problems += [f"{each.name}: {unknown}" for each in report.instances() for unknown in each.unknowns()]
+    for problem in problems:
+        exits.warn(problem, "not read")
+    return exits.NOT_COMPLETED if problems else code

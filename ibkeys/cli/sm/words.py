@@ -1,0 +1,107 @@
+"""The report of the subnet managers in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, write_table
+
+if TYPE_CHECKING:
+    from ibkeys.sm.danger import Found
+    from ibkeys.sm.instance import Instance, InstanceFile
+    from ibkeys.sm.options import Setting
+    from ibkeys.sm.report import Report
+
+
+def write_words(report: Report, dangers: Sequence[Found]) -> None:
+    """Write the managers of the fabric, each OpenSM with files and options, and the dangers."""
+    _write_managers(report)
+    for host in report.hosts:
+        write("")
+        if host.error:
+            write(clean(f"host {host.name}: not looked at: {host.error}"))
+        elif not host.instances:
+            write(clean(f"no OpenSM runs on {host.name or 'this host'}"))
+        for instance in host.instances:
+            _write_instance(instance)
+    write("")
+    write(f"{len(dangers)} danger{'s' if len(dangers) != 1 else ''}" if dangers else "no danger seen")
+    for found in dangers:
+        write(clean(f"{found.danger}: {found.subject}: {found.seen}"))
+        write(clean(f"  {found.means}"))
+        write(clean(f"  -> {found.remedy}"))
+
+
+def _write_managers(report: Report) -> None:
+    if report.managers is None:
+        write("the fabric was not read, so which subnet managers it has is not known")
+        return
+    if not report.managers:
+        write("no port of the fabric says that a subnet manager runs behind it")
+    names = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
+    for manager in report.managers:
+        instance = names.get(manager.guid)
+        state = manager.state or "no answer to SMInfo"
+        priority = f", priority {manager.priority}" if manager.priority is not None else ""
+        runs = f"; {instance.name}" if instance is not None else ""
+        write(clean(f"{state}: {heading_of(manager.port.identity())}, GUID 0x{manager.guid:016x}{priority}{runs}"))
+
+
+def _write_instance(instance: Instance) -> None:
+    from ibkeys.sm.document import guid_text, time_text
+
+    process = instance.process
+    arguments = " ".join(map(str, process.command.given))
+    environment = process.environment
+    pairs: list[tuple[str, Any]] = [
+        ("State", instance.state or "not known: which port is its own cannot be told"),
+        ("Port GUID", guid_text(instance.port_guid)),
+        ("Started", time_text(process.started)),
+        ("Arguments", arguments or "none"),
+        ("Directory", process.cwd),
+        ("Environment", None if environment is None else _pairs(environment) or "nothing that OpenSM looks at"),
+        ("Last heavy sweep without errors", time_text(instance.last_sweep) or "not known"),
+    ]
+    write_details(clean(instance.name), pairs)
+    write_table(("File", "Path", "Named by", "Mode", "Remarks"), map(_file_cells, instance.files.values()))
+    write_table(("Option", "Value", "From", "Remarks"), map(_setting_cells, instance.options.shown()))
+
+
+def _pairs(environment: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in environment.items())
+
+
+def _file_cells(file: InstanceFile) -> list[Any]:
+    mode = f"{file.fact.mode:04o}" if file.fact is not None else NOTHING if file.is_there is False else UNREADABLE
+    if file.path is None:
+        mode = NOTHING
+    return [file.role, file.path or NOTHING, file.source, mode, list(_file_remarks(file)) or [""]]
+
+
+def _file_remarks(file: InstanceFile) -> Iterator[str]:
+    from ibkeys.sm.reading import WORDS
+
+    if file.problem and not file.reading.startswith("absent"):
+        yield file.problem
+    if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
+        yield WORDS[file.reading]
+    if not file.is_certain and file.path is not None:
+        yield "may have been another when OpenSM started"
+    if file.fact is not None and file.fact.others_can_write:
+        yield "others can write it"
+    elif file.fact is not None and file.fact.others_can_read:
+        yield "others can read it"
+
+
+def _setting_cells(setting: Setting) -> list[Any]:
+    remarks = [] if setting.is_certain else ["not certain"]
+    if setting.needs_restart:
+        remarks.append("a change needs a restart")
+    value = setting.shown
+    if setting.source == "not known":
+        value = UNREADABLE
+    elif isinstance(value, bool):
+        value = str(value).upper()
+    return [setting.name, NOTHING if value is None else value, setting.source, ", ".join(remarks)]

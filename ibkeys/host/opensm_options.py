@@ -1,0 +1,192 @@
+"""The options file of OpenSM, its opensm.conf, read as OpenSM reads it.
+
+A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are left out. Of
+several good lines for one option the last counts. A value that is no number of its width changes nothing. A flag is
+true for the exact word TRUE and false for every other word. Source: opensm osm_subnet.c (osm_subn_parse_conf_file,
+clean_val, osm_subn_verify_config), and what opensm 3.3.23 makes of such files.
+
+No key is in any message of this module, and no other value that was not understood: it may be a key in a wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from ibkeys.host.opensm_option_table import BITS, OPTIONS, Option, Value
+from ibkeys.keys.mkey import MKey
+
+MAX_LINE: Final = 1022
+"""Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
+_ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
+_SPACE: Final = b" \t\r\n\v\f"
+_NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+
+Complaint = Literal["unknown", "no-number", "not-true", "replaced", "no-newline"]
+"""What is wrong with a line: OpenSM knows no such option; its value is no number of its width, so the line changes
+nothing; a flag has a word that was probably meant as true and is false; OpenSM puts another value in the place of this
+one; the file ends without a newline, so its last line may be half written."""
+
+
+class Assignment(NamedTuple):
+    """One line that sets something: the option's name, its value as written, where in the file the value begins, and
+    the number of the line from 1."""
+
+    name: bytes
+    text: bytes
+    start: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something wrong with one line; ``option`` is empty where the line names none that OpenSM knows."""
+
+    line: int
+    option: str
+    complaint: Complaint
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsFile:
+    """What an options file says: the value of each option that a good line sets, the number of that line, and what is
+    wrong with the file. Keys are values that mask themselves."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
+
+    def value(self, name: str) -> Value:
+        """Return the value that an OpenSM that starts with this file has for *name*: the file's, else the default."""
+        return self.values[name] if name in self.values else OPTIONS[name].default
+
+
+def read_options(data: bytes) -> OptionsFile:
+    """Return what OpenSM takes from the options file *data*. Any bytes are a file."""
+    values: dict[str, Value] = {}
+    lines: dict[str, int] = {}
+    remarks: list[Remark] = []
+    last = None
+    for last in assignments(data):
+        option = OPTIONS.get(last.name.decode("latin-1"))
+        if option is None:
+            remarks.append(Remark(last.line, "", "unknown"))
+            continue
+        text = unquoted(last.text)
+        value = _READERS[option.kind](option, text)
+        if value is None and option.kind in BITS:
+            remarks.append(Remark(last.line, option.name, "no-number"))
+            continue
+        if option.kind == "flag" and text.lower() in _MEANT_AS_TRUE and text != b"TRUE":
+            remarks.append(Remark(last.line, option.name, "not-true"))
+        values[option.name], lines[option.name] = value, last.line
+    for name in [name for name in values if name in _REPLACED]:
+        instead = corrected(name, values[name])
+        if instead != values[name]:
+            remarks.append(Remark(lines[name], name, "replaced"))
+            values[name] = instead
+    if values.get("no_partition_enforcement") is True:
+        values["part_enforce"] = "off"
+        lines["part_enforce"] = lines["no_partition_enforcement"]
+    if last is not None and b"\n" not in data[last.start :]:
+        remarks.append(Remark(last.line, "", "no-newline"))
+    return OptionsFile(values, lines, tuple(sorted(remarks, key=lambda remark: remark.line)))
+
+
+def corrected(name: str, value: Value) -> Value:
+    """Return what OpenSM puts in the place of *value* of the option *name*: the same unless it is out of range."""
+    return _REPLACED[name](value) if name in _REPLACED else value
+
+
+def assignments(data: bytes) -> Iterator[Assignment]:
+    """Yield each line of *data* that sets an option, known or not; lines without a value too."""
+    start = 0
+    line = 1
+    while start < len(data):
+        end = data.find(b"\n", start, start + MAX_LINE)
+        end = min(start + MAX_LINE, len(data)) if end < 0 else end
+        text = data[start:end].split(b"#", 1)[0].split(b"\0", 1)[0]
+        found = _ASSIGNMENT.match(text)
+        if found is not None:
+            rest = found[2] or b""
+            at = found.start(2) + len(rest) - len(rest.lstrip(_SPACE)) if found[2] is not None else found.end(1)
+            yield Assignment(found[1], rest.strip(_SPACE), start + at, line)
+        is_whole = data[end : end + 1] == b"\n"
+        start = end + 1 if is_whole else end
+        line += is_whole
+
+
+def unquoted(text: bytes) -> bytes:
+    """Return *text* without a pair of quotes around it."""
+    is_quoted = len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'")
+    return text[1:-1] if is_quoted else text
+
+
+def number_of(text: bytes, bits: int) -> int | None:
+    """Return the number that C's strtoull makes of the whole of *text*, None where it has not *bits* bits."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    digits = match[2]
+    base = 16 if digits[:2] in (b"0x", b"0X") else 8 if digits[:1] == b"0" else 10
+    value = int(digits, base) if len(digits) <= 64 else 1 << 64
+    if value >= 1 << 64:
+        return None
+    value = -value % (1 << 64) if match[1] == b"-" else value
+    return value if value < 1 << bits else None
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+_MEANT_AS_TRUE: Final = frozenset({b"true", b"yes", b"on", b"1", b"t", b"y", b"enable", b"enabled"})
+CONSOLES: Final = frozenset({"off", "local", "loopback"})
+_ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
+
+
+def _number(option: Option, text: bytes) -> Value:
+    return number_of(text, BITS[option.kind])
+
+
+def _signed(option: Option, text: bytes) -> Value:
+    value = number_of(text, 64)
+    value = value - (1 << 64) if value is not None and value >> 63 else value
+    return value if value is not None and -(1 << 31) <= value < 1 << 31 else None
+
+
+def _key(option: Option, text: bytes) -> Value:
+    value = number_of(text, 64)
+    return None if value is None else MKey(value)
+
+
+def _text(option: Option, text: bytes) -> Value:
+    return None if text == b"(null)" else text.decode("utf-8", "surrogateescape")
+
+
+_READERS: Final[dict[str, Callable[[Option, bytes], Value]]] = {
+    **dict.fromkeys(("u8", "u16", "u32", "u64"), _number),
+    "i32": _signed,
+    "key": _key,
+    "flag": lambda option, text: text == b"TRUE",
+    "text": _text,
+    "other": lambda option, text: None,
+}
+
+
+def _at_most(limit: int, instead: int) -> Callable[[Value], Value]:
+    return lambda value: instead if isinstance(value, int) and value > limit else value
+
+
+def _one_of(words: frozenset[str], instead: str) -> Callable[[Value], Value]:
+    return lambda value: value if value in words else instead
+
+
+_REPLACED: Final[dict[str, Callable[[Value], Value]]] = {
+    "lmc": _at_most(7, 0),
+    "sm_priority": _at_most(15, 0),
+    "m_key_protection_level": _at_most(3, 2),
+    "console": _one_of(CONSOLES, "off"),
+    "part_enforce": _one_of(_ENFORCEMENTS, "both"),
+}
+"""What osm_subn_verify_config makes of a value that cannot be."""

@@ -1,0 +1,123 @@
+"""A program at the other end of pipes that answers line by line, with limits on time and size of each answer."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+_CHUNK: Final = 1 << 16
+_MOST_SAID: Final = 1 << 16
+"""Bytes of standard error that are kept."""
+
+
+class ChannelBroken(Exception):
+    """The program ended, was silent for too long, or said more than an answer can have. ``str()`` says which."""
+
+
+class Channel:
+    """A running program. Not thread-safe. Use it as a context manager: it is ended on the way out."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start the program. Raises ChannelBroken where it cannot be started."""
+        self._clock = clock
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise ChannelBroken(f"{command[0]} cannot be started: {error.strerror}") from None
+        self._rest = b""
+        self._errors = b""
+        self._selector = selectors.DefaultSelector()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ)
+
+    def send(self, data: bytes) -> None:
+        """Write all of *data*. Raises ChannelBroken where the program has gone."""
+        assert self._process.stdin is not None
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[self._process.stdin.write(view) or 0 :]
+        except OSError as error:
+            raise ChannelBroken(f"it ended: {error.strerror}") from None
+
+    def lines(self, seconds: float, most_bytes: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
+        """Return the lines up to one that *is_last*, with that, within *seconds*. Raises ChannelBroken."""
+        deadline = self._clock() + seconds
+        found: list[bytes] = []
+        size = 0
+        while True:
+            *whole, self._rest = self._rest.split(b"\n")
+            for at, line in enumerate(whole):
+                size += len(line) + 1
+                found.append(line)
+                if is_last(line):
+                    self._rest = b"\n".join([*whole[at + 1 :], self._rest])
+                    return found
+            if size + len(self._rest) > most_bytes:
+                raise ChannelBroken("it said more than an answer can have")
+            self._rest += self._more(deadline - self._clock())
+
+    def _more(self, seconds: float) -> bytes:
+        """Return what comes next on standard output; what comes on standard error is kept."""
+        for key, _ in self._selector.select(max(seconds, 0)):
+            data = os.read(key.fd, _CHUNK)
+            if key.fileobj is self._process.stderr:
+                self._errors = (self._errors + data)[-_MOST_SAID:]
+                if not data:
+                    self._selector.unregister(key.fileobj)
+                return b""
+            if not data:
+                raise ChannelBroken("it ended")
+            return data
+        if seconds <= 0:
+            raise ChannelBroken("no answer in time")
+        return b""
+
+    def last_words(self, seconds: float = 1.0) -> str:
+        """Return the last line that the program said on standard error, waiting up to *seconds* for its end."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        assert self._process.stderr is not None
+        with suppress(OSError):
+            self._errors += os.read(self._process.stderr.fileno(), _CHUNK)
+        lines = [line.strip() for line in self._errors.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """End the program. May be called twice."""
+        self._selector.close()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(2)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __enter__(self) -> Channel:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the program."""
+        self.close()

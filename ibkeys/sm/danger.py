@@ -1,0 +1,43 @@
+"""What a danger is: a row of a table that says how it is seen, what it means and what to do. No key is in any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ibkeys.sm.instance import Instance
+from ibkeys.sm.options import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """One row. ``find``: yields what was seen, once for each time the danger is there. ``means``: what follows from it.
+    ``remedy``: what to do."""
+
+    name: str
+    find: Callable[[Instance], Iterable[str]]
+    means: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A danger that is there. ``subject``: whose it is, in words; ``host`` and ``pid`` where it is of one OpenSM."""
+
+    danger: str
+    subject: str
+    seen: str
+    means: str
+    remedy: str
+    host: str | None = None
+    pid: int | None = None
+
+
+def doubt(setting: Setting) -> str:
+    """Return the words that stand behind a value that may not be in force."""
+    return "" if setting.is_certain else " as far as can be seen"
+
+
+def holds_keys(instance: Instance, *names: str) -> bool:
+    """Whether one of the options *names*, by default of all that are keys of the subnet, is set and not the default."""
+    return any(instance.options.setting(name).shown == "set" for name in names or ("m_key", "sm_key", "sa_key"))

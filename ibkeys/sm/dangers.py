@@ -1,0 +1,30 @@
+"""What is dangerous about the subnet managers as they are: the rows of three tables, looked for one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.sm.danger import Danger, Found
+from ibkeys.sm.dangers_between import BETWEEN
+from ibkeys.sm.file_dangers import FILE_DANGERS
+from ibkeys.sm.instance import Instance
+from ibkeys.sm.option_dangers import OPTION_DANGERS
+from ibkeys.sm.report import Report
+
+DANGERS: Final[tuple[Danger, ...]] = (*FILE_DANGERS, *OPTION_DANGERS)
+
+
+def all_dangers(report: Report) -> Iterator[Found]:
+    """Yield every danger: those of the fabric and between OpenSMs first, then those of each OpenSM."""
+    for find in BETWEEN:
+        yield from find(report)
+    for instance in report.instances():
+        yield from dangers_of(instance)
+
+
+def dangers_of(instance: Instance) -> Iterator[Found]:
+    """Yield the dangers that one OpenSM shows by itself."""
+    for row in DANGERS:
+        for seen in row.find(instance):
+            yield Found(row.name, instance.name, seen, row.means, row.remedy, instance.host, instance.process.pid)

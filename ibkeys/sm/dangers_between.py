@@ -1,0 +1,151 @@
+"""Dangers between several OpenSMs, and between OpenSMs and the fabric. Source: facts/opensm-live.md 1, 7 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ibkeys.host.opensm_option_table import Value
+from ibkeys.sm.danger import Found
+from ibkeys.sm.instance import Instance
+from ibkeys.sm.report import Report, shared_files
+
+MUST_AGREE: Final = (
+    *("sm_key", "sa_key", "m_key", "m_key_protection_level", "m_key_lease_period", "m_key_lookup", "subnet_prefix"),
+    *("part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
+)
+"""Options that a standby needs as the master has them: at a takeover its own count."""
+
+
+def _masters(report: Report) -> Iterator[Found]:
+    if report.managers is None:
+        return
+    if len(report.masters) > 1:
+        ports = ", ".join(str(each.port) for each in report.masters)
+        yield Found(
+            "two-masters",
+            "the fabric",
+            f"{len(report.masters)} subnet managers say they are master: {ports}",
+            "each sets LIDs, routes, P_Keys and M_Keys over those of the other",
+            "stop all but one; with OpenSM the reason is mostly another sm_key, or ignore_other_sm",
+        )
+    elif not report.masters and report.managers:
+        yield Found(
+            "no-master",
+            "the fabric",
+            "subnet managers are there, and none says that it is master",
+            "nobody gives a port that comes back its LID and its P_Keys",
+            "look at its log; a standby takes over after polling_retry_number times sminfo_polling_timeout",
+        )
+
+
+def _silent(report: Report) -> Iterator[Found]:
+    for each in report.managers or ():
+        if each.state is None:
+            yield Found(
+                "manager-silent",
+                str(each.port),
+                "its IsSM bit is set, and SMInfo was not answered",
+                "a subnet manager may run there, master or not; one of another M_Key or one that hangs looks the same",
+                "read it with its M_Key (--keystore, --security-keys), or look at that host",
+            )
+
+
+def _not_seen(report: Report) -> Iterator[Found]:
+    seen = {each.port_guid for each in report.instances()}
+    if not report.hosts or any(each.port_guid is None for each in report.instances()):
+        return  # no host was looked at, or it may be one of these
+    for each in report.managers or ():
+        if each.guid not in seen and (each.state or "") not in ("", "not active"):
+            yield Found(
+                "manager-not-seen",
+                str(each.port),
+                f"a subnet manager ({each.state}) on no host that was looked at",
+                "its files and options are not known; at a takeover they are the ones that count",
+                "name its host: --sm-host HOST",
+            )
+
+
+def _standbys(report: Report) -> Iterator[Found]:
+    master = report.master_instance()
+    if master is None:
+        return
+    for other in report.instances():
+        if other is master:
+            continue
+        differing = list(_differing(master, other))
+        if differing:
+            yield Found(
+                "standby-differs",
+                other.name,
+                f"it differs from the master, {master.name}, in {', '.join(differing)}",
+                "when it takes over, its own files decide; another sm_key or M_Key makes it a second master",
+                "give it the same policy and the same keys, and restart it",
+                other.host,
+                other.process.pid,
+            )
+
+
+def _differing(master: Instance, other: Instance) -> Iterator[str]:
+    mine, theirs = (each.files["policy"] for each in (master, other))
+    if mine.digest != theirs.digest and (mine.digest or theirs.digest):
+        unread = [each for each in (mine, theirs) if each.digest is None and each.is_there is not False]
+        yield "its policy" + (" (one of the two cannot be read)" if unread else "")
+    for name in MUST_AGREE:
+        if _known(master, name) != _known(other, name):
+            yield name
+
+
+def _known(instance: Instance, name: str) -> Value:
+    setting = instance.options.setting(name)
+    return setting.value if setting.source != "not known" else "not known"
+
+
+def _self_takeover(report: Report) -> Iterator[Found]:
+    if len(report.managers or ()) < 2:
+        return
+    for each in report.instances():
+        names_self = each.policy is not None and any(
+            rule.who == "SELF" for partition in each.policy.partitions for rule in partition.rules
+        )
+        if names_self:
+            yield Found(
+                "self-takeover",
+                each.name,
+                f"its policy {each.files['policy'].path} names SELF",
+                "SELF is the port of the master of the moment: after a takeover the former one loses what SELF gave it",
+                "list every host with a subnet manager by its GUID",
+                each.host,
+                each.process.pid,
+            )
+
+
+def _sharing(report: Report) -> Iterator[Found]:
+    for host in report.hosts:
+        for one, other, same in shared_files(host):
+            named = ", ".join(f"{file.role} {file.path}" for file in same)
+            if {file.role for file in same} & {"cache", "dumps"}:
+                means = "each writes its own memory of guid2mkey over the newer keys of the other"
+                remedy = "give each its own OSM_CACHE_DIR and OSM_TMP_DIR (a drop-in of the unit); until then no M_Keys"
+            else:
+                means = "to change a file for one is to change it for both"
+                remedy = "give each its own file where they serve different subnets"
+            yield Found(
+                "shared-files",
+                one.name,
+                f"it shares with process {other.process.pid}: {named}",
+                means,
+                remedy,
+                one.host,
+                one.process.pid,
+            )
+
+
+BETWEEN: Final[tuple[Callable[[Report], Iterator[Found]], ...]] = (
+    _masters,
+    _silent,
+    _not_seen,
+    _standbys,
+    _self_takeover,
+    _sharing,
+)

@@ -1,0 +1,62 @@
+"""The InfiniBand ports of a host and which of them runs a subnet manager, as its kernel tells without a MAD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.host.host_files import HostFiles
+from ibkeys.mad.const import CapabilityMask
+
+SYSFS: Final = Path("/sys/class/infiniband")
+_WORDS: Final = 4
+"""Words of 16 bits in a port GUID, which is the second half of the first GID."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port with link layer InfiniBand. ``is_sm``: its IsSM bit is set."""
+
+    device: str
+    port: int
+    guid: int
+    is_sm: bool
+
+
+def host_ports(host: HostFiles, sysfs: Path = SYSFS) -> tuple[HostPort, ...]:
+    """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
+
+    Source: facts/host.md 1 (link_layer, cap_mask, gids).
+    """
+    found = []
+    for device in _names(host, sysfs):
+        for number in _names(host, sysfs / device / "ports"):
+            port = _port(host, sysfs / device / "ports" / number, device, number)
+            if port is not None:
+                found.append(port)
+    return tuple(found)
+
+
+def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostPort | None:
+    try:
+        if _text(host, folder / "link_layer") != "InfiniBand":
+            return None
+        words = _text(host, folder / "gids" / "0").split(":")
+        guid = int("".join(words[-_WORDS:]), 16)
+        mask = int(_text(host, folder / "cap_mask"), 16)
+        return HostPort(device, int(number), guid, bool(mask & CapabilityMask.IS_SM))
+    except (OSError, ValueError):
+        return None
+
+
+def _text(host: HostFiles, path: Path) -> str:
+    return host.read(path, files.SETTINGS).decode("ascii", "replace").strip()
+
+
+def _names(host: HostFiles, path: Path) -> list[str]:
+    try:
+        return host.names(path)
+    except OSError:
+        return []

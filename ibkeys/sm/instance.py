@@ -1,0 +1,268 @@
+"""One running OpenSM with its effective files and options, as far as its host lets them be seen.
+
+Nothing is guessed: what cannot be read is not known, and says why. No key is in what this module returns but as an
+`MKey`, which masks itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from ibkeys import files
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_files import HostFiles
+from ibkeys.host.opensm_options import OptionsFile, read_options
+from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.sm.options import Options, Source
+from ibkeys.sm.reading import CHANGED, Reading, judge, judge_absent
+from ibkeys.store.opensm import MKEY_FILE
+
+Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
+DUMP_FILE: Final = "opensm-subnet.lst"
+"""OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
+_NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFile:
+    """A file or directory of an OpenSM.
+
+    ``path``: as that OpenSM names it, absolute; None where it has none, or where that is not known. ``place``: where it
+    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it. ``fact``:
+    mode, owner and times; None with the reason in ``problem``. ``digest``: SHA-256 of its bytes, of a policy only.
+    """
+
+    role: Role
+    path: Path | None
+    place: Path | None
+    source: Source
+    is_certain: bool
+    fact: FileFact | None = None
+    problem: str = ""
+    reading: Reading = "not-judged"
+    digest: str | None = None
+
+    @property
+    def is_there(self) -> bool | None:
+        """Whether it is there; None where that cannot be told."""
+        if self.fact is not None:
+            return True
+        return False if self.problem == ABSENT else None
+
+
+ABSENT: Final = "is not there"
+NO_FILE: Final = ("none is named", "goes to ")
+"""How the problem of a file begins that is none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: what its options file says
+    now. ``policy``: what its policy says now, None where it cannot be read. ``last_sweep``: when its last heavy sweep
+    without errors ended, None where that is not known. ``port_guid``, ``state``: its port and its SMInfo state, filled
+    in by `ibkeys.sm.report`."""
+
+    host: str
+    process: OpensmProcess
+    files: Mapping[Role, InstanceFile]
+    options: Options
+    options_file: OptionsFile | None
+    policy: Policy | None
+    last_sweep: float | None
+    port_guid: int | None = None
+    state: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The instance in a few words: host, process and unit."""
+        where = f" on {self.host}" if self.host else ""
+        unit = f", {self.process.unit}" if self.process.unit else ""
+        return f"OpenSM{where} (process {self.process.pid}{unit})"
+
+    def unknowns(self) -> Iterator[str]:
+        """Yield what should have been read of it and was not, each in words."""
+        for file in self.files.values():
+            if file.is_there is None and not file.problem.startswith(NO_FILE):
+                yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What ``sm.toml`` says of a host: the unit whose OpenSM is meant, and files that are not to be searched for."""
+
+    unit: str | None = None
+    options: Path | None = None
+    policy: Path | None = None
+
+
+@dataclass(slots=True)
+class _Look:
+    """How one process' files are looked at."""
+
+    host: HostFiles
+    process: OpensmProcess
+    last_sweep: float | None = None
+    contents: dict[Role, bytes] = field(default_factory=dict)
+
+    def file(self, role: Role, text: str | None, source: Source, certain: bool) -> InstanceFile:
+        """Return a file by the name that the process has for it. Raises HostNotReached."""
+        if not text:
+            return InstanceFile(role, None, None, source, certain, problem="none is named")
+        if role == "log" and text in _NO_FILE:
+            return InstanceFile(role, None, None, source, certain, problem=f"goes to {text}")
+        path = Path(text)
+        if not path.is_absolute():
+            if self.process.cwd is None:
+                problem = "its name is relative to a directory that cannot be read; run as root"
+                return InstanceFile(role, None, None, source, False, problem=problem)
+            path = Path(os.path.normpath(self.process.cwd / path))
+        return self.at(role, path, as_seen(self.host, self.process.folder, str(path)), source, certain)
+
+    def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
+        """Return a file that is at *place* to whoever looks. Raises HostNotReached."""
+        process = self.process
+        try:
+            fact = self.host.stat(place)
+        except FileNotFoundError:
+            reading = judge_absent(self._parent(place), process.started, process.exact) if role in _JUDGED else None
+            return InstanceFile(role, path, place, source, certain, None, ABSENT, reading or "not-judged")
+        except OSError as error:
+            return InstanceFile(role, path, place, source, certain, None, _reason(error), "unknown")
+        if role not in _JUDGED:
+            return InstanceFile(role, path, place, source, certain, fact)
+        reading = judge(fact, process.started, process.exact, self.last_sweep)
+        problem = ""
+        try:
+            self.contents[role] = self.host.read(place, _JUDGED[role])
+        except OSError as error:
+            problem = _reason(error)
+        digest = hashlib.sha256(self.contents[role]).hexdigest() if role == "policy" and not problem else None
+        return InstanceFile(role, path, place, source, certain, fact, problem, reading, digest)
+
+    def _parent(self, place: Path) -> FileFact | None:
+        try:
+            return self.host.stat(place.parent)
+        except OSError:
+            return None
+
+
+_JUDGED: Final[dict[str, int]] = {"options": files.SETTINGS, "policy": files.LARGE}
+"""Files that OpenSM reads again while it runs, and how large they may be."""
+
+
+NOTHING_NAMED: Final = Named()
+
+
+def describe(
+    process: OpensmProcess, host: HostFiles, named: Named = NOTHING_NAMED, shares_dumps: bool = False
+) -> Instance:
+    """Return what can be seen of one OpenSM. *host*: where it runs. *shares_dumps*: another OpenSM writes into its dump
+    directory too, so that nothing there tells of its own sweeps. Raises HostNotReached.
+
+    Source: facts/opensm-live.md 1.
+    """
+    look = _Look(host, process)
+    first = _options_file(look, named)  # names the dump directory, which tells when a sweep last ended
+    options = _options(look, first)
+    dumps = _named_by(look, "dumps", options, "dump_files_dir")
+    look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
+    options_file = _options_file(look, named) if look.last_sweep is not None else first
+    policy = _policy(look, options, named)
+    cache, keys = _cache_file(look, "cache", process.cache), _cache_file(look, "keys", process.cache / MKEY_FILE)
+    found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
+    return Instance(
+        host.name,
+        process,
+        {each.role: each for each in found},
+        options,
+        options.file,
+        parse_policy(look.contents["policy"], str(policy.path)) if "policy" in look.contents else None,
+        look.last_sweep,
+    )
+
+
+def _options_file(look: _Look, named: Named) -> InstanceFile:
+    if named.options is not None:
+        return look.file("options", str(named.options), "sm.toml", True)
+    text = look.process.command.last("config")
+    if text is not None:
+        return look.file("options", text, "command line", True)
+    found = [look.file("options", str(path), "default", True) for path in OPENSM_CONFIGS]
+    there = [each for each in found if each.is_there is not False]
+    if len(there) > 1:  # which of them is the default was decided when this OpenSM was built
+        return InstanceFile("options", None, None, "not known", False, problem="could be any of several: name it (-F)")
+    return there[0] if there else found[0]
+
+
+def _options(look: _Look, file: InstanceFile) -> Options:
+    read: OptionsFile | None = None
+    if "options" in look.contents and not file.problem:
+        read = read_options(look.contents["options"])
+    elif file.is_there is False:
+        read = OptionsFile()
+    environment = look.process.environment
+    tmp_dir = None if environment is None else environment.get("OSM_TMP_DIR", "")
+    return Options(look.process.command, read, file.reading in CHANGED, tmp_dir)
+
+
+def _policy(look: _Look, options: Options, named: Named) -> InstanceFile:
+    if named.policy is not None:
+        return look.file("policy", str(named.policy), "sm.toml", True)
+    found = _named_by(look, "policy", options, "partition_config_file")
+    if found.source == "default" and found.is_there is False:  # a distribution may keep it beside its options file
+        for folder in (path.parent for path in OPENSM_CONFIGS):
+            other = look.file("policy", str(folder / "partitions.conf"), "default", found.is_certain)
+            if other.is_there:
+                return other
+    return found
+
+
+def _named_by(look: _Look, role: Role, options: Options, name: str) -> InstanceFile:
+    setting = options.setting(name)
+    if setting.source == "not known":
+        why = "the options file or the environment that says so cannot be read; run as root"
+        return InstanceFile(role, None, None, "not known", False, problem=why)
+    return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
+
+
+def _cache_file(look: _Look, role: Role, place: Path) -> InstanceFile:
+    if not look.process.cache_known:
+        why = "the environment that names its directory cannot be read; run as root"
+        return InstanceFile(role, None, None, "not known", False, problem=why)
+    source: Source = "environment" if (look.process.environment or {}).get("OSM_CACHE_DIR") else "default"
+    return look.at(role, place, place, source, True)
+
+
+def _output(look: _Look) -> InstanceFile:
+    """Where standard output goes: keys are printed there."""
+    output = look.process.output
+    if output is None:
+        return InstanceFile("output", None, None, "not known", False, problem="cannot be read; run as root")
+    if not output.startswith("/") or output.startswith("/dev/"):
+        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}")
+    return look.file("output", output, "process", True)
+
+
+def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
+    """Return when the last heavy sweep without errors ended, if that was in the life of this process."""
+    if dumps.place is None:
+        return None
+    try:
+        written = look.host.stat(dumps.place / DUMP_FILE).written
+    except OSError:
+        return None
+    started = look.process.started
+    return written if written is not None and started is not None and written > started else None
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "may not be read by this user; run as root"
+    return f"cannot be read: {error.strerror or error}"

@@ -1,0 +1,44 @@
+"""The subnet managers of a fabric: every port whose IsSM bit is set, with what its SMInfo says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import SMState
+from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.subnet_manager import sm_state_name
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A subnet manager. ``guid``: its port GUID, by SMInfo where that was answered, else by the port. ``state``: its
+    SMState in words; None where its port has the IsSM bit and SMInfo was not answered, as ``priority`` and
+    ``act_count`` then."""
+
+    port: Port
+    guid: int
+    state: str | None
+    priority: int | None
+    act_count: int | None
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it says that it is the master."""
+        return self.state == sm_state_name(SMState.MASTER)
+
+
+def managers_of(found: Topology) -> tuple[Manager, ...]:
+    """Return the subnet managers that a sweep with SMInfo found, the masters first.
+
+    Source: IBA 14.2.5.6 (CapabilityMask.IsSM), 14.2.5.13 (SMInfo).
+    """
+    managers = [_manager(port) for port in found.end_ports() if port.is_sm or port.sm_info is not None]
+    return tuple(sorted(managers, key=lambda each: (not each.is_master, each.state is None)))
+
+
+def _manager(port: Port) -> Manager:
+    if port.sm_info is None:
+        return Manager(port, port.guid, None, None, None)
+    info = SMInfo(port.sm_info)
+    return Manager(port, info.guid, sm_state_name(info.sm_state), info.priority, info.act_count)

@@ -1,0 +1,115 @@
+"""The policy that the master on this host really uses: ``--policy opensm``.
+
+It has to be the master: a standby may have another policy, which does not count. So the fabric is asked who is master,
+with a few MADs, and one of this host's OpenSMs has to be it by its port.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.mad.const import SMState
+from ibkeys.partitions.model import Policy
+from ibkeys.sm.instance import NOTHING_NAMED, Instance, Named
+from ibkeys.sm.options import Setting
+from ibkeys.sm.reading import CHANGED, WORDS
+from ibkeys.sm.report import HostReport, look_at_host, with_ports
+from ibkeys.topology.subnet_manager import sm_state_name
+
+OPENSM: Final = "opensm"
+"""What stands in the place of a file name. A file of that name is ``./opensm``."""
+_BY_HAND: Final = "name the policy file"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterPolicy:
+    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None
+    where they are not known. ``notes``: what its user should hear, also of what is not certain."""
+
+    instance: Instance
+    policy: Policy
+    allow_both_pkeys: bool | None
+    part_enforce: str | None
+    notes: tuple[str, ...]
+
+
+def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
+    """Return the policy of the OpenSM on this host that is master of *fabric*.
+
+    Raises UsageError where none of this host's is, or which one cannot be told, and FileFormatError for a policy that
+    cannot be read or that OpenSM would refuse.
+    """
+    if fabric.is_simulated:
+        raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
+    report = _look(host, named)
+    manager = find_subnet_manager(fabric)
+    guid = manager.port_guid
+    if manager.presence != "active" or guid is None:
+        raise UsageError(f"whether an OpenSM of this host is master is not known ({manager.evidence}): {_BY_HAND}")
+    own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.local().port_guid])
+    found = [each for each in own.instances if each.port_guid == guid]
+    if len(found) != 1:
+        raise UsageError(
+            f"the master (port GUID 0x{guid:016x}) is none of the OpenSMs that can be seen on this host "
+            f"({_in_words(own)}): {_BY_HAND}, or run on the master's host as root"
+        )
+    return _policy_of(found[0])
+
+
+def policy_of_only_one(
+    named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST, require_accepted: bool = True
+) -> MasterPolicy:
+    """Return the policy of the only OpenSM of this host; no fabric is asked. *require_accepted* False: it may be one
+    that OpenSM would refuse. Raises as `policy_of_master`."""
+    report = _look(host, named)
+    if len(report.instances) > 1:
+        raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
+    return _policy_of(report.instances[0], require_accepted)
+
+
+def _look(host: HostFiles, named: Named) -> HostReport:
+    report = look_at_host(host, named, os.environ.get("IBSIM_SOCKNAME", ""))
+    if not report.instances:
+        raise UsageError(f"no OpenSM runs on this host: {_BY_HAND}")
+    return report
+
+
+def _in_words(report: HostReport) -> str:
+    return ", ".join(f"process {each.process.pid}" for each in report.instances) or "none"
+
+
+def _policy_of(instance: Instance, require_accepted: bool = True) -> MasterPolicy:
+    file = instance.files["policy"]
+    if instance.policy is None:
+        where = f" {file.path}" if file.path is not None else ""
+        raise FileFormatError(f"the policy{where} of {instance.name} {file.problem}")
+    if require_accepted:
+        instance.policy.require_accepted()
+    notes = [f"the policy is {file.path}, of {instance.name}"]
+    if not file.is_certain:
+        notes.append("its options file may have changed since it started, and may have named another policy then")
+    if file.reading in CHANGED:
+        notes.append(f"{file.path}: {WORDS[file.reading]}")
+    both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
+    for each in (both, enforce):
+        if not each.is_certain:
+            notes.append(f"{each.name} is taken as {_shown(each)}; whether that is in force is not certain")
+    return MasterPolicy(
+        instance,
+        instance.policy,
+        None if both.source == "not known" else bool(both.value),
+        None if enforce.source == "not known" else str(enforce.value),
+        tuple(notes),
+    )
+
+
+def _shown(setting: Setting) -> str:
+    if setting.source == "not known":
+        return "not known"
+    return str(setting.value).upper() if isinstance(setting.value, bool) else str(setting.value)

@@ -1,0 +1,158 @@
+"""Dangers of the options of one OpenSM, and of the lines of its options file.
+
+Source: facts/opensm-live.md 0, 1, 2 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ibkeys.host.opensm_options import Complaint
+from ibkeys.sm.danger import Danger, doubt
+from ibkeys.sm.instance import Instance
+
+
+def _key_is(name: str, state: str) -> Callable[[Instance], Iterator[str]]:
+    def find(instance: Instance) -> Iterator[str]:
+        setting = instance.options.setting(name)
+        if setting.value is not None and setting.shown == state:
+            yield f"{name} is {_STATES[state]}{doubt(setting)}"
+
+    return find
+
+
+_STATES: Final = {"default": "OpenSM's default 1, which everybody knows", "zero": "0"}
+
+
+def _no_sweeps(instance: Instance) -> Iterator[str]:
+    setting = instance.options.setting("sweep_interval")
+    if setting.value == 0:
+        yield f"sweep_interval is 0{doubt(setting)}"
+
+
+def _key_lookup_off(instance: Instance) -> Iterator[str]:
+    lookup, key = instance.options.setting("m_key_lookup"), instance.options.setting("m_key")
+    if lookup.value is False and lookup.source != "not known" and key.shown == "set":
+        yield f"m_key is set and m_key_lookup is FALSE{doubt(lookup)}"
+
+
+def _console(instance: Instance) -> Iterator[str]:
+    setting = instance.options.setting("console")
+    if setting.value == "loopback":
+        port = instance.options.setting("console_port").value
+        yield f"the console is open on TCP port {port} of its host{doubt(setting)}"
+
+
+def _key_on_command_line(instance: Instance) -> Iterator[str]:
+    names = [each.argument.name for each in instance.process.command.given if each.value is None]
+    for name in ("smkey", "cc_key"):
+        if name in names:
+            yield f"a key was given on its command line (--{name})"
+
+
+def _not_understood(instance: Instance) -> Iterator[str]:
+    count = instance.process.command.not_understood
+    if count:
+        yield f"its command line has {count} word{'s' if count != 1 else ''} that OpenSM 3.3 does not know"
+
+
+# --- lines of the options file ----------------------------------------------------------------------------------------
+
+
+def _line(complaint: Complaint, text: str) -> Callable[[Instance], Iterator[str]]:
+    def find(instance: Instance) -> Iterator[str]:
+        for remark in instance.options_file.remarks if instance.options_file is not None else ():
+            if remark.complaint == complaint:
+                path = instance.files["options"].path
+                yield f"{path}:{remark.line}: {text.format(remark.option)}"
+
+    return find
+
+
+OPTION_DANGERS: Final = (
+    Danger(
+        "sa-key-default",
+        _key_is("sa_key", "default"),
+        "whoever sends SM_Key 1 to the SA reads M_Keys and all P_Key tables",
+        "set sa_key to a random number in the options file and send SIGHUP; before the first M_Key",
+    ),
+    Danger(
+        "sa-key-zero",
+        _key_is("sa_key", "zero"),
+        "the SA trusts nobody, but gives P_Key tables to everybody",
+        "set sa_key to a random number in the options file and send SIGHUP",
+    ),
+    Danger(
+        "sm-key-default",
+        _key_is("sm_key", "default"),
+        "any OpenSM that somebody starts is taken for a rightful one and can become master",
+        "set sm_key to a random number on all hosts with an OpenSM, and send SIGHUP to all within seconds",
+    ),
+    Danger(
+        "sm-key-zero",
+        _key_is("sm_key", "zero"),
+        "any subnet manager is taken for a rightful one",
+        "set sm_key to a random number on all hosts with an OpenSM, and send SIGHUP to all within seconds",
+    ),
+    Danger(
+        "key-on-command-line",
+        _key_on_command_line,
+        "every user of the host sees it in the list of processes",
+        "set it in the options file instead, with mode 600, restart, and change the key",
+    ),
+    Danger(
+        "console-open",
+        _console,
+        "every user of that host can switch sweeps off, and print all keys, without a password",
+        "console off in the options file, and restart",
+    ),
+    Danger(
+        "key-lookup-off",
+        _key_lookup_off,
+        "a changed m_key is sent to ports that have the old one: all are refused, and guid2mkey is overwritten",
+        "m_key_lookup TRUE before the key is changed",
+    ),
+    Danger(
+        "not-true",
+        _line("not-true", "{} has a word that looks like true and means FALSE: only TRUE is true"),
+        "the option is off",
+        "write TRUE or FALSE",
+    ),
+    Danger(
+        "no-number",
+        _line("no-number", "{} has a value that is no number of its size"),
+        "the line changes nothing: an earlier value or the default holds",
+        "correct the line",
+    ),
+    Danger(
+        "replaced",
+        _line("replaced", "{} has a value that is out of range"),
+        "OpenSM puts another value in its place",
+        "correct the line",
+    ),
+    Danger(
+        "unknown-option",
+        _line("unknown", "OpenSM 3.3 has no such option"),
+        "the line changes nothing, unless this OpenSM is of another make",
+        "correct the line or remove it",
+    ),
+    Danger(
+        "no-newline",
+        _line("no-newline", "the last line has no newline"),
+        "it may be half written, and a shortened value, even a key, is taken as it stands",
+        "write the file beside it and rename it",
+    ),
+    Danger(
+        "sweep-interval-0",
+        _no_sweeps,
+        "nothing but traps starts a sweep; if it was set to 0 while OpenSM ran, OpenSM sweeps without a pause",
+        "set sweep_interval to 10 and restart: from 0 a running OpenSM does not start again",
+    ),
+    Danger(
+        "not-understood",
+        _not_understood,
+        "it is another version, and what is said of its options and files may be wrong",
+        "compare with its own --help",
+    ),
+)

@@ -1,0 +1,132 @@
+"""``sm.toml``: which hosts have a subnet manager, and what cannot be found by looking.
+
+    ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
+
+    [here]                                       # this host
+    unit = "opensm@0x0002c903000a1011"           # only this unit's OpenSM
+    options = "/srv/osm/opensm.conf"             # where it cannot be found, such as in a container
+    policy = "/srv/osm/partitions.conf"
+
+    [[host]]                                     # another one, reached by ssh
+    name = "root@sm2"
+    sudo = true
+    unit = "opensm"
+
+The file decides to which hosts one connects, so it has to be one's own or root's, and nobody else may write it.
+"""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import NOTHING_NAMED, Named
+from ibkeys.sm.ssh import SshHost
+from ibkeys.store.sqlite import os_error
+
+DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
+_NAMED: Final[dict[str, type]] = {"unit": str, "options": str, "policy": str}
+_HOST: Final[dict[str, type]] = {"name": str, "sudo": bool, **_NAMED}
+_TOP: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
+_MOST_PARTS: Final = 8
+"""Parts of a dotted name; tomllib takes time by their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmSettings:
+    """What the file says. ``here``: of this host. ``hosts``: the others."""
+
+    here: Named = NOTHING_NAMED
+    hosts: tuple[SmHost, ...] = ()
+    ssh_config: str | None = None
+
+    def chosen(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
+        """Return this host, and the others: those of the command line (*names*) where it names any, else those of the
+        file. What the file says of a host holds in both cases; *sudo* and *ssh_config* of the command line win.
+
+        Raises UsageError for a name that is none.
+        """
+        known = {host.name: host for host in self.hosts}
+        config = ssh_config if ssh_config is not None else self.ssh_config
+        chosen = [SmHost(None, self.here)]
+        for name in dict.fromkeys(names or known):
+            host = known.get(name)
+            of_file = host is not None and host.ssh is not None and host.ssh.sudo
+            chosen.append(SmHost(SshHost(name, sudo or of_file, config), host.named if host else NOTHING_NAMED))
+        return chosen
+
+
+def read_settings(path: Path) -> SmSettings:
+    """Read an ``sm.toml``. Raises FileFormatError, also for one that others can write; StoreError where it cannot be
+    read."""
+    try:
+        text = files.read_text(path, files.SETTINGS)
+        fact = read_file_fact(path)
+        if fact is not None and _others_decide(fact):
+            raise FileFormatError("others can write it or put another in its place, so it is not used", str(path))
+        if any(line.partition("=")[0].count(".") > _MOST_PARTS for line in text.splitlines()):
+            raise FileFormatError("a name with too many parts", str(path))
+        document = tomllib.loads(text)
+    except FileFormatError:
+        raise
+    except OSError as error:
+        raise os_error(path, "list of subnet managers", error) from error
+    except (RecursionError, MemoryError):
+        raise FileFormatError("is nested too deeply", str(path)) from None
+    except ValueError as error:  # no TOML, no UTF-8
+        raise FileFormatError(f"is no TOML: {error}", str(path)) from None
+    try:
+        _check("the file", document, _TOP)
+        here = _named("[here]", document.get("here", {}))
+        hosts = tuple(_host(number, entry) for number, entry in enumerate(document.get("host", []), 1))
+        return SmSettings(here, hosts, document.get("ssh_config"))
+    except UsageError as error:
+        raise FileFormatError(str(error), str(path)) from None
+
+
+def _others_decide(fact: FileFact) -> bool:
+    owners = {fact.uid, *fact.strange_owners}
+    return not owners <= files.trusted_users() or fact.others_can_write or bool(fact.mode & _OTHERS_WRITE)
+
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def _host(number: int, entry: Any) -> SmHost:
+    where = f"[[host]] {number}"
+    _check(where, entry, _HOST)
+    if "name" not in entry:
+        raise UsageError(f"{where} has no name")
+    named = _named(where, {name: value for name, value in entry.items() if name in _NAMED})
+    return SmHost(SshHost(entry["name"], entry.get("sudo", False)), named)
+
+
+def _named(where: str, entry: Any) -> Named:
+    _check(where, entry, _NAMED)
+    for name in ("options", "policy"):
+        if name in entry and not Path(entry[name]).is_absolute():
+            raise UsageError(f"{where}: {name} has to be an absolute path")
+    options, policy = (Path(entry[name]) if name in entry else None for name in ("options", "policy"))
+    return Named(entry.get("unit"), options, policy)
+
+
+def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
+    """Raise UsageError unless *entry* has nothing but names of *kinds*, each with a value of its kind."""
+    if not isinstance(entry, dict):
+        raise UsageError(f"{where} is no table")
+    for name, value in entry.items():
+        if name not in kinds:
+            raise UsageError(f"{where}: {name[:40]!r} is not known; known are {', '.join(kinds)}")
+        if type(value) is not kinds[name]:
+            raise UsageError(f"{where}: {name} is no {_KIND_WORDS[kinds[name]]}")
+
+
+_KIND_WORDS: Final = {str: "text", bool: "true or false", dict: "table", list: "list of tables"}

@@ -1,0 +1,106 @@
+"""A real SSH server on the loopback interface, with keys, port and configuration of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.integration.ibsim import START_TIMEOUT
+
+INSTALL = "apt-get install openssh-client openssh-server"
+SSHD = "/usr/sbin/sshd"
+
+
+class Sshd:
+    """A running sshd that lets this user in by a key of its own. Use it as a context manager.
+
+    `config` is an ssh_config that knows it as ``smhost``, and as ``stranger`` without knowing its host key; there it
+    also says that host keys need not be checked. ``outsider``: with a key that it does not take. *tools*: a folder
+    whose programs come first over there.
+    """
+
+    def __init__(self, folder: Path, tools: Path | None = None) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self.folder = folder
+        self.config = folder / "ssh_config"
+        assert Path(SSHD).exists(), f"sshd is not installed: {INSTALL}"
+        for name in ("host", "user", "outsider"):
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+            subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        (folder / "authorized").write_bytes((folder / "user.pub").read_bytes())
+        host_key = (folder / "host.pub").read_text()
+        (folder / "known").write_text(f"smhost {host_key}outsider {host_key}")
+        (folder / "known-none").touch()
+        self._write_server_config(tools)
+        self._write_client_config()
+
+    def _write_server_config(self, tools: Path | None) -> None:
+        lines = [
+            "ListenAddress 127.0.0.1",
+            f"Port {self.port}",
+            f"HostKey {self.folder}/host",
+            f"AuthorizedKeysFile {self.folder}/authorized",
+            *("PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "PermitRootLogin yes"),
+            *([f"SetEnv PATH={tools}:/usr/bin:/bin"] if tools is not None else []),
+        ]
+        (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
+
+    def _write_client_config(self) -> None:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        lines = []
+        for name, key, known, check in (
+            ("smhost", "user", "known", "yes"),
+            ("stranger", "user", "known-none", "no"),
+            ("outsider", "outsider", "known", "yes"),
+        ):
+            lines += [f"Host {name}", "HostName 127.0.0.1", f"Port {self.port}", f"User {user}", f"HostKeyAlias {name}"]
+            lines += [f"IdentityFile {self.folder}/{key}", "IdentitiesOnly yes", "IdentityAgent none"]
+            lines += [f"UserKnownHostsFile {self.folder}/{known}", "GlobalKnownHostsFile /dev/null"]
+            lines += [f"StrictHostKeyChecking {check}", ""]
+        self.config.write_text("\n".join(lines))
+
+    def __enter__(self) -> Self:
+        command = [SSHD, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        if os.geteuid() == 0 and not Path("/run/sshd").exists():
+            # sshd of root wants this directory; it gets one that nobody else sees
+            script = f"mount -t tmpfs none /run && mkdir /run/sshd && exec {shlex.join(command)}"
+            command = ["unshare", "-m", "sh", "-c", script]
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self.said: list[str] = []
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(ready,), daemon=True)
+        self._reader.start()
+        if not ready.wait(START_TIMEOUT) or self._server.poll() is not None:
+            said = "".join(self.said)
+            self.__exit__(None, None, None)
+            raise AssertionError(f"sshd did not start:\n{said}")
+        return self
+
+    def _read(self, ready: threading.Event) -> None:
+        assert self._server.stderr is not None
+        for line in self._server.stderr:
+            self.said.append(line)
+            if "Server listening" in line:
+                ready.set()
+        ready.set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.terminate()
+        self._server.wait(10)
+        self._reader.join(10)
+        assert self._server.stderr is not None
+        self._server.stderr.close()

@@ -1,0 +1,186 @@
+"""Files and options of a running OpenSM, read off made-up hosts."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.host.opensm_process import opensm_processes
+from ibkeys.keys.mkey import MKey
+from ibkeys.sm.instance import NOTHING_NAMED, Instance, Named, describe
+from ibkeys.sm.options import Setting
+from tests.sm.hosts import KEY, STARTED, MadeUpHost
+
+CONF = "/etc/opensm/opensm.conf"
+POLICY = "/etc/opensm/partitions.conf"
+
+
+def host_with(*arguments: str, conf: str | None = "", changed: float = STARTED - 10, **process: Any) -> MadeUpHost:
+    host = MadeUpHost()
+    host.folder("/etc/opensm")
+    if conf is not None:
+        host.file(CONF, conf, 0o600, changed)
+    host.opensm(7, *arguments, **process)
+    return host
+
+
+def seen(host: MadeUpHost, named: Named = NOTHING_NAMED) -> Instance:
+    [process] = opensm_processes(Path("/proc"), host=host)
+    return describe(process, host, named)
+
+
+def setting(host: MadeUpHost, name: str) -> Setting:
+    return seen(host).options.setting(name)
+
+
+def path_of(instance: Instance, role: Any) -> tuple[str, str, bool]:
+    file = instance.files[role]
+    return str(file.path), file.source, file.is_certain
+
+
+# --- which files ------------------------------------------------------------------------------------------------------
+
+
+def test_defaults_where_nothing_names_a_file() -> None:
+    instance = seen(host_with())
+    assert path_of(instance, "options") == (CONF, "default", True)
+    assert path_of(instance, "policy") == (POLICY, "default", True)
+    assert path_of(instance, "log") == ("/var/log/opensm.log", "default", True)
+    assert path_of(instance, "dumps") == ("/var/log", "default", True)
+    assert path_of(instance, "cache") == ("/var/cache/opensm", "default", True)
+
+
+def test_the_command_line_wins_over_the_file_and_the_file_over_the_environment() -> None:
+    conf = "partition_config_file /file.conf\nlog_file /file.log\ndump_files_dir /dumps\n"
+    host = host_with("-P", "/cli.conf", conf=conf, environment={"OSM_TMP_DIR": "/tmp/e", "OSM_CACHE_DIR": "/cache"})
+    instance = seen(host)
+    assert path_of(instance, "policy") == ("/cli.conf", "command line", True)
+    assert path_of(instance, "log") == ("/file.log", "options file", True)
+    assert path_of(instance, "dumps") == ("/dumps", "options file", True)
+    assert path_of(instance, "cache") == ("/cache", "environment", True)
+    assert path_of(seen(host_with(environment={"OSM_TMP_DIR": "/tmp/e"})), "dumps") == ("/tmp/e", "environment", True)
+
+
+def test_relative_names_count_from_its_working_directory() -> None:
+    host = host_with("-F", "osm.conf", "-Pparts/p.conf", cwd="/srv/sm", conf=None)
+    host.file("/srv/sm/osm.conf", "log_file ../log\n", changed=STARTED - 5)
+    instance = seen(host)
+    assert path_of(instance, "options") == ("/srv/sm/osm.conf", "command line", True)
+    assert path_of(instance, "policy") == ("/srv/sm/parts/p.conf", "command line", True)
+    assert path_of(instance, "log") == ("/srv/log", "options file", True)
+
+
+def test_what_may_not_be_read_is_not_known_and_says_so() -> None:
+    instance = seen(host_with("-P", "p.conf", is_ours=False))
+    for role in ("policy", "dumps", "output", "cache", "keys"):
+        file = instance.files[role]
+        assert (file.path, file.is_certain, "run as root" in file.problem) == (None, False, True), role
+    assert len(list(instance.unknowns())) == 5
+    assert list(seen(host_with("-f", "stdout")).unknowns()) == []
+
+
+def test_an_options_file_that_may_not_be_read_leaves_every_option_open() -> None:
+    host = host_with(conf=None)
+    host.file(CONF, refused=True)
+    instance = seen(host)
+    assert "run as root" in instance.files["options"].problem
+    assert instance.options.setting("sa_key") == Setting("sa_key", None, "not known", False)
+    assert instance.files["policy"].path is None
+
+
+def test_two_default_files_of_two_distributions_are_not_chosen_between() -> None:
+    host = host_with()
+    host.file("/etc/rdma/opensm.conf")
+    assert seen(host).files["options"].path is None
+    host = host_with(conf=None)
+    host.file("/etc/rdma/opensm.conf", changed=STARTED - 5)
+    host.file("/etc/rdma/partitions.conf")
+    assert path_of(seen(host), "options") == ("/etc/rdma/opensm.conf", "default", True)
+    assert path_of(seen(host), "policy") == ("/etc/rdma/partitions.conf", "default", True)
+
+
+def test_files_that_the_user_names_are_taken() -> None:
+    host = host_with()
+    host.file("/x/o.conf", "sm_priority 4\n", changed=STARTED - 5)
+    instance = seen(host, Named(options=Path("/x/o.conf"), policy=Path("/x/p.conf")))
+    assert path_of(instance, "options") == ("/x/o.conf", "sm.toml", True)
+    assert path_of(instance, "policy") == ("/x/p.conf", "sm.toml", True)
+    assert instance.options.setting("sm_priority").value == 4
+
+
+def test_a_log_to_standard_output_is_no_file() -> None:
+    assert seen(host_with("-f", "stdout")).files["log"].problem == "goes to stdout"
+    assert seen(host_with(output="socket:[123]")).files["output"].problem == "goes to socket:[123]"
+
+
+# --- which options ----------------------------------------------------------------------------------------------------
+
+
+def test_each_option_says_where_it_comes_from() -> None:
+    host = host_with("-s", "20", conf="sweep_interval 30\nsm_priority 5\n")
+    assert setting(host, "sweep_interval") == Setting("sweep_interval", 20, "command line", True)
+    assert setting(host, "sm_priority") == Setting("sm_priority", 5, "options file", True)
+    assert setting(host, "lmc") == Setting("lmc", 0, "default", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "certain"),
+    [("sweep_interval", False), ("sm_priority", False), ("lmc", False), ("qos", True), ("partition_config_file", True)],
+)
+def test_a_file_that_changed_leaves_only_the_command_line_certain(name: str, certain: bool) -> None:
+    """And not even that where the file has a line for an option that a heavy sweep takes over."""
+    conf = "sweep_interval 30\nsm_priority 5\npartition_config_file /x\n"
+    host = host_with("-s", "20", "-Q", "-P/p", conf=conf, changed=STARTED + 10)
+    assert setting(host, name).is_certain is certain
+
+
+def test_keys_are_shown_as_states() -> None:
+    host = host_with("-k", KEY, conf=f"m_key {KEY}\nsa_key 0\ncc_key {KEY}\n")
+    instance = seen(host)
+    shown = {each.name: each.shown for each in instance.options.shown()}
+    assert {name: shown[name] for name in ("m_key", "sm_key", "sa_key", "cc_key")} == {
+        "m_key": "set",
+        "sm_key": "set",
+        "sa_key": "zero",
+        "cc_key": "set",
+    }
+    assert setting(host_with(), "sm_key").shown == "default"
+    assert instance.options.setting("m_key").value == MKey(int(KEY, 16))
+    assert KEY[2:] not in repr(instance)
+    assert str(int(KEY, 16)) not in repr(instance)
+
+
+# --- what was read ----------------------------------------------------------------------------------------------------
+
+
+def test_an_options_file_that_was_not_there_at_the_start() -> None:
+    file = seen(host_with("-F", "/etc/opensm/mine.conf", conf=None)).files["options"]
+    assert (file.is_there, file.reading) == (False, "absent-since-start")
+    host = host_with("-F", "/etc/opensm/mine.conf", conf=None)
+    host.folder("/etc/opensm", changed=STARTED + 5)
+    assert seen(host).files["options"].reading == "absent"
+
+
+def test_a_policy_is_armed_until_a_heavy_sweep_has_ended() -> None:
+    host = host_with()
+    host.file(POLICY, "Default=0x7fff : ALL=full ;\n", changed=STARTED + 20)
+    assert seen(host).files["policy"].reading == "changed"
+    host.file("/var/log/opensm-subnet.lst", changed=STARTED + 10)
+    assert seen(host).files["policy"].reading == "not-read"
+    host.file("/var/log/opensm-subnet.lst", changed=STARTED + 30)
+    assert seen(host).files["policy"].reading == "may-have-been-read"
+    host.file("/var/log/opensm-subnet.lst", changed=STARTED - 30)  # of the process before
+    assert seen(host).files["policy"].reading == "changed"
+
+
+def test_the_policy_is_read_and_its_bytes_are_marked() -> None:
+    host = host_with()
+    text = "Default=0x7fff : ALL=limited, SELF=full ;\n"
+    host.file(POLICY, text)
+    instance = seen(host)
+    assert instance.policy is not None
+    assert instance.policy.accepted
+    assert instance.files["policy"].digest == hashlib.sha256(text.encode()).hexdigest()

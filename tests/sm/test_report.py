@@ -1,0 +1,165 @@
+"""Hosts and fabric together: which OpenSM is which manager, and what is dangerous between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import ibkeys
+from ibkeys.discovery.sweep import Wanted
+from ibkeys.sm.dangers import all_dangers
+from ibkeys.sm.document import to_json
+from ibkeys.sm.host_ports import HostPort, host_ports
+from ibkeys.sm.instance import Named
+from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.sm.report import Report, join, look_at_host
+from tests.corpus import DATA
+from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
+
+ONE, TWO = 0x0002C903000A1011, 0x0002C903000A1021
+CONF = "/etc/opensm/opensm.conf"
+
+
+@pytest.fixture(scope="module")
+def managers() -> tuple[Manager, ...]:
+    """A master on node01, a standby on node02."""
+    with ibkeys.open(f"sim:{DATA / 'fabrics' / 'two-switch.net'},sm=node01 mlx4_0") as fabric:
+        found = fabric.sweep(wanted=Wanted(sm_info=True))
+        [master] = managers_of(found)
+        other = next(port for port in found.end_ports() if port.guid == TWO)
+    return master, Manager(other, TWO, "standby", 0, 5)
+
+
+def sm_host(name: str, guid: int, conf: str = "", policy: str = "Default=0x7fff : ALL=full ;\n") -> MadeUpHost:
+    host = MadeUpHost(name)
+    host.file(CONF, conf, 0o600)
+    host.file("/etc/opensm/partitions.conf", policy)
+    device = "/sys/class/infiniband/mlx5_0/ports/1"
+    host.file(f"{device}/link_layer", "InfiniBand\n")
+    words = ":".join(f"{guid >> shift & 0xFFFF:04x}" for shift in (48, 32, 16, 0))
+    host.file(f"{device}/gids/0", f"fe80:0000:0000:0000:{words}\n")
+    host.file(f"{device}/cap_mask", "0x0251484a\n")
+    host.opensm(7)
+    return host
+
+
+def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> Report:
+    return join(managers, [look_at_host(host) for host in hosts])
+
+
+def names(found: Report) -> list[str]:
+    return [each.danger for each in all_dangers(found) if each.danger not in ("sa-key-default", "sm-key-default")]
+
+
+def test_ports_of_a_host() -> None:
+    host = sm_host("", ONE)
+    host.file("/sys/class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n")
+    host.file("/sys/class/infiniband/mlx5_2/ports/1/link_layer", "InfiniBand\n")  # the rest cannot be read
+    assert host_ports(host) == (HostPort("mlx5_0", 1, ONE, True),)
+    assert host_ports(MadeUpHost()) == ()
+
+
+def test_an_opensm_is_the_manager_of_the_only_port_with_an_sm(managers: tuple[Manager, ...]) -> None:
+    [instance] = report(managers, sm_host("", ONE)).instances()
+    assert (instance.port_guid, instance.state) == (ONE, "master")
+    [instance] = report(managers, sm_host("", TWO)).instances()
+    assert (instance.port_guid, instance.state) == (TWO, "standby")
+    [instance] = report(None, sm_host("", TWO)).instances()
+    assert (instance.port_guid, instance.state) == (TWO, None)
+
+
+def test_of_two_opensms_the_one_that_was_told_its_port_is_known_and_so_is_the_other(
+    managers: tuple[Manager, ...],
+) -> None:
+    host = sm_host("", ONE)
+    host.opensm(8, "-g", f"{TWO:x}", environment={"OSM_CACHE_DIR": "/c", "OSM_TMP_DIR": "/d"})
+    states = {each.process.pid: each.state for each in report(managers, host).instances()}
+    assert states == {7: "master", 8: "standby"}
+    host.opensm(9)
+    states = {each.process.pid: each.state for each in report(managers, host).instances()}
+    assert states == {7: None, 8: "standby", 9: None}, "two that were not told: which is which is not known"
+
+
+def test_only_the_unit_that_is_named_is_looked_at() -> None:
+    host = MadeUpHost()
+    host.opensm(7, unit="opensm@0x1.service")
+    host.opensm(8, unit="opensm@0x2.service")
+    assert [each.process.pid for each in look_at_host(host, Named(unit="opensm@0x2")).instances] == [8]
+
+
+def test_an_opensm_of_another_simulated_subnet_is_left_out() -> None:
+    host = MadeUpHost()
+    host.opensm(7, environment={"IBSIM_SOCKNAME": "lab"})
+    assert look_at_host(host).instances == ()
+    assert [each.process.pid for each in look_at_host(host, socket="lab").instances] == [7]
+
+
+def test_two_opensms_of_one_host_share_what_nobody_told_them_to_keep_apart() -> None:
+    host = sm_host("", ONE)
+    host.folder("/var/cache/opensm")
+    host.folder("/var/log")
+    host.file("/var/log/opensm-subnet.lst", changed=STARTED + 100)
+    host.file("/etc/opensm/partitions.conf", "Default=0x7fff : ALL=full ;\n", changed=STARTED + 50)
+    host.opensm(8, "-f", "/var/log/opensm.0x2.log", "-g", "2")
+    found = report(None, host)
+    shared = [each for each in all_dangers(found) if each.danger == "shared-files"]
+    [what] = [each.seen for each in shared]
+    assert "it shares with process 8: options /etc/opensm/opensm.conf, policy /etc" in what
+    assert "cache /var/cache/opensm" in what
+    assert "log" not in what.replace("/var/log", "")
+    assert {each.files["policy"].reading for each in found.instances()} == {"changed"}, (
+        "whose sweep that was is unknown"
+    )
+
+
+def test_a_standby_that_differs_is_named_with_what_differs(managers: tuple[Manager, ...]) -> None:
+    master = sm_host("", ONE, f"sm_key {KEY}\npart_enforce in\nsm_priority 9\n")
+    standby = sm_host("sm2", TWO, f"sm_key {KEY}\n", "Default=0x7fff : ALL=limited ;\n")
+    found = report(managers, master, standby)
+    [danger] = [each for each in all_dangers(found) if each.danger == "standby-differs"]
+    assert (danger.host, danger.pid) == ("sm2", 7)
+    assert danger.seen.endswith("in its policy, part_enforce")
+    alike = report(managers, sm_host("", ONE, f"sm_key {KEY}\n"), sm_host("sm2", TWO, f"sm_key {KEY}\n"))
+    assert "standby-differs" not in names(alike)
+    assert KEY[2:] not in repr(to_json(found, all_dangers(found)))
+
+
+def test_managers_that_no_host_shows_and_that_say_nothing(managers: tuple[Manager, ...]) -> None:
+    master, standby = managers
+    found = report(managers, sm_host("", ONE))
+    assert names(found) == ["manager-not-seen"]
+    assert names(report(managers)) == [], "no host was looked at"
+    silent = replace(standby, state=None, priority=None, act_count=None)
+    assert names(report((master, silent), sm_host("", ONE))) == ["manager-silent"]
+    twice = report((master, replace(standby, state="master")), sm_host("", ONE), sm_host("b", TWO))
+    assert names(twice) == ["two-masters"]
+    assert twice.master_instance() is None
+    assert names(report((standby,), sm_host("", TWO))) == ["no-master"]
+
+
+def test_a_policy_with_self_where_a_standby_may_take_over(managers: tuple[Manager, ...]) -> None:
+    policy = "Default=0x7fff : ALL=limited, SELF=full ;\n"
+    both = report(managers, sm_host("", ONE, policy=policy), sm_host("b", TWO, policy=policy))
+    assert names(both) == ["self-takeover", "self-takeover"]
+    assert names(report(managers[:1], sm_host("", ONE, policy=policy))) == []
+
+
+def test_the_document_has_every_key_always(managers: tuple[Manager, ...]) -> None:
+    host = sm_host("", ONE, f"m_key {KEY}\n")
+    found = report(managers, host)
+    document = to_json(found, all_dangers(found))
+    [instance] = document["hosts"][0]["instances"]
+    assert (document["managers"][0]["pid"], document["managers"][0]["state"]) == (7, "master")
+    assert instance["started"] == "1970-01-12T13:55:00Z", (BOOTED, STARTED)
+    options = {each["name"]: each["value"] for each in instance["options"]}
+    assert (options["m_key"], options["sa_key"], options["guid"]) == ("set", "default", "0x0000000000000000")
+    files = {each["role"]: each for each in instance["files"]}
+    assert files["options"]["mode"] == "0600"
+    assert (files["keys"]["there"], files["keys"]["mode"]) == (False, None)
+    hidden = MadeUpHost()
+    hidden.opensm(7, is_ours=False)
+    unknown = report(None, hidden)
+    [bare] = to_json(unknown, [])["hosts"][0]["instances"]
+    assert (set(bare), bare["cwd"], bare["environment"]) == (set(instance), None, None)
+    assert to_json(unknown, [])["managers"] is None

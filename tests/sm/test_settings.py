@@ -1,0 +1,101 @@
+"""sm.toml: hosts, files and units; and the command line, which wins."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.errors import FileFormatError, IbkeysError, UsageError
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import Named
+from ibkeys.sm.settings import SmSettings, read_settings
+from ibkeys.sm.ssh import SshHost
+
+TEXT = """
+ssh_config = "/c"
+[here]
+unit = "opensm@0x1"
+[[host]]
+name = "root@sm2"
+sudo = true
+options = "/o"
+policy = "/p"
+[[host]]
+name = "sm3"
+"""
+
+
+def settings(tmp_path: Path, text: str, mode: int = 0o644) -> SmSettings:
+    path = tmp_path / "sm.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    return read_settings(path)
+
+
+def test_all_of_it(tmp_path: Path) -> None:
+    read = settings(tmp_path, TEXT)
+    named = Named(None, Path("/o"), Path("/p"))
+    assert read.chosen((), False, None) == [
+        SmHost(None, Named("opensm@0x1")),
+        SmHost(SshHost("root@sm2", True, "/c"), named),
+        SmHost(SshHost("sm3", False, "/c")),
+    ]
+    assert settings(tmp_path, "").chosen((), False, None) == [SmHost()]
+
+
+def test_the_command_line_wins(tmp_path: Path) -> None:
+    read = settings(tmp_path, TEXT)
+    _, other, known = read.chosen(("sm4", "root@sm2", "sm4"), False, "/mine")
+    assert other == SmHost(SshHost("sm4", False, "/mine"))
+    assert (known.ssh, known.named.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
+    assert [host.ssh.sudo for host in read.chosen((), True, None) if host.ssh] == [True, True]
+    with pytest.raises(UsageError):
+        read.chosen(("-x",), False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hosts = []", "the file: 'hosts' is not known; known are ssh_config, here, host"),
+        ("here = 1", "here is no table"),
+        ("[here]\nunit = 1", "[here]: unit is no text"),
+        ("[here]\npolicy = 'p.conf'", "policy has to be an absolute path"),
+        ("[[host]]\nsudo = true", "[[host]] 1 has no name"),
+        ("[[host]]\nname = 'a'\nsudo = 1", "[[host]] 1: sudo is no true or false"),
+        ("[[host]]\nname = '-oProxyCommand=x'", "is no name of a host"),
+        ("host = ['a']", "[[host]] 1 is no table"),
+        ("what", "is no TOML"),
+        ("a.b.c.d.e.f.g.h.i.j = 1", "too many parts"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        settings(tmp_path, text)
+    assert words in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="others can write it"):
+        settings(tmp_path, TEXT, 0o666)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(FileFormatError, match="others can write it"):
+        settings(tmp_path / "open", TEXT)
+
+
+def test_one_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(IbkeysError, match=r"sm\.toml"):
+        read_settings(tmp_path / "sm.toml")
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_settings_or_one_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with suppress(FileFormatError):
+        read_settings(path)
