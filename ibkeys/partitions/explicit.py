@@ -29,8 +29,9 @@ def explicit_policy(
 ) -> Policy:
     """Return a policy by which each port, named by its GUID, has exactly *keys*, and at index 0 what *index0* says.
 
-    *heads*: for a partition the definitions whose name and groups it has; of two groups with one MGID the first one is
-    taken, as OpenSM does. Their ports do not count. A port with both P_Keys of a partition is written as ``both``,
+    *heads*: for a partition the definitions whose name and groups it has; their ports do not count. Of groups with one
+    MGID, also of several partitions, only the first is written: OpenSM 3.3.23 leaves the others out, and crashed in a
+    sequence of policies with one MGID in two partitions. A port with both P_Keys of a partition is written as ``both``,
     which OpenSM takes for full unless it has allow_both_pkeys.
 
     What OpenSM adds by itself is not taken away: each port that is not in *keys*, or has no P_Key of the default
@@ -43,20 +44,21 @@ def explicit_policy(
             before = members.setdefault(key.partition, {}).get(guid, word)
             members[key.partition][guid] = word if before == word else "both"
     definitions: list[Definition] = []
+    mgids: set[int] = set()
     for base in sorted(members):
         pinned = {guid for guid in members[base] if guid in index0 and index0[guid].partition == base}
-        definitions += _partition(base, members[base], pinned, heads(base))
+        definitions += _partition(base, members[base], pinned, heads(base), mgids)
     return Policy(path, tuple(definitions))
 
 
 def _partition(
-    base: int, members: Mapping[int, MemberWord], pinned: Collection[int], heads: Iterable[Definition]
+    base: int, members: Mapping[int, MemberWord], pinned: Collection[int], heads: Iterable[Definition], mgids: set[int]
 ) -> list[Definition]:
     heads = list(heads)
     name = next((stored_name(head.name) for head in heads if head.name), None)
     rules = _rules({guid: word for guid, word in members.items() if guid not in pinned})
     found: list[Definition] = []
-    for ipoib, flags, groups in _groups(base, heads):
+    for ipoib, flags, groups in _groups(base, heads, mgids):
         # the ports stand in the first definition
         found.append(Definition(name, base, True, "limited", False, ipoib, flags, groups, rules if not found else ()))
     if rules and not found:
@@ -71,9 +73,13 @@ def _rules(members: Mapping[int, MemberWord]) -> tuple[Rule, ...]:
     return tuple(Rule("GUID", guid, members[guid]) for guid in sorted(members))
 
 
-def _groups(base: int, heads: Iterable[Definition]) -> list[tuple[bool, GroupFlags, tuple[Group, ...]]]:
-    """Return the heads that make groups: whether the broadcast group, by which flags, and which others."""
-    known: set[int] = set()
+def _groups(
+    base: int, heads: Iterable[Definition], known: set[int]
+) -> list[tuple[bool, GroupFlags, tuple[Group, ...]]]:
+    """Return the heads that make groups: whether the broadcast group, by which flags, and which others.
+
+    *known*: the MGIDs that are written already; those of these groups are added.
+    """
     found = []
     for head in heads:
         ipoib = head.ipoib and broadcast_mgid(base) not in known
@@ -81,7 +87,7 @@ def _groups(base: int, heads: Iterable[Definition]) -> list[tuple[bool, GroupFla
             known.add(broadcast_mgid(base))
         groups = []
         for group in head.groups:
-            if group.refused is None and not known.issuperset(group.mgids()):
+            if group.refused is None and known.isdisjoint(group.mgids()):
                 known.update(group.mgids())
                 groups.append(group)
         if ipoib or groups:

@@ -15,6 +15,9 @@ one. What it cannot do:
 - A P_Key that moves to another block of 32 entries is away for a moment between two Sets (``torn``). OpenSM moves one
   for ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
   membership that changes takes a new index.
+- OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
+  partition and at the same time takes the last port of the former one. No policy in between does that; the last one
+  does where the plan's policy does (``moved_groups``).
 - What is on the wire is taken for what OpenSM has written. Where they differ, see the interlock ``drift``.
 
 Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
@@ -22,8 +25,8 @@ Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from ibkeys.change.wanted import Entries, TableChange
@@ -56,7 +59,8 @@ class SmPolicies:
     ``tables``: the same as whole tables, of the ports whose tables are known; P_Keys without room are in ``dropped``
     there. What OpenSM remembers beside the present tables is not known, so a new P_Key may come to another index.
     ``circles``: where a step cuts somebody. ``given_default``: ports that had no P_Key of the default partition.
-    ``torn``: (step from 0, port GUID, partition) of a P_Key that OpenSM moves between two blocks.
+    ``torn``: (step from 0, port GUID, partition) of a P_Key that OpenSM moves between two blocks. ``moved_groups``:
+    (MGID, former partition, new one) of groups that OpenSM 3.3.23 may crash of at a later change.
     """
 
     texts: tuple[bytes, ...]
@@ -65,6 +69,7 @@ class SmPolicies:
     circles: tuple[Circle[int], ...] = ()
     given_default: tuple[int, ...] = ()
     torn: tuple[tuple[int, int, int], ...] = ()
+    moved_groups: tuple[tuple[int, int, int], ...] = ()
 
 
 def policies_between(
@@ -121,6 +126,7 @@ class _Way:
         self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
         self.gets = {port.guid: frozenset(self.planned.by_port.get(port.guid, ())) for port in self.ports}
         self.away = self.absent_ports()
+        self.owners = _owners(self.old)
 
     def resolve(self, policy: Policy, ports: Iterable[EndPort]) -> Resolution:
         return resolve(policy, ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True)
@@ -169,10 +175,11 @@ class _Way:
             _comment(number, len(between) + 1, digest) + to_conf(policy).encode("utf-8", "surrogateescape")
             for number, policy in enumerate(between, 1)
         ]
+        states = found.states or (self.gets,)
         placed, torn = self.predict([*map(parse_policy, texts), self.new])
         return SmPolicies(
             (*texts, self.text),
-            found.states or (self.gets,),
+            states,
             tuple(placed),
             found.circles,
             tuple(
@@ -181,6 +188,7 @@ class _Way:
                 if table.capacity and not any(key.is_default for key in table.before.values())
             ),
             tuple(torn),
+            tuple(self.moved_groups(states)),
         )
 
     def check_outcome(self) -> None:
@@ -226,12 +234,25 @@ class _Way:
 
     def heads(self, base: int, stays: bool) -> Iterator[Definition]:
         """Yield the definitions of a partition: where a port *stays* in it that was there the present ones, then the
-        new ones."""
+        new ones. A group that goes to another partition does so at the end.
+        """
         present, planned = self.old.partition(base), self.new.partition(base)
         if present is not None and (stays or planned is None):
             yield from present.definitions
-        if planned is not None:
-            yield from planned.definitions
+        owners = self.owners
+        for definition in planned.definitions if planned is not None else ():
+            groups = (g for g in definition.groups if all(owners.get(mgid, base) == base for mgid in g.mgids()))
+            yield replace(definition, groups=tuple(groups))
+
+    def moved_groups(self, states: Sequence[State]) -> Iterator[tuple[int, int, int]]:
+        """Yield the groups that the last policy takes from a partition that has no member any more."""
+        before, after = (
+            {key.partition for keys in state.values() for key in keys} for state in (self.had, *states)[-2:]
+        )
+        for mgid, base in _owners(self.new).items():
+            source = self.owners.get(mgid, base)
+            if source != base and source in before and source not in after:
+                yield mgid, source, base
 
     def index0(self, state: State) -> Iterator[tuple[int, PKey]]:
         """Yield which P_Key ``indx0`` wants where: what the present policy pins, as long as it is there."""
@@ -267,6 +288,17 @@ class _Way:
 
 def _of(key: PKey, keys: Collection[PKey]) -> set[PKey]:
     return {each for each in keys if each.partition == key.partition}
+
+
+def _owners(policy: Policy) -> dict[int, int]:
+    """Return the partition of each group that is written with an ``mgid=`` line, by MGID."""
+    return {
+        mgid: partition.base
+        for partition in policy.partitions
+        for group in partition.groups
+        if group.refused is None
+        for mgid in group.mgids()
+    }
 
 
 def _torn(before: Entries, after: Entries) -> list[int]:

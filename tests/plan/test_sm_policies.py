@@ -172,6 +172,8 @@ def test_a_policy_in_between_names_ports_by_guid_only_and_pins_no_index_that_nei
         policy = parse_policy(text)
         assert {rule.who for partition in policy.partitions for rule in partition.rules} == {"GUID"}
         assert all(partition.automatic is False for partition in policy.partitions if partition.base != 0x7FFF)
+        groups = [group for partition in policy.partitions for group in partition.groups]
+        assert all(group.refused is None for group in groups)  # as it is where two partitions have one MGID
         pinned = resolve(policy, ports(), SM, options.allow_both_pkeys).index0
         assert all(key in (each.get(guid) for each in pins) for guid, key in pinned.items())
 
@@ -251,6 +253,23 @@ def test_of_two_groups_with_one_mgid_the_present_one_stays_until_the_end() -> No
     [group] = [each for each in compare_groups(policy, None) if each.base == 1]
     assert group.planned is not None
     assert group.planned.mtu == 5
+
+
+def test_a_group_that_goes_to_another_partition_does_so_at_the_end() -> None:
+    old = f"{TENANT}Three=3 : mgid=ff15::7,sl=1\n0x102=full, 0x105=full ;\n"
+    new = "Default=0x7fff : ALL=limited, SELF=full ;\nTwo=2 : mgid=ff15::7,sl=1\n0x102=full, 0x103=full, 0x105=full ;\n"
+    first, last = map(parse_policy, between(old, new).texts)
+    assert [(each.base, len(each.groups)) for each in first.partitions] == [(1, 0), (2, 0), (3, 1), (0x7FFF, 0)]
+    assert [(each.base, len(each.groups)) for each in last.partitions] == [(0x7FFF, 0), (2, 1)]
+
+
+def test_a_group_that_leaves_a_partition_that_ends_is_named() -> None:
+    old = f"{TENANT}Three=3 : mgid=ff15::7,sl=1\n0x102=full, 0x105=full ;\n"
+    new = "Default=0x7fff : ALL=limited, SELF=full ;\nTwo=2 : mgid=ff15::7,sl=1\n0x102=full, 0x105=full ;\n"
+    group = 0xFF15 << 112 | 7
+    assert between(old, new).moved_groups == ((group, 3, 2),)
+    assert between(old, f"{new}Three=3 : 0x102=full ;\n").moved_groups == ()
+    assert between(old, new.replace("ff15::7", "ff15::8")).moved_groups == ()
 
 
 def test_self_is_the_guid_of_the_sms_port_in_between_and_the_keyword_at_the_end() -> None:
