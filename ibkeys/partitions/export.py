@@ -111,6 +111,8 @@ def _with(policy: Policy, bases: dict[int, int]) -> Policy:
             for definition in policy.definitions
         ),
         warnings=(),
+        digest="",
+        data=None,
     )
 
 

@@ -159,7 +159,8 @@ class Policy:
     """A partitions.conf as it was read.
 
     With errors the definitions are those that could be read, good for showing and for nothing else: `require_accepted`
-    stands before every use.
+    stands before every use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
+    policy that was made from another one.
     """
 
     path: str
@@ -167,6 +168,7 @@ class Policy:
     errors: tuple[Problem, ...] = field(default=(), compare=False)
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     digest: str = field(default="", compare=False)
+    data: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def accepted(self) -> bool:

@@ -68,6 +68,7 @@ def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
         tuple(sorted(reader.remarks.of("error"))),
         tuple(sorted(reader.remarks.of("warning") + reader.remarks.of("note"))),
         hashlib.sha256(data).hexdigest(),
+        data,
     )
 
 

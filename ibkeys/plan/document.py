@@ -1,13 +1,16 @@
-"""The plan document ``ibkeys.plan/1``: a plan as a file that people review.
+"""The plan document ``ibkeys.plan/2``: a plan as a file that people review.
 
-`ibkeys.plan.model` has what it says; `ibkeys.plan.document_reader` reads it.
+`ibkeys.plan.model` has what it says; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
+text of the policy nor the options of the subnet manager.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +21,7 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
-SCHEMA: Final = "ibkeys.plan/1"
+SCHEMA: Final = "ibkeys.plan/2"
 _HEAD: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"ibkeys\.plan/')
 _HEAD_SIZE: Final = 256
 
@@ -32,7 +35,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
             "sm_guid": None if plan.fabric.sm_guid is None else _guid_text(plan.fabric.sm_guid),
             "sm_evidence": plan.fabric.sm_evidence,
         },
-        "policy": {"file": plan.policy.file, "digest": plan.policy.digest},
+        "policy": {"file": plan.policy.file, "digest": plan.policy.digest, **_text_json(plan.policy.text)},
         "digest": plan_digest(plan),
         "options": {
             "enforce": plan.options.enforce,
@@ -40,6 +43,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
             "disconnect_unconfigured": plan.options.disconnect_unconfigured,
             "allow_index_moves": [_key_text(number) for number in plan.options.allow_index_moves],
         },
+        "sm_options": None if plan.sm_options is None else asdict(plan.sm_options),
         "tables": [
             {
                 **table.port.to_json(),
@@ -134,6 +138,16 @@ def _guid_text(guid: int) -> str:
 
 def _key_text(key: int) -> str:
     return f"0x{key:04x}"
+
+
+def _text_json(text: bytes | None) -> dict[str, str | None]:
+    """Return the bytes of a policy: as text where they are UTF-8, which can be read and compared, else in base64."""
+    if text is None:
+        return {"encoding": None, "text": None}
+    try:
+        return {"encoding": "utf-8", "text": text.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"encoding": "base64", "text": base64.b64encode(text).decode("ascii")}
 
 
 def _peer_json(peer: PortKey | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Reading the plan document ``ibkeys.plan/1``.
+"""Reading the plan document ``ibkeys.plan/2``, and version 1: that has no text of the policy and no ``sm_options``.
 
 Strict, because what it returns will be written to a live fabric: a document whose digest is missing or is not that of
 its content, a field that is missing or of another type, a port
@@ -8,6 +8,8 @@ know are passed over, so that later versions may add some.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 from collections.abc import Callable
@@ -34,11 +36,13 @@ from ibkeys.plan.model import (
     Partitions,
     PolicySource,
     Problem,
+    SmOptions,
 )
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
+_FIRST: Final = "ibkeys.plan/1"
 _MOST_PORTS: Final = 255
 T = TypeVar("T")
 
@@ -142,7 +146,7 @@ class _Value:
 
 def _plan(document: _Value) -> PartitionPlan:
     schema = document.get("schema").text()
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, _FIRST):
         raise FileFormatError(f"schema: {schema[:60]!r} is not {SCHEMA}; is this the output of `ibkeys plan`?")
     fabric, policy, options = document.get("fabric"), document.get("policy"), document.get("options")
     partitions, reach = document.get("partitions"), document.get("reach")
@@ -152,7 +156,9 @@ def _plan(document: _Value) -> PartitionPlan:
             (guid := fabric.get("sm_guid")).or_none(guid.guid),
             (evidence := fabric.get("sm_evidence")).or_none(evidence.text),
         ),
-        PolicySource(policy.get("file").text(), policy.get("digest").text()),
+        PolicySource(
+            policy.get("file").text(), policy.get("digest").text(), None if schema == _FIRST else _policy_text(policy)
+        ),
         document.get("tables").each(_table),
         document.get("enforcement").each(_enforcement),
         document.get("problems").each(_problem),
@@ -166,6 +172,38 @@ def _plan(document: _Value) -> PartitionPlan:
         ),
         document.get("index_moves").each(_move),
         document.get("breaks").each(_break),
+        None if schema == _FIRST else (sm := document.get("sm_options")).or_none(lambda: _sm_options(sm)),
+    )
+
+
+def _policy_text(policy: _Value) -> bytes | None:
+    """Return the exact bytes of the policy, which `PartitionPlan` compares with its digest."""
+    encoding, text = policy.get("encoding"), policy.get("text")
+    if text.value is None:
+        return None
+    try:
+        match encoding.value:
+            case "utf-8":
+                data = text.text().encode("utf-8")
+            case "base64":
+                data = base64.b64decode(text.text().encode("ascii"), validate=True)
+            case _:
+                raise encoding.fail("one of utf-8, base64")
+    except UnicodeEncodeError:
+        raise text.fail(f"text in {encoding.text()}") from None
+    except binascii.Error:
+        raise text.fail("text in base64") from None
+    if len(data) > files.LARGE:
+        raise FileFormatError(f"{text.where}: more than {files.LARGE // files.MIB} MiB, which no policy has")
+    return data
+
+
+def _sm_options(value: _Value) -> SmOptions:
+    return SmOptions(
+        value.get("allow_both_pkeys").flag(),
+        _enforce(value.get("part_enforce")),
+        value.get("no_partition_enforcement").flag(),
+        value.get("keep_pkey_indexes").flag(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -64,10 +65,20 @@ class FabricState:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """The policy file and its digest."""
+    """The policy file, the SHA-256 of its bytes, and the bytes; None in a plan that an earlier version made."""
 
     file: str
     digest: str
+    text: bytes | None = None
+
+    def require_text(self) -> bytes:
+        """Return the bytes of the policy. Raises FileFormatError where the plan does not have them."""
+        if self.text is None:
+            raise FileFormatError(
+                f"the plan has no text of its policy ({self.file}), which a subnet manager would be given: an earlier "
+                "version of ibkeys made it; plan again"
+            )
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,31 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class SmOptions:
+    """The options of OpenSM with which it makes of the policy what the plan says, named as in opensm.conf.
+
+    ``no_partition_enforcement`` is the older word for ``part_enforce off``, and the stronger of the two.
+    ``keep_pkey_indexes``: off, OpenSM packs every table anew, and P_Keys in use move.
+    Source: opensm osm_subnet.c, osm_pkey_mgr.c.
+    """
+
+    allow_both_pkeys: bool = False
+    part_enforce: Enforce = "both"
+    no_partition_enforcement: bool = False
+    keep_pkey_indexes: bool = True
+
+    @classmethod
+    def of(cls, options: Options) -> SmOptions:
+        """Return the options that lead to the same as those of a plan; where the plan does not say, the default."""
+        return cls(options.allow_both_pkeys, options.enforce)
+
+    @property
+    def enforce(self) -> Enforce:
+        """What leaf ports enforce in effect."""
+        return "off" if self.no_partition_enforcement else self.part_enforce
+
+
+@dataclass(frozen=True, slots=True)
 class Partitions:
     """Partitions that come into being, and those that have no member afterwards, by number."""
 
@@ -90,8 +126,12 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The whole document. Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have,
-    enforcement of a port that is no external port of a switch."""
+    """The whole document. ``sm_options`` is None in a plan that an earlier version made.
+
+    Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
+    that is no external port of a switch, a policy's text that is not the one of its digest, options of the subnet
+    manager that do not lead to what was planned.
+    """
 
     fabric: FabricState
     policy: PolicySource
@@ -103,8 +143,10 @@ class PartitionPlan:
     options: Options = field(default_factory=Options)
     index_moves: tuple[IndexMove, ...] = ()
     breaks: tuple[Break, ...] = ()
+    sm_options: SmOptions | None = None
 
     def __post_init__(self) -> None:
+        self._check_policy()
         _once("tables", (table.port for table in self.tables))
         _once("enforcement", (change.port for change in self.enforcement))
         for number, table in enumerate(self.tables):
@@ -112,6 +154,16 @@ class PartitionPlan:
         for number, change in enumerate(self.enforcement):
             if not change.port.is_external:
                 raise FileFormatError(f"enforcement[{number}]: {change.port} is no external port of a switch")
+
+    def _check_policy(self) -> None:
+        text, sm = self.policy.text, self.sm_options
+        if text is not None and hashlib.sha256(text).hexdigest() != self.policy.digest:
+            raise FileFormatError("policy.text: is not the text whose SHA-256 is policy.digest; plan again")
+        if sm is not None and (sm.enforce, sm.allow_both_pkeys) != (
+            self.options.enforce,
+            self.options.allow_both_pkeys,
+        ):
+            raise FileFormatError("sm_options: do not lead to what the plan was made for (options); plan again")
 
     @property
     def pending(self) -> bool:

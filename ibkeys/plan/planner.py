@@ -22,7 +22,16 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
 from ibkeys.plan.layout import Placed, place
-from ibkeys.plan.model import FabricState, IndexMove, Options, PartitionPlan, Partitions, PolicySource, Problem
+from ibkeys.plan.model import (
+    FabricState,
+    IndexMove,
+    Options,
+    PartitionPlan,
+    Partitions,
+    PolicySource,
+    Problem,
+    SmOptions,
+)
 from ibkeys.reach.count import count_reach
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Node, Port, Topology
@@ -99,7 +108,7 @@ class _Planner:
         changed = [table for table in self.tables if table.differs]
         return PartitionPlan(
             FabricState(state_digest(changed, self.enforcement), self.manager.port_guid, self.manager.evidence or None),
-            PolicySource(self.policy.path, self.policy.digest),
+            PolicySource(self.policy.path, self.policy.digest, self.policy.data),
             tuple(self.tables if full else changed),
             tuple(self.enforcement),
             tuple(self.problems),
@@ -108,6 +117,7 @@ class _Planner:
             self.options,
             tuple(self.moves),
             find_breaks(self.tables, self.enforcement),
+            SmOptions.of(self.options),
         )
 
     def report(self, port: Port | None, kind: str, message: str) -> None:

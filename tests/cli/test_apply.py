@@ -38,6 +38,15 @@ def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
 
+def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
+    document = json.loads(plan.read_text())
+    del document["sm_options"], document["policy"]["text"], document["policy"]["encoding"]
+    plan.write_text(json.dumps({**document, "schema": "ibkeys.plan/1"}))
+    result = cli("apply", plan, "--allow-removals", "--yes")
+    assert (result.code, result.err) == (0, "")
+    assert pkeys(cli, 2) == {0: "0xffff", 1: "0x8001"}
+
+
 def test_a_dry_run_names_what_would_be_refused_and_exits_1(cli: Cli, plan: Path, tmp_path: Path) -> None:
     result = cli("apply", plan, "--dry-run")
     assert (result.code, result.out) == (1, shown(plan) + "dry run: nothing was changed\n")

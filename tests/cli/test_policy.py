@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -171,6 +172,10 @@ def test_a_plan_is_shown_in_words_and_written_for_apply(policy: Path, tmp_path: 
     assert len(plan.tables) == 12
     assert plan.pending
     assert plan.policy.file == str(policy)
+    assert plan.policy.text == policy.read_bytes()
+    assert (
+        f"digest of the policy (SHA-256 of its file): {hashlib.sha256(policy.read_bytes()).hexdigest()}" in result.out
+    )
 
 
 def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
@@ -179,7 +184,9 @@ def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
     assert result.code == 1
     assert result.out == out.read_text()
     document = json.loads(result.out)
-    assert document["schema"] == "ibkeys.plan/1"
+    assert document["schema"] == "ibkeys.plan/2"
+    assert document["policy"]["text"] == policy.read_text()
+    assert document["sm_options"]["part_enforce"] == "both"
     assert document["fabric"]["sm_guid"] == "0x0002c903000a1011"
     assert document["reach"] == {"gained": 0, "lost": 20}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import replace
@@ -12,13 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibkeys import files
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps, to_json, write_plan
 from ibkeys.plan.document_reader import loads, read_plan
-from ibkeys.plan.model import Break, FabricState, IndexMove, Options, PartitionPlan, Partitions, PolicySource, Problem
+from ibkeys.plan.model import (
+    Break,
+    FabricState,
+    IndexMove,
+    Options,
+    PartitionPlan,
+    Partitions,
+    PolicySource,
+    Problem,
+    SmOptions,
+)
 from ibkeys.reach.count import ReachCounts
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
@@ -50,11 +62,16 @@ def tables(draw: st.DrawFn) -> TableChange:
     return TableChange(draw(ports()), draw(entries), draw(entries), capacity, draw(PEERS))
 
 
+def policy_source(text: bytes) -> PolicySource:
+    return PolicySource("p.conf", hashlib.sha256(text).hexdigest(), text)
+
+
 BITS = st.builds(Enforcement, st.booleans(), st.booleans())
 PLANS = st.builds(
     PartitionPlan,
     st.builds(FabricState, st.text(max_size=9), st.none() | GUIDS, st.none() | st.text(max_size=9)),
-    st.builds(PolicySource, st.text(max_size=9), st.text(max_size=9)),
+    st.builds(PolicySource, st.text(max_size=9), st.text(max_size=9))
+    | st.builds(policy_source, st.text(max_size=9).map(str.encode) | st.binary(max_size=9)),
     st.lists(tables(), max_size=3, unique_by=lambda table: table.port.key).map(tuple),
     st.lists(
         st.builds(EnforcementChange, ports("switch", 1), BITS, BITS, PEERS),
@@ -101,7 +118,7 @@ def port(number: int = 1, **other: Any) -> PortId:
 
 def plan(**other: Any) -> PartitionPlan:
     table = TableChange(port(), {0: PKey(0xFFFF)}, {0: PKey(0xFFFF), 1: PKey(0x8001)}, 64, (0x20, 3))
-    return PartitionPlan(FabricState("d"), PolicySource("p.conf", "e"), **{"tables": (table,), **other})
+    return PartitionPlan(FabricState("d"), policy_source(b"X=5 : ALL ;"), **{"tables": (table,), **other})
 
 
 @given(PLANS)
@@ -112,7 +129,7 @@ def test_what_is_written_is_read_back_the_same(original: PartitionPlan) -> None:
 def test_the_document_has_the_shape_of_the_contract() -> None:
     document = json.loads(dumps(plan()))
     assert list(document)[:3] == ["schema", "fabric", "policy"]
-    assert document["schema"] == "ibkeys.plan/1"
+    assert document["schema"] == "ibkeys.plan/2"
     [table] = document["tables"]
     assert table["before"] == {"0": "0xffff"}
     assert table["after"] == {"0": "0xffff", "1": "0x8001"}
@@ -153,6 +170,71 @@ def test_a_plan_that_cannot_be_written_names_the_file_that_was_asked_for(tmp_pat
     assert caught.value.filename == str(tmp_path / "nowhere" / "plan.json")
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding", "shown"),
+    [
+        (b"X=5 : ALL ;\r\n# \xe2\x82\xac\n", "utf-8", "X=5 : ALL ;\r\n# \u20ac\n"),
+        (b"", "utf-8", ""),
+        (b"# caf\xe9", "base64", "IyBjYWbp"),
+    ],
+)
+def test_the_policy_is_in_the_document_byte_for_byte(text: bytes, encoding: str, shown: str) -> None:
+    original = replace(plan(), policy=policy_source(text))
+    document = json.loads(dumps(original))
+    assert (document["policy"]["encoding"], document["policy"]["text"]) == (encoding, shown)
+    assert loads(json.dumps(document)).policy.require_text() == text
+
+
+def test_a_policy_that_is_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGE", files.MIB)
+    original = replace(plan(), policy=policy_source(b"#" * (files.MIB + 1)))
+    with pytest.raises(FileFormatError, match=r"^policy.text: more than 1 MiB, which no policy has$"):
+        loads(dumps(original))
+
+
+def first_version(original: PartitionPlan) -> dict[str, Any]:
+    """The document as version 1 had it."""
+    document = to_json(original)
+    del document["sm_options"], document["policy"]["encoding"], document["policy"]["text"]
+    return {**document, "schema": "ibkeys.plan/1"}
+
+
+def test_a_plan_of_version_1_is_read_and_has_no_text_for_a_subnet_manager() -> None:
+    original = plan(sm_options=SmOptions())
+    found = loads(json.dumps(first_version(original)))
+    assert found == replace(original, policy=replace(original.policy, text=None), sm_options=None)
+    assert plan_digest(found) == plan_digest(original)
+    with pytest.raises(FileFormatError, match=r"no text of its policy \(p.conf\).* earlier version .*; plan again$"):
+        found.policy.require_text()
+
+
+def test_the_digest_of_a_plan_is_what_version_1_wrote() -> None:
+    assert plan_digest(plan()) == "c288ef05f2374c883e151e8db21b8350b850998aa3fe968643cff7a40504ed62"
+
+
+@given(PLANS, st.binary(max_size=9))
+def test_the_text_of_the_policy_and_the_options_of_the_sm_are_not_in_the_digest(
+    one: PartitionPlan, text: bytes
+) -> None:
+    sm_options = SmOptions.of(one.options)
+    assert plan_digest(replace(one, policy=policy_source(text), sm_options=sm_options)) == plan_digest(one)
+
+
+@pytest.mark.parametrize(
+    ("sm", "enforce"),
+    [
+        (SmOptions(), "both"),
+        (SmOptions(part_enforce="in"), "in"),
+        (SmOptions(part_enforce="in", no_partition_enforcement=True), "off"),
+        (SmOptions(part_enforce="off"), "off"),
+    ],
+)
+def test_the_older_word_for_no_enforcement_is_the_stronger_one(sm: SmOptions, enforce: Any) -> None:
+    assert sm.enforce == enforce
+    original = plan(sm_options=sm, options=Options(enforce))
+    assert loads(dumps(original)) == original
+
+
 def test_fields_of_a_later_version_are_passed_over() -> None:
     document = {**to_json(plan()), "later": [1]}
     assert loads(json.dumps(document)) == plan()
@@ -160,7 +242,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 
 def edited(original: PartitionPlan | None = None, **changes: Any) -> dict[str, Any]:
     """The document of `plan` with values at dotted places changed; ``...`` removes."""
-    document: Any = json.loads(dumps(original or plan()))
+    document: Any = json.loads(dumps(original or plan(sm_options=SmOptions())))
     for place, value in changes.items():
         at = document
         *way, last = place.split("__")
@@ -177,7 +259,24 @@ def edited(original: PartitionPlan | None = None, **changes: Any) -> dict[str, A
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema": "ibkeys.plan/2"}, "schema: 'ibkeys.plan/2' is not ibkeys.plan/1; is this"),
+        ({"schema": "ibkeys.plan/3"}, "schema: 'ibkeys.plan/3' is not ibkeys.plan/2; is this"),
+        ({"policy__text": ...}, "policy: 'text' is missing"),
+        ({"policy__text": 5}, "policy.text: 5 is not a text"),
+        ({"policy__text": "X=6 : ALL ;"}, "policy.text: is not the text whose SHA-256 is policy.digest; plan again"),
+        ({"policy__digest": "e"}, "policy.text: is not the text whose SHA-256 is policy.digest; plan again"),
+        ({"policy__encoding": "latin-1"}, 'policy.encoding: "latin-1" is not one of utf-8, base64'),
+        ({"policy__text": "\ud800"}, 'policy.text: "\\ud800" is not text in utf-8'),
+        ({"policy__encoding": "base64"}, 'policy.text: "X=5 : ALL ;" is not text in base64'),
+        (
+            {"policy": {"file": "", "digest": "", "encoding": "base64", "text": "\u20ac"}},
+            'policy.text: "\\u20ac" is not',
+        ),
+        ({"sm_options": ...}, "the document: 'sm_options' is missing"),
+        ({"sm_options__part_enforce": "yes"}, 'sm_options.part_enforce: "yes" is not one of both, in, out, off'),
+        ({"sm_options__keep_pkey_indexes": 1}, "sm_options.keep_pkey_indexes: 1 is not true or false"),
+        ({"sm_options__part_enforce": "in"}, "sm_options: do not lead to what the plan was made for (options)"),
+        ({"sm_options__no_partition_enforcement": True}, "sm_options: do not lead to what the plan was made for"),
+        ({"sm_options__allow_both_pkeys": True}, "sm_options: do not lead to what the plan was made for"),
         ({"schema": ...}, "the document: 'schema' is missing"),
         ({"tables": ...}, "the document: 'tables' is missing"),
         ({"tables": {}}, "tables: {} is not a list"),
@@ -254,7 +353,7 @@ def test_a_plan_without_a_digest_is_refused() -> None:
     document = json.dumps(edited(digest=...))
     with pytest.raises(FileFormatError, match=r"^plan.json: has no digest .* an earlier version .*; plan again$"):
         loads(document, "plan.json")
-    assert loads(document, bound=False) == plan()
+    assert loads(document, bound=False) == plan(sm_options=SmOptions())
 
 
 @given(PLANS, PLANS)

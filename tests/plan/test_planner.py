@@ -16,11 +16,12 @@ from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.partitions import opensm_tables as opensm
+from ibkeys.partitions.export import pin
 from ibkeys.partitions.opensm_tables import packed
-from ibkeys.partitions.reader import parse_policy
+from ibkeys.partitions.reader import parse_policy, read_policy
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.document_reader import read_plan
-from ibkeys.plan.model import Options, PartitionPlan
+from ibkeys.plan.model import Options, PartitionPlan, SmOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.count import ReachCounts, count_reach
 from ibkeys.sim.subnet import Subnet
@@ -362,6 +363,24 @@ def test_a_plan_survives_its_file(tmp_path: Path) -> None:
     plan = plan_of(f"Boot=5, indx0 : ALL_CAS=full, 0xdead ; X=6 : 0x{NODE02:x} ;", allow_index_moves=(0x7FFF,))
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
+
+
+def test_a_plan_has_the_very_bytes_of_its_policy_and_the_options_of_an_opensm_that_would_make_the_same(
+    tmp_path: Path,
+) -> None:
+    data = f"# caf\xe9, in latin-1\r\nX=5 : 0x{NODE02:x}=full ; # no newline at the end".encode("latin-1")
+    (tmp_path / "p.conf").write_bytes(data)
+    options = Options("in", allow_both_pkeys=True)
+    plan = make_plan(read_policy(tmp_path / "p.conf"), swept(TWO_SWITCH), options, sm_at(SM))
+    write_plan(plan, tmp_path / "plan.json")
+    found = read_plan(tmp_path / "plan.json")
+    assert found.policy.require_text() == data
+    assert found.sm_options == SmOptions(True, "in", no_partition_enforcement=False, keep_pkey_indexes=True)
+
+
+def test_a_policy_that_was_made_from_another_one_does_not_have_its_bytes() -> None:
+    policy = parse_policy(f"X : 0x{NODE02:x}=full ;")
+    assert (policy.data, pin(policy).data, pin(policy).digest) == (f"X : 0x{NODE02:x}=full ;".encode(), None, "")
 
 
 # --- properties ------------------------------------------------------------------------------------------------------

@@ -182,6 +182,7 @@ def _write_words(made: PartitionPlan, policy: Policy) -> None:
             write(clean(f"partitions {title}: {listed}"))
     write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
     write(f"digest of the plan: {plan_digest(made)}")
+    write(f"digest of the policy (SHA-256 of its file): {made.policy.digest}")
     write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
     changed = sum(table.differs for table in made.tables)
     write(

@@ -1,0 +1,95 @@
+"""A policy written out port by port: given memberships as definitions that name every member by its GUID.
+
+So it says the same whatever the ports of the fabric are called by keywords, and wherever the subnet manager runs. The
+heads of other policies, with their groups, go along. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.model import (
+    Definition,
+    Group,
+    GroupFlags,
+    MemberWord,
+    Policy,
+    Rule,
+    broadcast_mgid,
+    stored_name,
+)
+
+
+def explicit_policy(
+    keys: Mapping[int, Collection[PKey]],
+    index0: Mapping[int, PKey],
+    heads: Callable[[int], Iterable[Definition]],
+    path: str = "<text>",
+) -> Policy:
+    """Return a policy by which each port, named by its GUID, has exactly *keys*, and at index 0 what *index0* says.
+
+    *heads*: for a partition the definitions whose name and groups it has; their ports do not count. Of groups with one
+    MGID, also of several partitions, only the first is written: OpenSM 3.3.23 leaves the others out, and crashed in a
+    sequence of policies with one MGID in two partitions. A port with both P_Keys of a partition is written as ``both``,
+    which OpenSM takes for full unless it has allow_both_pkeys.
+
+    What OpenSM adds by itself is not taken away: each port that is not in *keys*, or has no P_Key of the default
+    partition there, becomes a limited member of that, the subnet manager's port a full one.
+    """
+    members: dict[int, dict[int, MemberWord]] = {}
+    for guid, its_keys in keys.items():
+        for key in its_keys:
+            word: MemberWord = "full" if key.is_full else "limited"
+            before = members.setdefault(key.partition, {}).get(guid, word)
+            members[key.partition][guid] = word if before == word else "both"
+    definitions: list[Definition] = []
+    mgids: set[int] = set()
+    for base in sorted(members):
+        pinned = {guid for guid in members[base] if guid in index0 and index0[guid].partition == base}
+        definitions += _partition(base, members[base], pinned, heads(base), mgids)
+    return Policy(path, tuple(definitions))
+
+
+def _partition(
+    base: int, members: Mapping[int, MemberWord], pinned: Collection[int], heads: Iterable[Definition], mgids: set[int]
+) -> list[Definition]:
+    heads = list(heads)
+    name = next((stored_name(head.name) for head in heads if head.name), None)
+    rules = _rules({guid: word for guid, word in members.items() if guid not in pinned})
+    found: list[Definition] = []
+    for ipoib, flags, groups in _groups(base, heads, mgids):
+        # the ports stand in the first definition
+        found.append(Definition(name, base, True, "limited", False, ipoib, flags, groups, rules if not found else ()))
+    if rules and not found:
+        found.append(Definition(name, base, True, "limited", False, False, GroupFlags(), (), rules))
+    if pinned:
+        rules = _rules({guid: members[guid] for guid in pinned})
+        found.append(Definition(name, base, True, "limited", True, False, GroupFlags(), (), rules))
+    return found
+
+
+def _rules(members: Mapping[int, MemberWord]) -> tuple[Rule, ...]:
+    return tuple(Rule("GUID", guid, members[guid]) for guid in sorted(members))
+
+
+def _groups(
+    base: int, heads: Iterable[Definition], known: set[int]
+) -> list[tuple[bool, GroupFlags, tuple[Group, ...]]]:
+    """Return the heads that make groups: whether the broadcast group, by which flags, and which others.
+
+    *known*: the MGIDs that are written already; those of these groups are added.
+    """
+    found = []
+    for head in heads:
+        ipoib = head.ipoib and broadcast_mgid(base) not in known
+        if ipoib:
+            known.add(broadcast_mgid(base))
+        groups = []
+        for group in head.groups:
+            if group.refused is None and known.isdisjoint(group.mgids()):
+                known.update(group.mgids())
+                groups.append(group)
+        if ipoib or groups:
+            found.append((ipoib, head.flags, tuple(groups)))
+    return found

@@ -1,0 +1,328 @@
+"""From a plan to the policies that OpenSM is given one after the other, so that nobody is cut and nobody is joined.
+
+OpenSM writes what a new policy changes port by port, additions and removals at once, in an order of its own. So the
+way from the present state to the planned one goes through the states of `ibkeys.plan.steps`, each written as a policy
+of its own; the last one is the policy of the plan, byte for byte. Mostly there is no state in between.
+
+A policy in between names every port by its GUID: also the subnet manager's, so that a takeover changes nothing. It has
+the IPoIB and other groups of the present policy, where a port is left that was in the partition, and those of the new
+one. What it cannot do:
+
+- A port that comes meanwhile and that no policy names by its GUID gets only the limited default P_Key, until the last
+  policy is read. One that both policies name gets what it has in both of them.
+- OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
+  (``given_default``), whoever it meets there.
+- A P_Key that moves to another block of 32 entries is away for a moment between two Sets (``torn``). OpenSM moves one
+  for ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
+  membership that changes takes a new index.
+- OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
+  partition and at the same time takes the last port of the former one. No policy in between does that; the last one
+  does where the plan's policy does (``moved_groups``).
+- What is on the wire is taken for what OpenSM has written. Where they differ, see the interlock ``drift``.
+
+Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from ibkeys.change.wanted import Entries, TableChange
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.keys.pkey import DEFAULT_LIMITED, FULL_BIT, PKey
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.partitions.explicit import explicit_policy
+from ibkeys.partitions.export import to_conf
+from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
+from ibkeys.partitions.model import Definition, Policy
+from ibkeys.partitions.opensm_tables import Placement
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.partitions.sweeps import Sweeps
+from ibkeys.plan.courses import Circle
+from ibkeys.plan.kinds import levels
+from ibkeys.plan.model import SmOptions
+from ibkeys.plan.steps import steps_between
+
+State = Mapping[int, frozenset[PKey]]
+"""Port GUID → P_Keys."""
+_NO_FILE: Final = parse_policy("Default=0x7fff, ipoib : ALL=full ;", "<no file>")
+"""What OpenSM does without a file, or with one that it refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmPolicies:
+    """The policies, and what OpenSM makes of each.
+
+    ``texts``: the last one is the policy of the plan. ``states``: the P_Keys of each end port after each text.
+    ``tables``: the same as whole tables, of the ports whose tables are known; P_Keys without room are in ``dropped``
+    there. What OpenSM remembers beside the present tables is not known, so a new P_Key may come to another index.
+    ``circles``: where a step cuts somebody. ``given_default``: ports that had no P_Key of the default partition.
+    ``torn``: (step from 0, port GUID, partition) of a P_Key that OpenSM moves between two blocks. ``moved_groups``:
+    (MGID, former partition, new one) of groups that OpenSM 3.3.23 may crash of at a later change.
+    """
+
+    texts: tuple[bytes, ...]
+    states: tuple[State, ...]
+    tables: tuple[Mapping[int, Placement], ...]
+    circles: tuple[Circle[int], ...] = ()
+    given_default: tuple[int, ...] = ()
+    torn: tuple[tuple[int, int, int], ...] = ()
+    moved_groups: tuple[tuple[int, int, int], ...] = ()
+
+
+def policies_between(
+    old: Policy | None,
+    new: Policy,
+    tables: Iterable[TableChange],
+    sm_port_guid: int,
+    options: SmOptions,
+    digest: str,
+    *,
+    others: Iterable[EndPort] = (),
+    gaps: bool = False,
+) -> SmPolicies:
+    """Return the policies that lead from what *tables* have to what *new*, the policy of the plan, gives them.
+
+    *tables*: of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*: end
+    ports whose tables are not known: what *old* gives them is taken for what they have. *old*: the policy that OpenSM
+    uses now, None for no file. *digest* of the plan, for the comment that each policy in between begins with. *gaps*:
+    pairs may be cut for a moment; nobody is joined even then.
+
+    Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError where OpenSM makes
+    something else of *new* than the plan says, or the subnet manager's port is not among the ports.
+    """
+    return _Way(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps)
+
+
+class _Way:
+    def __init__(
+        self,
+        old: Policy | None,
+        new: Policy,
+        tables: list[TableChange],
+        sm_port_guid: int,
+        options: SmOptions,
+        others: list[EndPort],
+    ) -> None:
+        new.require_accepted()
+        if new.data is None:
+            raise FileFormatError("the policy has no text that OpenSM could be given", new.path)
+        self.text = new.data
+        self.new, self.options, self.sm_port_guid = new, options, sm_port_guid
+        self.old = old if old is not None and old.accepted else _NO_FILE
+        self.leaves = {table.peer: table for table in tables if table.port.is_external and table.peer is not None}
+        self.tables = {
+            table.port.port_guid: table for table in tables if not table.port.is_external and table.port.port_guid
+        }
+        self.ports = [EndPort(guid, cast(PortKind, table.port.node_type)) for guid, table in self.tables.items()]
+        self.ports += [port for port in others if port.guid not in self.tables]
+        if sm_port_guid not in {port.guid for port in self.ports}:
+            raise UsageError(
+                f"the subnet manager's port 0x{sm_port_guid:016x} is no end port that the plan's fabric has; plan again"
+            )
+        self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
+        self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
+        self.gets = {port.guid: frozenset(self.planned.by_port.get(port.guid, ())) for port in self.ports}
+        self.away = self.absent_ports()
+        self.owners = _owners(self.old)
+
+    def resolve(self, policy: Policy, ports: Iterable[EndPort]) -> Resolution:
+        return resolve(policy, ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True)
+
+    def as_opensm_has(self, guid: int) -> frozenset[PKey]:
+        """Return the P_Keys that a port has, as a policy can say it: with a default one, and without allow_both_pkeys
+        in one form of each partition."""
+        table = self.tables.get(guid)
+        keys = set(table.before.values() if table is not None else self.present.by_port.get(guid, ()))
+        if not any(key.is_default for key in keys):
+            keys.add(DEFAULT_LIMITED)
+        if not self.options.allow_both_pkeys:
+            keys = {key for key in keys if key.is_full or PKey(key | FULL_BIT) not in keys}
+        return frozenset(keys)
+
+    def absent_ports(self) -> dict[int, frozenset[PKey]]:
+        """Return the P_Keys of ports that are named by GUID and not there: those that they have in both policies.
+
+        That joins nobody: whoever they meet on the way meets them before or after too.
+        """
+        known = {port.guid for port in self.ports}
+        named = {
+            rule.guid
+            for policy in (self.old, self.new)
+            for partition in policy.partitions
+            for rule in partition.rules
+            if rule.who == "GUID" and rule.guid not in known
+        }
+        # They are of no known kind, so ALL_CAS and the like do not count.
+        away = [EndPort(guid, cast(PortKind, "absent")) for guid in sorted(named)]
+        before, after = (self.resolve(policy, away).by_port for policy in (self.old, self.new))
+        found = {}
+        for port in away:
+            had, gets = levels(before.get(port.guid, ())), levels(after.get(port.guid, ()))
+            least = {base: min(had[base], gets[base]) for base in had.keys() & gets.keys()}
+            found[port.guid] = frozenset(PKey(base | (FULL_BIT if level == 2 else 0)) for base, level in least.items())
+        return found
+
+    # --- the texts ---------------------------------------------------------------------------------------------------
+
+    def policies(self, digest: str, gaps: bool) -> SmPolicies:
+        self.check_outcome()
+        found = steps_between(self.had, self.gets, self.rooms(), gaps=gaps)
+        between = [self.policy_of(state) for state in found.states[:-1]]
+        texts = [
+            _comment(number, len(between) + 1, digest) + to_conf(policy).encode("utf-8", "surrogateescape")
+            for number, policy in enumerate(between, 1)
+        ]
+        states = found.states or (self.gets,)
+        placed, torn = self.predict([*map(parse_policy, texts), self.new])
+        return SmPolicies(
+            (*texts, self.text),
+            states,
+            tuple(placed),
+            found.circles,
+            tuple(
+                guid
+                for guid, table in self.tables.items()
+                if table.capacity and not any(key.is_default for key in table.before.values())
+            ),
+            tuple(torn),
+            tuple(self.moved_groups(states)),
+        )
+
+    def check_outcome(self) -> None:
+        """Raise UsageError where the new policy gives a port other P_Keys than the plan says, and there is room."""
+        for guid, table in self.tables.items():
+            planned = set(table.after.values())
+            if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
+                listed = [", ".join(map(str, sorted(keys))) or "nothing" for keys in (self.gets[guid], planned)]
+                raise UsageError(
+                    f"{table.port}: OpenSM would make {listed[0]} of the policy, and the plan says {listed[1]}"
+                )
+
+    def rooms(self) -> dict[int, int]:
+        """Return how many P_Keys a port may have on the way: so many as fit its table and that of its leaf port."""
+        found = {}
+        for guid, table in self.tables.items():
+            most = max(len(self.had[guid]), len(self.gets[guid]))
+            room = table.capacity
+            if self.options.allow_both_pkeys and most < room:
+                room -= 1  # OpenSM leaves index 0 empty where 0xffff is missing
+            leaf = self.leaves.get(table.port.key)
+            if leaf is not None and self.options.enforce != "off":
+                # One that is filled to the end of its last block does not enforce.
+                blocks = -(-leaf.capacity // P_KEYS_PER_BLOCK) * P_KEYS_PER_BLOCK
+                fits = min(leaf.capacity, blocks - 1)
+                room = min(room, fits) if most <= fits else room
+            found[guid] = room
+        return found
+
+    def policy_of(self, state: State) -> Policy:
+        """Return the policy that gives each port what *state* says. Raises FileFormatError where none does that."""
+        stays = {base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.had[guid]).keys()}
+        policy = explicit_policy(
+            {**self.away, **state},
+            dict(self.index0(state)),
+            lambda base: self.heads(base, base in stays),
+        )
+        made = self.resolve(parse_policy(to_conf(policy)), self.ports).by_port
+        wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
+        if wrong is not None:
+            raise FileFormatError(f"no policy gives port 0x{wrong:016x} what it must have in between", self.new.path)
+        return policy
+
+    def heads(self, base: int, stays: bool) -> Iterator[Definition]:
+        """Yield the definitions of a partition: where a port *stays* in it that was there the present ones, then the
+        new ones. A group that goes to another partition does so at the end.
+        """
+        present, planned = self.old.partition(base), self.new.partition(base)
+        if present is not None and (stays or planned is None):
+            yield from present.definitions
+        owners = self.owners
+        for definition in planned.definitions if planned is not None else ():
+            groups = (g for g in definition.groups if all(owners.get(mgid, base) == base for mgid in g.mgids()))
+            yield replace(definition, groups=tuple(groups))
+
+    def moved_groups(self, states: Sequence[State]) -> Iterator[tuple[int, int, int]]:
+        """Yield the groups that the last policy takes from a partition that has no member any more."""
+        before, after = (
+            {key.partition for keys in state.values() for key in keys} for state in (self.had, *states)[-2:]
+        )
+        for mgid, base in _owners(self.new).items():
+            source = self.owners.get(mgid, base)
+            if source != base and source in before and source not in after:
+                yield mgid, source, base
+
+    def index0(self, state: State) -> Iterator[tuple[int, PKey]]:
+        """Yield which P_Key ``indx0`` wants where: what the present policy pins, as long as it is there."""
+        for guid, keys in state.items():
+            for pins, as_in in ((self.present.index0, self.had), (self.planned.index0, self.gets)):
+                pin = pins.get(guid)
+                if pin is not None and pin in keys and _of(pin, keys) == _of(pin, as_in[guid]):
+                    yield guid, pin
+                    break
+
+    # --- what comes of them ------------------------------------------------------------------------------------------
+
+    def predict(self, policies: Iterable[Policy]) -> tuple[list[Mapping[int, Placement]], list[tuple[int, int, int]]]:
+        now: dict[int, Entries] = {guid: table.before for guid, table in self.tables.items()}
+        sweeps = Sweeps(
+            self.ports,
+            self.sm_port_guid,
+            dict(now),
+            {guid: table.capacity for guid, table in self.tables.items()},
+            self.options.allow_both_pkeys,
+            self.options.keep_pkey_indexes,
+            {guid: dict(table) for guid, table in now.items()},
+        )
+        placed: list[Mapping[int, Placement]] = []
+        torn: list[tuple[int, int, int]] = []
+        for number, policy in enumerate(policies):
+            placed.append(sweeps.sweep(policy))
+            for guid, placement in placed[-1].items():
+                torn += [(number, guid, base) for base in _torn(now[guid], placement.entries)]
+                now[guid] = placement.entries
+        return placed, torn
+
+
+def _of(key: PKey, keys: Collection[PKey]) -> set[PKey]:
+    return {each for each in keys if each.partition == key.partition}
+
+
+def _owners(policy: Policy) -> dict[int, int]:
+    """Return the partition of each group that is written with an ``mgid=`` line, by MGID."""
+    return {
+        mgid: partition.base
+        for partition in policy.partitions
+        for group in partition.groups
+        if group.refused is None
+        for mgid in group.mgids()
+    }
+
+
+def _torn(before: Entries, after: Entries) -> list[int]:
+    """Return the partitions of a table that lose their P_Key for a moment when it is written block by block."""
+    if before == after:
+        return []
+    least = {
+        base: min(level, stays) for base, level in levels(before.values()).items() if (stays := _level(after, base))
+    }
+    lost: dict[int, None] = {}
+    for block in range(1, -(-(max((*before, *after)) + 1) // P_KEYS_PER_BLOCK)):
+        written = {at: key for at, key in after.items() if at < block * P_KEYS_PER_BLOCK}
+        written |= {at: key for at, key in before.items() if at >= block * P_KEYS_PER_BLOCK}
+        there = levels(written.values())
+        lost |= dict.fromkeys(base for base, level in least.items() if there.get(base, 0) < level)
+    return list(lost)
+
+
+def _level(entries: Entries, base: int) -> int:
+    return levels(entries.values()).get(base, 0)
+
+
+def _comment(number: int, count: int, digest: str) -> bytes:
+    return (
+        f"# Step {number} of {count} of a change that ibkeys makes; digest of its plan: {digest}\n"
+        "# A state in between, for the ports that the fabric had when it began: the policy itself follows.\n"
+    ).encode("ascii", "replace")
