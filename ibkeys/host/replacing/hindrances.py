@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.names import new_name
+from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.seen import SeenFile, look, opened_folder
 
 PROC: Final = Path("/proc/self")
@@ -60,7 +60,7 @@ def _of_name(place: Path) -> str | None:
         place.as_posix().encode()
     except UnicodeEncodeError:
         return "its name is no UTF-8, and the journal cannot keep it"
-    if len(os.fsencode(new_name(place.name))) > _NAME_MAX:
+    if len(os.fsencode(unfinished(new_name(place.name)))) > _NAME_MAX:
         return "its name is too long: the new file needs a longer one beside it until it is complete"
     return None
 

@@ -22,7 +22,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import new_file, renames
-from ibkeys.host.replacing.names import new_name
+from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, found_in, opened_folder
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -73,18 +73,21 @@ class _Put:
     # --- a new file ---------------------------------------------------------------------------------------------------
 
     def _replace(self, data: bytes, metadata: Metadata) -> None:
-        descriptor = new_file.create(self.folder, self.beside)
+        unfinished_name = unfinished(self.beside)
+        descriptor = new_file.create(self.folder, unfinished_name)
         try:
             new_file.fill(descriptor, data, metadata)
+            os.rename(unfinished_name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
             self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
             self._refuse_changed()
             self._take_place()
             os.fsync(self.folder)
         finally:
             os.close(descriptor)
-            if not self.may_be_theirs:
-                with suppress(OSError):  # mostly it is gone already; a later run finds it
-                    os.unlink(self.beside, dir_fd=self.folder)
+            for name in (unfinished_name, self.beside):
+                if name == unfinished_name or not self.may_be_theirs:
+                    with suppress(OSError):  # it is gone already, or a later run removes it
+                        os.unlink(name, dir_fd=self.folder)
 
     def _take_place(self) -> None:
         if self.seen.found is None:
