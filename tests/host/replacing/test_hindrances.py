@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import FileError
+from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import hindrances
 from ibkeys.host.replacing.hindrances import what_hinders
 from ibkeys.host.replacing.seen import look, real_place
@@ -103,6 +103,21 @@ def test_a_name_with_nul_or_without_utf8_or_too_long_is_refused(tmp_path: Path) 
 
 def test_a_file_larger_than_the_limit_is_refused(file: Path) -> None:
     assert "more than 3 bytes" in str(what_hinders(file, limit=3))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_whole(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pread
+
+    def pread(descriptor: int, size: int, offset: int) -> bytes:
+        if offset:  # after its first part
+            os.utime(file, ns=(1, 1))
+        return real(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(FileChanged, match="writes it at this moment"):
+        look(file)
 
 
 def test_a_file_with_two_names_is_refused(file: Path) -> None:

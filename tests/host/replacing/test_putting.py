@@ -274,6 +274,20 @@ def test_the_new_file_is_on_disk_before_the_exchange_and_the_folder_after_it(
     assert done == ["file", "exchange", "folder"]
 
 
+def test_a_removal_is_on_disk_before_the_last_copy_goes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[list[str]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: held.append(names(file.parent)))
+    put(look(file), None, Metadata(0o600))
+    assert [len(each) for each in held] == [1]
+    assert names(file.parent) == []
+
+
+def test_sums_over_the_former_content_are_not_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "setxattr", lacking)
+    put(look(file), NEW, Metadata(0o640, os.getuid(), os.getgid(), {"security.ima": b"sum"}))
+    assert file.read_bytes() == NEW
+
+
 # --- somebody else writes ---------------------------------------------------------------------------------------------
 
 
