@@ -148,7 +148,7 @@ def test_a_bind_mount_is_refused_without_proc_when_it_has_another_device(
 def test_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
     code = CHECK + MOUNT + (
         "run('mount', '-t', 'tmpfs', 'none', sys.argv[2]); pathlib.Path(sys.argv[1]).write_bytes(b'a'); "
-        "run('mount', '-o', 'remount,ro', sys.argv[2]); "
+        "run('mount', '-o', 'remount,bind,ro', sys.argv[2]); "
     ) + PRINT  # fmt: skip
     assert "read-only file system" in run_python(code, tmp_path / "file", tmp_path, unshare=True)
 

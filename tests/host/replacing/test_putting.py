@@ -160,7 +160,7 @@ def test_an_attribute_of_a_user_that_cannot_be_kept_stops_nothing(file: Path, mo
 def test_an_owner_that_cannot_be_kept_stops_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fchown", lacking)
     with pytest.raises(FileError, match="owner"):
-        put(look(file), NEW, Metadata(0o640, NOBODY, NOBODY))
+        put(look(file), NEW, Metadata(0o640, os.getuid() + 1, os.getgid()))
     assert (file.read_bytes(), names(file.parent)) == (OLD, ["policy"])
 
 
