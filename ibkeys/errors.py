@@ -19,6 +19,8 @@ IbkeysError
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock said no; .interlock
+ +-- FileError                          a file could not be replaced or given back; .is_replaced
+ |    +-- FileChanged                   somebody else changed it meanwhile; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
  |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
@@ -152,6 +154,28 @@ class Refused(IbkeysError):
     def __init__(self, message: str, interlock: str) -> None:
         super().__init__(message)
         self.interlock = interlock
+
+
+class FileError(IbkeysError):
+    """A file of a program on this host could not be read, replaced or given back.
+
+    ``is_replaced``: whether the new file is in place all the same.
+    """
+
+    def __init__(self, message: str, is_replaced: bool = False) -> None:
+        super().__init__(message)
+        self.is_replaced = is_replaced
+
+
+class FileChanged(FileError):
+    """A file is not what it was when it was read, or not what ibkeys wrote. Nothing of it was lost.
+
+    ``difference``: what somebody else changed, as a unified diff without keys; "" where it was not compared.
+    """
+
+    def __init__(self, message: str, difference: str = "") -> None:
+        super().__init__(message)
+        self.difference = difference
 
 
 class StoreError(IbkeysError):

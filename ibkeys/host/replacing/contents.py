@@ -1,0 +1,77 @@
+"""What the journal keeps of a file's bytes, and what a person may see of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.printable import clean
+
+LINES: Final = 60
+"""So many lines a difference has at most."""
+WIDTH: Final = 200
+"""So many characters each of them has at most."""
+_COMPARED: Final = 2000
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """How to treat the bytes of one kind of file. A file that may hold keys needs all three; another one none.
+
+    ``record``: the bytes as the journal keeps them, a reference in the place of each key; ``restore``: the way back;
+    ``mask``: the bytes as a person may see them, no key in them.
+    """
+
+    record: Callable[[bytes], bytes] = _as_it_is
+    restore: Callable[[bytes], bytes] = _as_it_is
+    mask: Callable[[bytes], bytes] = _as_it_is
+
+
+WITHOUT_KEYS: Final = Contents()
+"""A file that holds no key, such as partitions.conf."""
+
+
+def difference(written: bytes | None, present: bytes | None, contents: Contents) -> str:
+    """Return a unified diff from what ibkeys wrote to what is there, without keys and of bounded length."""
+    left, right = (_lines(data, contents) for data in (written, present))
+    start = _same(left, right)
+    end = _same(left[start:][::-1], right[start:][::-1])
+    first = max(0, start - 3)
+    left, right = (lines[first : max(first, len(lines) - end) + 3] for lines in (left, right))
+    found = list(
+        difflib.unified_diff(
+            left[:_COMPARED],
+            right[:_COMPARED],
+            _title("what ibkeys wrote", written),
+            _title("what is there", present),
+            lineterm="",
+        )
+    )
+    if not found:
+        return "" if written == present else "they differ in masked values or in line ends only"
+    shown = [line if len(line) <= WIDTH else f"{line[:WIDTH]}…" for line in found[:LINES]]
+    if len(found) > LINES or max(len(left), len(right)) > _COMPARED:
+        shown.append("… and more lines")
+    return "\n".join(shown)
+
+
+def _title(what: str, data: bytes | None) -> str:
+    return f"{what}: no file" if data is None else what
+
+
+def _lines(data: bytes | None, contents: Contents) -> list[str]:
+    if data is None:
+        return []
+    return [clean(line) for line in contents.mask(data).decode("utf-8", "replace").splitlines()]
+
+
+def _same(left: Sequence[str], right: Sequence[str]) -> int:
+    """Return how many lines both begin with."""
+    pairs = zip(left, right, strict=False)
+    return next((number for number, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

@@ -1,0 +1,156 @@
+"""What stands in the way of replacing a file, found out without writing anything."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileError
+from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.seen import SeenFile, look, opened_folder
+
+PROC: Final = Path("/proc/self")
+_NAME_MAX: Final = 255
+_GET_FLAGS: Final = 0x80086601 if struct.calcsize("P") == 8 else 0x80046601
+_FIXED: Final = 0x10 | 0x20
+"""FS_IOC_GETFLAGS, FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h; `chattr` sets them."""
+
+
+def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
+    """Return why the file that *path* leads to cannot be replaced, None when nothing is known to stand in the way.
+
+    Nothing is written. *limit*: most bytes that the file may have.
+    """
+    try:
+        return hindrance(look(path, limit))
+    except FileError as error:
+        return str(error)
+
+
+def hindrance(seen: SeenFile) -> str | None:
+    """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
+
+    Raises FileError when its folder cannot be read.
+    """
+    with opened_folder(seen.path) as folder:
+        reason = next((reason for reason in _reasons(folder, seen) if reason), None)
+    return None if reason is None else f"{seen.path}: {reason}"
+
+
+def _reasons(folder: int, seen: SeenFile) -> Iterator[str | None]:
+    yield _of_name(seen.path)
+    yield _of_mounts(folder, seen)
+    yield _of_folder(folder, seen.path.parent)
+    if seen.found is not None:
+        yield _of_owner(folder, seen)
+        if seen.found.links > 1:
+            yield f"has {seen.found.links} names (hard links), and the others would keep the former content"
+        yield _of_flags(folder, seen.path)
+
+
+def _of_name(place: Path) -> str | None:
+    try:
+        place.as_posix().encode()
+    except UnicodeEncodeError:
+        return "its name is no UTF-8, and the journal cannot keep it"
+    if len(os.fsencode(unfinished(new_name(place.name)))) > _NAME_MAX:
+        return "its name is too long: the new file needs a longer one beside it until it is complete"
+    return None
+
+
+def _of_mounts(folder: int, seen: SeenFile) -> str | None:
+    """A bind mount has the device of the file system below it: only the kernel's number of the mount tells it."""
+    above = _mount(folder)
+    if seen.found is not None:
+        try:
+            descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            return f"cannot be looked at: {error.strerror}"
+        try:
+            own = _mount(descriptor)
+        finally:
+            os.close(descriptor)
+        other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
+        if other:
+            return (
+                "is a mount point itself, as a file that is mounted into a container: it can only be written in "
+                "place, which ibkeys does not do; change it where it comes from"
+            )
+    if above and _kind_of_mount(above) == "overlay":
+        return (
+            "lies in an overlay, as the layer of a container: what is written there is lost when the container or "
+            "host is set up again; change it where it comes from"
+        )
+    return None
+
+
+def _mount(descriptor: int) -> str | None:
+    """Return the kernel's number of the mount that an open file is on, None where /proc does not tell."""
+    try:
+        lines = (PROC / "fdinfo" / str(descriptor)).read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+
+
+def _kind_of_mount(number: str) -> str | None:
+    """Return the type of file system of a mount. Source: proc(5), /proc/pid/mountinfo."""
+    try:
+        text = (PROC / "mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    for line in text.split("\n"):
+        first, separator, rest = line.partition(" - ")
+        if separator and first.split(" ", 1)[0] == number:
+            return rest.split(" ", 1)[0]
+    return None
+
+
+def _of_folder(folder: int, path: Path) -> str | None:
+    if os.fstatvfs(folder).f_flag & os.ST_RDONLY:
+        return f"{path} is on a read-only file system"
+    if _flags(folder) & _FIXED:
+        return f"no file may be replaced in {path}: it is marked as immutable or append-only (chattr)"
+    if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
+        return f"no file may be made in {path} by this user (UID {os.geteuid()})"
+    return None
+
+
+def _of_owner(folder: int, seen: SeenFile) -> str | None:
+    user = os.geteuid()
+    owner = None if seen.found is None else seen.found.metadata.uid
+    if user in (0, owner):
+        return None
+    above = os.fstat(folder)
+    if above.st_mode & stat.S_ISVTX and above.st_uid != user:
+        return f"belongs to UID {owner}, and {seen.path.parent} lets only that user replace it"
+    return f"belongs to UID {owner}, and only root can make a file that belongs to another user"
+
+
+def _of_flags(folder: int, place: Path) -> str | None:
+    try:
+        descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        return f"cannot be looked at: {error.strerror}"
+    try:
+        fixed = _flags(descriptor) & _FIXED
+    finally:
+        os.close(descriptor)
+    return "is marked as immutable or append-only (chattr)" if fixed else None
+
+
+def _flags(descriptor: int) -> int:
+    try:
+        answer = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(struct.calcsize("l")))
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM):
+            return 0  # a file system without such marks
+        raise
+    return int(struct.unpack_from("i", answer)[0])

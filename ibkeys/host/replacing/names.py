@@ -1,0 +1,31 @@
+"""The names of files that are written beside the one they shall replace.
+
+A name says how far the file is. One that is not complete has never been in the place of the other, so that it can be
+removed without a look. One that is complete changes places: what bears its name later may be somebody else's work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+
+
+def new_name(name: str) -> str:
+    """Return a name beside *name* that nobody can have known."""
+    return f".{name}.ibkeys-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def unfinished(beside: str) -> str:
+    """Return the name that the file *beside* has until it is complete."""
+    return f"{beside}.part"
+
+
+def is_unfinished(candidate: str, name: str) -> bool:
+    """Return whether *candidate* is the name of a file that was written to replace *name* and is not complete."""
+    return candidate.endswith(".part") and is_beside(candidate.removesuffix(".part"), name)
+
+
+def is_beside(candidate: str, name: str) -> bool:
+    """Return whether *candidate* is a name that `new_name` gives for *name*."""
+    return re.fullmatch(rf"\.{re.escape(name)}\.ibkeys-[0-9]+-[0-9a-f]{{16}}", candidate, re.DOTALL) is not None

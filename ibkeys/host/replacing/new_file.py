@@ -1,0 +1,101 @@
+"""A new file beside the one that it shall replace: complete, with the metadata of the old one, and on disk."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from ibkeys.host.replacing.seen import Metadata, read_metadata
+
+_ACL: Final = "system.posix_acl_access"
+_OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
+"""Sums over the former content: the kernel makes them anew."""
+
+
+class MetadataLost(OSError):
+    """The new file cannot have what the old one has: mode, owner, ACL or security label."""
+
+
+def create(folder: int, name: str) -> int:
+    """Return a descriptor of a new, empty file of mode 0600 in an open folder, locked by this process. Raises OSError.
+
+    The lock tells a later run that the file is no left-over: see `is_in_use`.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def fill(descriptor: int, data: bytes, metadata: Metadata) -> None:
+    """Write all of a new file, give it its metadata, and put it on disk. Raises MetadataLost, OSError.
+
+    ACL, label and all else that the kernel gives a meaning must be kept; an attribute of a user is kept where it can.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    _give(descriptor, metadata)
+    os.fsync(descriptor)
+
+
+def _give(descriptor: int, wanted: Metadata) -> None:
+    # The owner first: changing it takes attributes away. The mode last: setting an ACL changes it.
+    has = read_metadata(descriptor)
+    if wanted.uid is not None and wanted.gid is not None and (has.uid, has.gid) != (wanted.uid, wanted.gid):
+        try:
+            os.fchown(descriptor, wanted.uid, wanted.gid)
+        except OSError as error:
+            raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})", error) from None
+    if wanted.uid is not None and _ACL in has.attributes and _ACL not in wanted.attributes:
+        os.removexattr(descriptor, _ACL)  # the new file has it from its folder, the old one did not
+    for name, value in wanted.attributes.items():
+        if has.attributes.get(name) == value or name in _OF_THE_CONTENT:
+            continue
+        try:
+            os.setxattr(descriptor, name, value)
+        except OSError as error:
+            if _must_be_kept(name):
+                raise _lost(name, error) from None
+    os.fchmod(descriptor, wanted.mode)
+    _verify(read_metadata(descriptor), wanted)
+
+
+def _verify(has: Metadata, wanted: Metadata) -> None:
+    if has.mode != wanted.mode:
+        raise _lost(f"mode {wanted.mode:04o}: it has {has.mode:04o}")
+    if wanted.uid is not None and (has.uid, has.gid) != (wanted.uid, wanted.gid):
+        raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})")
+    wrong = [name for name, value in _kept(wanted.attributes).items() if has.attributes.get(name) != value]
+    if wrong:
+        raise _lost(", ".join(wrong))
+
+
+def _kept(attributes: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {name: value for name, value in attributes.items() if _must_be_kept(name)}
+
+
+def _must_be_kept(name: str) -> bool:
+    return name.startswith(("system.", "security.")) and name not in _OF_THE_CONTENT
+
+
+def _lost(what: str, error: OSError | None = None) -> MetadataLost:
+    why = f" ({error.strerror})" if error else ""
+    return MetadataLost(errno.EPERM if error is None else error.errno, f"the new file cannot be given {what}{why}")
+
+
+def is_in_use(descriptor: int) -> bool:
+    """Return whether another running process is writing an open file that `create` made."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False

@@ -1,0 +1,215 @@
+"""Putting a new file in the place of an old one, so that an edit of somebody else is never lost unread.
+
+The new file is complete and on disk beside the old one before it takes its place. Then both change places in one step.
+What came out is compared with what was seen before. Where it is something else, both change places again, and the
+caller is told. So a file that somebody else renamed into the place at the last moment is found, not lost.
+
+What remains: a program that opened the old file for writing is found only where the file system has leases. One that
+got the old file by its name just before the exchange, and opens it just after the comparison, is not found. A file
+system without exchange (NFS, some others) has only the comparison right before the rename: what is renamed into the
+place between these two calls is lost there.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+from contextlib import suppress
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.replacing import new_file, renames
+from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, found_in, opened_folder
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
+    """Let *data* with *metadata* take the place of what was *seen*; None: there shall be no file.
+
+    Raises FileChanged when the file is not what was seen; what somebody else wrote is in place then. Raises FileError
+    when something fails; its ``is_replaced`` tells which of both files is in place.
+    """
+    with opened_folder(seen.path) as folder:
+        _Put(folder, seen, limit).run(data, metadata)
+
+
+class _Put:
+    """One replacement. ``beside``: the name that the new file has until it is in place, and the old one has then.
+
+    ``may_be_theirs``: whether what is beside may be the only copy of what somebody else wrote, so that it must stay.
+    """
+
+    def __init__(self, folder: int, seen: SeenFile, limit: int) -> None:
+        self.folder, self.seen, self.limit = folder, seen, limit
+        self.name = seen.path.name
+        self.beside = new_name(self.name)
+        self.made: FoundFile | None = None
+        self.is_replaced = False
+        self.may_be_theirs = False
+
+    def run(self, data: bytes | None, metadata: Metadata) -> None:
+        try:
+            if data is None:
+                self._remove()
+            else:
+                self._replace(data, metadata)
+        except OSError as error:
+            raise FileError(
+                f"{self.seen.path}: cannot be {'removed' if data is None else 'replaced'}: "
+                f"{error.strerror or error}; {self._what_holds()}",
+                self.is_replaced,
+            ) from error
+
+    def _what_holds(self) -> str:
+        if self.is_replaced:
+            return "the change is made all the same, but a crash of this host may still undo it"
+        return "it is as it was"
+
+    # --- a new file ---------------------------------------------------------------------------------------------------
+
+    def _replace(self, data: bytes, metadata: Metadata) -> None:
+        unfinished_name = unfinished(self.beside)
+        descriptor = new_file.create(self.folder, unfinished_name)
+        try:
+            new_file.fill(descriptor, data, metadata)
+            os.rename(unfinished_name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
+            self._refuse_changed()
+            self._take_place()
+            os.fsync(self.folder)
+        finally:
+            os.close(descriptor)
+            for name in (unfinished_name, self.beside):
+                if name == unfinished_name or not self.may_be_theirs:
+                    with suppress(OSError):  # it is gone already, or a later run removes it
+                        os.unlink(name, dir_fd=self.folder)
+
+    def _take_place(self) -> None:
+        if self.seen.found is None:
+            try:
+                renames.take_free_name(self.folder, self.beside, self.name)
+            except FileExistsError:
+                raise self._changed() from None
+            self.is_replaced = True
+        elif self._exchange():
+            self.is_replaced = True
+            if not self._came_out_as_seen():
+                self._give_back()
+            self.may_be_theirs = False
+        else:
+            os.rename(self.beside, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            self.is_replaced = True
+
+    def _exchange(self) -> bool:
+        self.may_be_theirs = True  # before it is so: an interrupt may come right after the exchange
+        try:
+            self.may_be_theirs = renames.exchange(self.folder, self.beside, self.name)
+        except OSError:
+            self.may_be_theirs = False
+            raise
+        return self.may_be_theirs
+
+    def _give_back(self) -> None:
+        """Let what came out of the place go back there, and raise FileChanged.
+
+        Somebody may have replaced the new file meanwhile. Then what they wrote comes out of the place now. It is later
+        than what went back, so it is put in place, and the earlier one stays beside it.
+        """
+        self._exchange_back()
+        self.is_replaced = False
+        try:
+            came_out = found_in(self.folder, self.seen.path, self.beside, self.limit)
+        except FileError as error:
+            raise self._changed(f"; what was there for a moment is in {self._path_beside}") from error
+        if came_out == self.made:
+            self.may_be_theirs = False
+            raise self._changed()
+        self._exchange_back()
+        raise self._changed(f"; an earlier version of theirs is in {self._path_beside}")
+
+    def _exchange_back(self) -> None:
+        try:
+            if not renames.exchange(self.folder, self.beside, self.name):
+                raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        except OSError as error:
+            raise self._stuck(error) from error
+
+    # --- no file ------------------------------------------------------------------------------------------------------
+
+    def _remove(self) -> None:
+        if self.seen.found is None:
+            return
+        self._refuse_changed()
+        os.rename(self.name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        self.is_replaced = True
+        if not self._came_out_as_seen():
+            try:
+                renames.take_free_name(self.folder, self.beside, self.name)
+            except OSError as error:
+                raise self._stuck(error) from error
+            self.is_replaced = False
+            raise self._changed()
+        try:
+            os.fsync(self.folder)
+        finally:
+            os.unlink(self.beside, dir_fd=self.folder)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _path_beside(self) -> str:
+        return str(self.seen.path.with_name(self.beside))
+
+    def _changed(self, more: str = "") -> FileChanged:
+        return FileChanged(f"{self.seen.path}: somebody else changed it meanwhile; what they wrote is in place{more}")
+
+    def _stuck(self, error: OSError) -> FileError:
+        return FileError(
+            f"{self.seen.path}: somebody else changed it at this moment, and what they wrote cannot be put in place "
+            f"again ({error.strerror}): it is in {self._path_beside}",
+            self.is_replaced,
+        )
+
+    def _refuse_changed(self) -> None:
+        if not self._is_as_seen(self.name):
+            raise self._changed()
+
+    def _came_out_as_seen(self) -> bool:
+        """Return whether what is beside the place now is what was seen; what cannot be read is not."""
+        try:
+            return self._is_as_seen(self.beside)
+        except (FileError, OSError):
+            return False
+
+    def _is_as_seen(self, name: str) -> bool:
+        if self.seen.found is None:
+            try:
+                os.stat(name, dir_fd=self.folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return True
+            return False
+        found = found_in(self.folder, self.seen.path, name, self.limit)
+        return found == self.seen.found and not _is_being_written(self.folder, name)
+
+
+def _is_being_written(folder: int, name: str) -> bool:
+    """Return whether some process has a file open for writing, as far as the kernel tells it. Raises OSError.
+
+    A read lease is given only where nobody has. It is returned at once. The signal for somebody who opens the file in
+    this moment is one that is ignored unless a program wants it; the default one would end this process.
+    """
+    descriptor = os.open(name, _READ, dir_fd=folder)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN  # another error: no leases here, or not for this user
+    finally:
+        os.close(descriptor)
+    return False

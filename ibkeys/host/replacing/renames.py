@@ -1,0 +1,54 @@
+"""Renaming in ways that Python's os does not know: two files change places, or a name is taken only if it is free.
+
+Linux has renameat2 for both. Where C library, kernel or file system lack it, `exchange` says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from contextlib import suppress
+from typing import Final
+
+_NO_REPLACE: Final = 1
+_EXCHANGE: Final = 2
+_LACKING: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM})
+"""EPERM: filters of system calls answer so. Where renaming is forbidden too, what is tried next says it."""
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Let two files of an open folder change places in one step; False where that is not to be had.
+
+    Raises OSError: one of them is not there, or the file system refuses.
+    """
+    try:
+        renameat2(folder, one, other, _EXCHANGE)
+    except OSError as error:
+        if error.errno in _LACKING:
+            return False
+        raise
+    return True
+
+
+def take_free_name(folder: int, old: str, new: str) -> None:
+    """Rename a file of an open folder to a name that nothing may have. Raises FileExistsError; OSError."""
+    try:
+        renameat2(folder, old, new, _NO_REPLACE)
+    except OSError as error:
+        if error.errno not in _LACKING:
+            raise
+        os.link(old, new, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        with suppress(OSError):  # it has the new name, which is what was asked for
+            os.unlink(old, dir_fd=folder)
+
+
+def renameat2(folder: int, old: str, new: str, flags: int) -> None:
+    """The system call, both names in one folder. Raises OSError; ENOSYS where the C library lacks it."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    if function(folder, os.fsencode(old), folder, os.fsencode(new), flags):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), old, None, new)

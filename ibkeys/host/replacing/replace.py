@@ -1,0 +1,222 @@
+"""Replacing a file with the journal: its former bytes are on disk before; going back; what a crash left.
+
+The way of one file: `what_hinders` before anybody is asked, `look` when the change is planned, `replace` when it is
+made, `put_back` when it is undone. After a crash `clean_up` comes first, then `state_of` says which file is in place.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ibkeys import files
+from ibkeys.errors import FileChanged, FileError, StoreError
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents, difference
+from ibkeys.host.replacing.hindrances import hindrance
+from ibkeys.host.replacing.names import is_beside, is_unfinished
+from ibkeys.host.replacing.new_file import is_in_use
+from ibkeys.host.replacing.putting import put
+from ibkeys.host.replacing.seen import Metadata, SeenFile, found_in, look, opened_folder
+from ibkeys.store.journal import FileEntry, FileImage, Operation
+
+FileState = Literal["before", "after", "other"]
+"""Which bytes are in place: the former ones, those that the operation wrote, or those of somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOvers:
+    """What runs that were cut off left beside their files, as it was found.
+
+    ``removed``: copies of what the journal has. ``foreign``: files with other bytes, which stay: what somebody else
+    wrote in the moment of the crash, and nobody may have read. A person must look at them.
+    """
+
+    removed: tuple[Path, ...] = ()
+    foreign: tuple[Path, ...] = ()
+
+
+def replace(
+    operation: Operation,
+    seen: SeenFile,
+    data: bytes | None,
+    *,
+    mode: int = 0o600,
+    contents: Contents = WITHOUT_KEYS,
+    limit: int = files.LIST,
+) -> FileEntry:
+    """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes the file.
+
+    What was seen is in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* is for
+    a file that was not there. The entry stays ``pending``: the caller says whether what follows from it was proven.
+
+    Raises FileChanged when the file is not what was seen: what somebody else wrote is in place. Raises FileError for
+    what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
+    entry is ``failed`` where the file was not replaced. Raises StoreError.
+    """
+    metadata = Metadata(mode) if seen.found is None else seen.found.metadata
+    return _record_and_put(operation, seen, data, metadata, contents, limit)
+
+
+def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: Contents = WITHOUT_KEYS) -> FileEntry:
+    """Put on disk what was *seen* of a file that *data* shall replace.
+
+    Raises FileError when *contents* could not make the same bytes again from what the journal would keep. Raises
+    StoreError, EncodeError.
+    """
+    before, after = (_kept(each, seen.path, contents) for each in (seen.data, data))
+    if seen.found is None:
+        return operation.record_file(FileImage(str(seen.path), before, after))
+    metadata = seen.found.metadata
+    return operation.record_file(
+        FileImage(str(seen.path), before, after, metadata.mode, metadata.uid, metadata.gid, metadata.attributes)
+    )
+
+
+def put_back(
+    entry: FileEntry,
+    contents: Contents = WITHOUT_KEYS,
+    operation: Operation | None = None,
+    limit: int = files.LIST,
+) -> FileEntry | None:
+    """Give a file its former bytes, mode, owner, ACL and label again; one that was not there before is removed.
+
+    That happens only while its bytes are those that *entry* wrote. *operation*: an undo, which records what it
+    overwrites. Returns the entry of that undo, without one *entry* itself. Returns None when the former bytes are there
+    already; nothing is done then.
+
+    Raises FileChanged when it holds something else; ``difference`` shows what, and nothing overrides that. Raises
+    FileError, StoreError as `replace`.
+    """
+    before, after = _of_this_host(entry, contents)
+    seen = look(Path(entry.image.path), limit)
+    if str(seen.path) != entry.image.path:
+        raise FileChanged(f"{entry.image.path}: somebody else put a symbolic link to {seen.path} in its place or above")
+    if seen.data == before:
+        return None
+    if seen.data != after:
+        raise FileChanged(
+            f"{seen.path}: is not what ibkeys wrote: somebody else {'removed' if seen.data is None else 'changed'} it "
+            "since; it stays as it is",
+            difference(after, seen.data, contents),
+        )
+    if operation is not None:
+        return _record_and_put(operation, seen, before, _former(entry.image), contents, limit)
+    _refuse_hindered(seen)
+    put(seen, before, _former(entry.image), limit)
+    return entry
+
+
+def state_of(entry: FileEntry, contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> FileState:
+    """Return which bytes a file has now. Raises FileError when it cannot be read, or is on another host."""
+    before, after = _of_this_host(entry, contents)
+    seen = look(Path(entry.image.path), limit)
+    if str(seen.path) != entry.image.path:
+        return "other"
+    present = seen.data
+    return "before" if present == before else "after" if present == after else "other"
+
+
+def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> LeftOvers:
+    """Remove what runs that were cut off left beside the files of *entries*.
+
+    Give all entries that the journal has for a file, so that each former content of it is known. One beside that is
+    not complete is removed, and one whose bytes the journal has. What belongs to a run that is still going on is left
+    out. Raises FileError when a folder cannot be read or a left-over not be removed.
+    """
+    known: dict[Path, set[bytes]] = {}
+    for entry in entries:
+        texts = known.setdefault(Path(entry.image.path), set())
+        texts |= {data for data in _of_this_host(entry, contents) if data is not None}
+    found = [_clean_up_beside(place, texts, limit) for place, texts in known.items() if place.parent.is_dir()]
+    return LeftOvers(
+        tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
+    )
+
+
+def _record_and_put(
+    operation: Operation, seen: SeenFile, data: bytes | None, metadata: Metadata, contents: Contents, limit: int
+) -> FileEntry:
+    _refuse_hindered(seen)
+    entry = record(operation, seen, data, contents)
+    try:
+        put(seen, data, metadata, limit)
+    except FileError as error:
+        if not error.is_replaced:
+            with suppress(StoreError):  # what went wrong first is what the user must hear
+                entry.failed()
+        raise
+    return entry
+
+
+def _refuse_hindered(seen: SeenFile) -> None:
+    if (reason := hindrance(seen)) is not None:
+        raise FileError(reason)
+
+
+def _kept(data: bytes | None, path: Path, contents: Contents) -> bytes | None:
+    if data is None:
+        return None
+    kept = contents.record(data)
+    if contents.restore(kept) != data:
+        raise FileError(f"{path}: its keys cannot all be kept, so that the journal could not give it back")
+    return kept
+
+
+def _of_this_host(entry: FileEntry, contents: Contents) -> tuple[bytes | None, bytes | None]:
+    """Return the bytes before and after, keys in them."""
+    image = entry.image
+    if image.host:
+        raise FileError(f"{image.path}: is on host {image.host}, not here")
+    before, after = (None if data is None else contents.restore(data) for data in (image.before, image.after))
+    return before, after
+
+
+def _former(image: FileImage) -> Metadata:
+    return Metadata(0o600 if image.mode is None else image.mode, image.uid, image.gid, image.attributes)
+
+
+def _clean_up_beside(place: Path, known: Collection[bytes], limit: int) -> LeftOvers:
+    removed: list[Path] = []
+    foreign: list[Path] = []
+    with opened_folder(place) as folder:
+        try:
+            for name in sorted(os.listdir(folder)):
+                is_part = is_unfinished(name, place.name)
+                if not (is_part or is_beside(name, place.name)) or _is_in_use(folder, name):
+                    continue
+                if is_part or _is_known(folder, place.with_name(name), known, limit):
+                    os.unlink(name, dir_fd=folder)
+                    removed.append(place.with_name(name))
+                else:
+                    foreign.append(place.with_name(name))
+            if removed:
+                os.fsync(folder)
+        except OSError as error:
+            raise FileError(f"{place.parent}: cannot be cleaned up: {error.strerror or error}") from error
+    return LeftOvers(tuple(removed), tuple(foreign))
+
+
+def _is_in_use(folder: int, name: str) -> bool:
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return False
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return True  # its run has just removed it
+    try:
+        return is_in_use(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_known(folder: int, path: Path, known: Collection[bytes], limit: int) -> bool:
+    try:
+        found = found_in(folder, path, path.name, limit)
+    except FileError:
+        return False
+    return found is not None and found.data in known

@@ -1,0 +1,162 @@
+"""Looking at a file that may be replaced: where it really is, its bytes, and what must be kept of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileChanged, FileError
+
+_LINKS: Final = 40
+"""So many symbolic links the kernel follows in one name."""
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a file has beside its bytes. ``attributes``: all extended attributes, which ACL and SELinux label are too.
+
+    ``uid`` and ``gid`` None: those of whoever makes the file.
+    """
+
+    mode: int
+    uid: int | None = None
+    gid: int | None = None
+    attributes: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """One regular file as it was read. Two that are equal are the same file, which nobody changed between them."""
+
+    data: bytes = field(repr=False)
+    metadata: Metadata = field(repr=False)
+    device: int
+    inode: int
+    modified_ns: int
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """What was found where a name leads. ``path``: the real place, links followed; ``found`` None: there is no file."""
+
+    path: Path
+    found: FoundFile | None
+
+    @property
+    def data(self) -> bytes | None:
+        """The bytes of the file, None where there is none."""
+        return None if self.found is None else self.found.data
+
+
+def look(path: Path, limit: int = files.LIST) -> SeenFile:
+    """Return what is where *path* leads; a file may have *limit* bytes.
+
+    Raises FileChanged when the file is changed while it is read. Raises FileError for a link that leads nowhere, in
+    a circle, or that another user made; for what is no regular file; and for what cannot be read.
+    """
+    place = real_place(path)
+    with opened_folder(place) as folder:
+        return SeenFile(place, found_in(folder, place, place.name or ".", limit))
+
+
+def real_place(path: Path) -> Path:
+    """Return where *path* leads, all symbolic links followed; nothing needs to be there if *path* is no link.
+
+    Raises FileError as `look`.
+    """
+    place = Path.cwd() / path
+    for number in range(_LINKS + 1):
+        try:
+            parent = Path(os.path.realpath(place.parent, strict=True))
+            place = parent / place.name
+            status = os.lstat(place)
+        except FileNotFoundError as error:
+            if number == 0 and error.filename == str(place):
+                return place
+            missing = error.filename if number == 0 else f"a symbolic link to {error.filename}"
+            raise FileError(f"{path}: {missing}, which is not there") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise _unreadable(path, error) from None
+        if not stat.S_ISLNK(status.st_mode):
+            return place
+        if status.st_uid not in files.trusted_users():
+            raise FileError(f"{path}: {place} is a symbolic link of another user (UID {status.st_uid})")
+        place = parent / os.readlink(place)
+    raise FileError(f"{path}: symbolic links in a circle, or more than {_LINKS} of them")
+
+
+@contextmanager
+def opened_folder(place: Path) -> Iterator[int]:
+    """Give a descriptor of the folder of *place*: names in it stay names in this very folder. Raises FileError."""
+    try:
+        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(place.parent, error) from None
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
+    """Return the file called *name* in an open folder, None where there is none. *place* is for messages.
+
+    Raises FileChanged, FileError as `look`; a symbolic link is no regular file.
+    """
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileError(f"{place}: is no regular file")
+        descriptor = os.open(name, _READ, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _unreadable(place, error) from None
+    try:
+        return _found(descriptor, place, limit)
+    except OSError as error:
+        raise _unreadable(place, error) from None
+    finally:
+        os.close(descriptor)
+
+
+def read_metadata(descriptor: int) -> Metadata:
+    """Return the metadata of an open file. Raises OSError."""
+    status = os.fstat(descriptor)
+    return Metadata(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, _attributes(descriptor))
+
+
+def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
+    before = os.fstat(descriptor)
+    if not stat.S_ISREG(before.st_mode):
+        raise FileError(f"{place}: is no regular file")
+    data = files.read_descriptor(descriptor, limit)
+    metadata = read_metadata(descriptor)
+    status = os.fstat(descriptor)
+    if (before.st_mtime_ns, before.st_size) != (status.st_mtime_ns, len(data)):
+        raise FileChanged(f"{place}: somebody else writes it at this moment")
+    return FoundFile(data, metadata, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_nlink)
+
+
+def _attributes(descriptor: int) -> dict[str, bytes]:
+    try:
+        names = os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return {}
+        raise
+    return {name: os.getxattr(descriptor, name) for name in sorted(names)}
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> FileError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return FileError(f"{path}: cannot be read: {reason}")

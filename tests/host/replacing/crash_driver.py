@@ -1,0 +1,121 @@
+"""Run by test_crash.py: one replacement that dies at its n-th call of the system, for every n, each in its own folder.
+
+``end`` says how many folders there are; in the last one the replacement came to its end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ibkeys.errors import FileError
+from ibkeys.host.replacing import renames
+from ibkeys.host.replacing.replace import put_back, replace
+from ibkeys.host.replacing.seen import look
+from ibkeys.store.journal import Journal
+from tests.host.replacing.helpers import as_outside_a_container
+
+OLD, NEW, THEIRS = b"old\n" * 1000, b"new\n" * 1000, b"theirs\n"
+CRASHED = 77
+CALLS = ("open", "close", "write", "fsync", "fchown", "fchmod", "setxattr", "getxattr", "listxattr", "fstat", "stat",
+         "rename", "link", "unlink", "pread")  # fmt: skip
+KINDS = ("replace", "create", "remove", "back", "back to none", "race", "race with removal")
+
+calls_left = -1  # negative: not counting
+
+
+def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def counting(*arguments: Any, **named: Any) -> Any:
+        global calls_left
+        if calls_left == 0:
+            os._exit(CRASHED)
+        calls_left -= 1
+        return call(*arguments, **named)
+
+    return counting
+
+
+def lacking(*_: Any) -> None:
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+def racing(call: Callable[..., Any], file: Path) -> Callable[..., Any]:
+    """Let somebody else put a file in place right before the first *call*."""
+
+    def raced(*arguments: Any, **named: Any) -> Any:
+        global calls_left
+        other = file.with_name("editor's")
+        if arguments[1] != file.name and arguments[0] != file.name:  # the new file becomes complete
+            return call(*arguments, **named)
+        if not file.with_name("raced").exists():
+            kept, calls_left = calls_left, -1
+            other.write_bytes(THEIRS)
+            other.rename(file)
+            file.with_name("raced").touch()
+            calls_left = kept
+        return call(*arguments, **named)
+
+    return raced
+
+
+def run(kind: str, way: str, folder: Path, crash_at: int) -> None:
+    global calls_left
+    file = folder / "policy"
+    if kind not in ("create", "back to none"):
+        file.write_bytes(OLD)
+        file.chmod(0o640)
+        os.setxattr(file, "user.note", b"kept")
+    if way == "rename only":
+        renames.renameat2 = lacking
+    data = None if kind in ("remove", "race with removal") else NEW
+    with Journal(folder / "journal.db") as journal, journal.operation("apply") as operation:
+        if kind.startswith("back"):
+            entry = replace(operation, look(file), NEW)
+        seen = look(file)
+        for name in CALLS:
+            setattr(os, name, counted(getattr(os, name)))
+        renames.renameat2 = counted(renames.renameat2)
+        if kind == "race":
+            real = renames.renameat2
+            renames.renameat2 = lambda at, *rest: racing(lambda *names: real(at, *names), file)(*rest)
+        if kind == "race with removal":
+            os.rename = racing(os.rename, file)
+        calls_left = crash_at
+        try:
+            if kind.startswith("back"):
+                put_back(entry)
+            else:
+                replace(operation, seen, data)
+        except FileError:
+            if not kind.startswith("race"):
+                raise
+        calls_left = -1
+
+
+def main(kind: str, way: str, directory: Path) -> None:
+    as_outside_a_container()
+    for number in range(1000):
+        folder = directory / str(number)
+        folder.mkdir()
+        child = os.fork()
+        if child == 0:
+            try:
+                run(kind, way, folder, number)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            (directory / "end").write_text(str(number + 1))
+            return
+        if status != CRASHED:
+            raise SystemExit(f"{folder}: exit code {status}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,39 @@
+"""What the tests of replacing share: processes of their own, file systems of their own, and what a folder holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ibkeys.host.replacing import hindrances
+
+ROOT = Path(__file__).parents[3]
+
+
+def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | None = None) -> str:
+    """Run *code* in a process of its own and return what it prints; with *unshare* in its own mount namespace."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    if unshare:
+        command = ["unshare", "-m" if os.geteuid() == 0 else "-Urm", *command]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        user=uid,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def as_outside_a_container() -> None:
+    """Let no folder pass for the layer of a container: the tests may run in one."""
+    hindrances._kind_of_mount = lambda number: "ext4"

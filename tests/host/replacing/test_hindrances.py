@@ -1,0 +1,227 @@
+"""Where a file really is, what is seen of it, and why it cannot be replaced: told before anything is written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.replacing import hindrances
+from ibkeys.host.replacing.hindrances import what_hinders
+from ibkeys.host.replacing.seen import look, real_place
+from tests.host.replacing.helpers import names, run_python
+
+CHECK = "import sys, pathlib; from ibkeys.host.replacing.hindrances import what_hinders; "
+PRINT = "print(what_hinders(pathlib.Path(sys.argv[1])))"
+MOUNT = "import subprocess; run = lambda *words: subprocess.run(words, check=True); "
+NOBODY = 65534
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy"
+    path.write_bytes(b"old\n")
+    path.chmod(0o640)
+    return path
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
+needs_mounts = pytest.mark.soak
+"""In a container nothing can be mounted or marked as immutable, and `make test` must pass there."""
+
+
+def test_a_plain_file_can_be_replaced_and_one_that_is_not_there_made(file: Path) -> None:
+    assert what_hinders(file) is None
+    assert what_hinders(file.with_name("new")) is None
+    assert look(file.with_name("new")).found is None
+    assert names(file.parent) == ["policy"]
+
+
+def test_all_of_a_file_is_seen(file: Path) -> None:
+    os.setxattr(file, "user.note", b"a\0b")
+    found = look(file).found
+    assert found is not None
+    assert (found.data, found.metadata.mode, found.metadata.uid) == (b"old\n", 0o640, os.geteuid())
+    assert found.metadata.attributes == {"user.note": b"a\0b"}
+    assert (found.inode, found.modified_ns) == (file.stat().st_ino, file.stat().st_mtime_ns)
+
+
+def test_what_is_seen_does_not_show_the_bytes(file: Path) -> None:
+    file.write_bytes(b"secret")
+    assert "secret" not in repr(look(file))
+
+
+def test_a_chain_of_links_is_followed_to_the_real_file(tmp_path: Path, file: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "one").symlink_to("../two")
+    (tmp_path / "two").symlink_to(file)
+    (tmp_path / "short").symlink_to("deep")
+    assert look(tmp_path / "short" / "one").path == file
+    assert real_place(tmp_path / "short" / ".." / "policy") == file
+
+
+def test_a_relative_name_is_one_of_the_current_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    assert real_place(Path("policy")) == file
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("gone")
+    assert what_hinders(tmp_path / "link") == (
+        f"{tmp_path}/link: a symbolic link to {tmp_path}/gone, which is not there"
+    )
+    (tmp_path / "far").symlink_to("no/folder")
+    assert "which is not there" in str(what_hinders(tmp_path / "far"))
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert "in a circle" in str(what_hinders(tmp_path / "a"))
+
+
+def test_a_file_without_a_folder_is_refused(tmp_path: Path) -> None:
+    assert f"{tmp_path}/no, which is not there" in str(what_hinders(tmp_path / "no" / "file"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "root"])
+def test_what_is_no_regular_file_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "place" if kind != "root" else Path("/")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    assert "no regular file" in str(what_hinders(path))
+    with pytest.raises(FileError, match="no regular file"):
+        look(path)
+
+
+def test_a_name_with_nul_or_without_utf8_or_too_long_is_refused(tmp_path: Path) -> None:
+    assert "cannot be read" in str(what_hinders(tmp_path / "a\0b"))
+    assert "no UTF-8" in str(what_hinders(tmp_path / os.fsdecode(b"\xff")))
+    assert "too long" in str(what_hinders(tmp_path / ("n" * 240)))
+
+
+def test_a_file_larger_than_the_limit_is_refused(file: Path) -> None:
+    assert "more than 3 bytes" in str(what_hinders(file, limit=3))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_whole(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pread
+
+    def pread(descriptor: int, size: int, offset: int) -> bytes:
+        if offset:  # after its first part
+            os.utime(file, ns=(1, 1))
+        return real(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(FileChanged, match="writes it at this moment"):
+        look(file)
+
+
+def test_a_file_with_two_names_is_refused(file: Path) -> None:
+    os.link(file, file.with_name("other"))
+    assert "2 names" in str(what_hinders(file))
+
+
+@needs_mounts
+def test_a_bind_mount_is_refused_though_its_device_is_that_of_its_folder(file: Path) -> None:
+    other = file.with_name("other")
+    other.write_bytes(b"other")
+    code = CHECK + MOUNT + "run('mount', '--bind', sys.argv[2], sys.argv[1]); " + PRINT
+    assert "is a mount point itself" in run_python(code, file, other, unshare=True)
+
+
+@needs_mounts
+def test_a_bind_mount_is_refused_without_proc_when_it_has_another_device(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hindrances, "PROC", tmp_path / "none")
+    assert what_hinders(file) is None
+    code = CHECK + MOUNT + (
+        "from ibkeys.host.replacing import hindrances; hindrances.PROC = pathlib.Path('/none'); "
+        "run('mount', '-t', 'tmpfs', 'none', '/mnt'); pathlib.Path('/mnt/a').write_bytes(b'a'); "
+        "run('mount', '--bind', '/mnt/a', sys.argv[1]); "
+    ) + PRINT  # fmt: skip
+    assert "is a mount point itself" in run_python(code, file, unshare=True)
+
+
+@needs_mounts
+def test_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
+    code = CHECK + MOUNT + (
+        "run('mount', '-t', 'tmpfs', 'none', sys.argv[2]); pathlib.Path(sys.argv[1]).write_bytes(b'a'); "
+        "run('mount', '-o', 'remount,bind,ro', sys.argv[2]); "
+    ) + PRINT  # fmt: skip
+    assert "read-only file system" in run_python(code, tmp_path / "file", tmp_path, unshare=True)
+
+
+@needs_mounts
+def test_the_layer_of_a_container_is_refused(tmp_path: Path) -> None:
+    code = CHECK + MOUNT + (
+        "import os; run('mount', '-t', 'tmpfs', 'none', sys.argv[2]); os.chdir(sys.argv[2]); "
+        "[os.mkdir(name) for name in ('lower', 'upper', 'work', 'all')]; "
+        "pathlib.Path('lower/file').write_bytes(b'a'); "
+        "run('mount', '-t', 'overlay', 'o', '-o', 'lowerdir=lower,upperdir=upper,workdir=work', 'all'); "
+    ) + PRINT  # fmt: skip
+    assert "lies in an overlay" in run_python(code, tmp_path / "all" / "file", tmp_path, unshare=True)
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that another user can reach."""
+    closed = [above for above in [tmp_path, *tmp_path.parents] if not above.stat().st_mode & 0o001]
+    modes = [above.stat().st_mode for above in closed]
+    for above in closed:
+        above.chmod(0o711)
+    yield tmp_path
+    for above, mode in zip(closed, modes, strict=True):
+        above.chmod(mode)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "owner", "reason"),
+    [
+        (0o755, NOBODY, "no file may be made in"),
+        (0o777, 0, "only root can make a file that belongs to another user"),
+        (0o1777, 0, "lets only that user replace it"),
+        (0o777, NOBODY, "None"),
+    ],
+)
+def test_what_another_user_than_root_may_not_do_is_refused(
+    open_folder: Path, mode: int, owner: int, reason: str
+) -> None:
+    place = open_folder / "place"
+    place.mkdir()
+    place.chmod(mode)
+    (place / "file").write_bytes(b"a")
+    os.chown(place / "file", owner, owner)
+    outside = "from tests.host.replacing.helpers import as_outside_a_container; as_outside_a_container(); "
+    code = CHECK + outside + f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); " + PRINT
+    answer = run_python(code, place / "file")
+    assert reason in answer
+
+
+@needs_root
+def test_a_link_of_another_user_is_refused(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    os.lchown(link, NOBODY, NOBODY)
+    assert f"symbolic link of another user (UID {NOBODY})" in str(what_hinders(link))
+
+
+@needs_mounts
+@needs_root
+@pytest.mark.parametrize("marked", ["policy", "."])
+def test_what_is_marked_as_immutable_is_refused(file: Path, marked: str) -> None:
+    subprocess.run(["chattr", "+i", file.parent / marked], check=True)
+    try:
+        assert "immutable" in str(what_hinders(file))
+    finally:
+        subprocess.run(["chattr", "-i", file.parent / marked], check=True)

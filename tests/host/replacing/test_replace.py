@@ -1,0 +1,301 @@
+"""Replacing a file with the journal: before it is written, going back, and what a run finds beside."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.replacing import putting
+from ibkeys.host.replacing.contents import LINES, WIDTH, WITHOUT_KEYS, Contents, difference
+from ibkeys.host.replacing.names import is_beside, is_unfinished, new_name, unfinished
+from ibkeys.host.replacing.new_file import create
+from ibkeys.host.replacing.replace import clean_up, put_back, record, replace, state_of
+from ibkeys.host.replacing.seen import look
+from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
+from tests.host.replacing.helpers import names
+
+OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
+
+KEY, REFERENCE = b"0xfeed", b"key:7"
+WITH_KEYS = Contents(
+    record=lambda data: data.replace(KEY, REFERENCE),
+    restore=lambda data: data.replace(REFERENCE, KEY),
+    mask=lambda data: re.sub(rb"0x[0-9a-f]+", b"***", data),
+)
+
+
+@pytest.fixture
+def operation() -> Operation:
+    return Journal(None).operation("apply")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy"
+    path.write_bytes(OLD)
+    path.chmod(0o640)
+    return path
+
+
+def stored(operation: Operation) -> list[FileEntry]:
+    return [] if operation.id is None else operation.journal.files(operation.id)
+
+
+def test_the_former_file_is_in_the_journal_when_the_new_one_is_begun(
+    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.setxattr(file, "user.note", b"kept")
+    seen: list[FileEntry] = []
+    real = putting.new_file.create
+
+    def creating(*arguments: Any) -> int:
+        seen.extend(stored(operation))
+        return real(*arguments)
+
+    monkeypatch.setattr(putting.new_file, "create", creating)
+    entry = replace(operation, look(file), NEW)
+    [kept] = seen
+    assert kept.image == FileImage(str(file), OLD, NEW, 0o640, os.getuid(), file.stat().st_gid, {"user.note": b"kept"})
+    assert (entry.image, entry.status) == (kept.image, "pending")
+    assert file.read_bytes() == NEW
+
+
+def test_what_hinders_is_found_before_the_journal_is_written(file: Path, operation: Operation) -> None:
+    os.link(file, file.with_name("other"))
+    with pytest.raises(FileError, match="2 names"):
+        replace(operation, look(file), NEW)
+    assert operation.id is None
+
+
+def test_a_file_that_was_not_replaced_has_a_failed_entry(file: Path, operation: Operation) -> None:
+    seen = look(file)
+    file.write_bytes(THEIRS)
+    with pytest.raises(FileChanged):
+        replace(operation, seen, NEW)
+    assert [entry.status for entry in stored(operation)] == ["failed"]
+    assert file.read_bytes() == THEIRS
+
+
+def test_a_file_that_was_replaced_before_something_failed_stays_pending(
+    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+    calls: list[int] = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(FileError) as caught:
+        replace(operation, look(file), NEW)
+    assert caught.value.is_replaced
+    assert [entry.status for entry in stored(operation)] == ["pending"]
+    assert state_of(stored(operation)[0]) == "after"
+
+
+def test_through_a_link_the_real_file_is_replaced_and_the_link_stays(file: Path, operation: Operation) -> None:
+    link = file.with_name("link")
+    link.symlink_to("policy")
+    entry = replace(operation, look(link), NEW)
+    assert (link.is_symlink(), file.read_bytes(), entry.image.path) == (True, NEW, str(file))
+    assert put_back(entry)
+    assert (link.is_symlink(), file.read_bytes()) == (True, OLD)
+
+
+# --- going back -------------------------------------------------------------------------------------------------------
+
+
+def test_going_back_gives_bytes_and_metadata_and_does_nothing_the_second_time(file: Path, operation: Operation) -> None:
+    os.setxattr(file, "user.note", b"kept")
+    entry = replace(operation, look(file), NEW)
+    os.removexattr(file, "user.note")
+    assert (state_of(entry), put_back(entry), state_of(entry)) == ("after", entry, "before")
+    assert look(file).found is not None
+    assert (file.read_bytes(), file.stat().st_mode & 0o777, os.getxattr(file, "user.note")) == (OLD, 0o640, b"kept")
+    inode = file.stat().st_ino
+    assert not put_back(entry)
+    assert file.stat().st_ino == inode
+
+
+def test_a_file_that_was_made_is_removed_and_one_that_was_removed_is_made(tmp_path: Path, operation: Operation) -> None:
+    path = tmp_path / "new"
+    made = replace(operation, look(path), NEW, mode=0o644)
+    assert path.stat().st_mode & 0o777 == 0o644
+    removed = replace(operation, look(path), None)
+    assert (path.exists(), state_of(removed), state_of(made)) == (False, "after", "before")
+    assert put_back(removed)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (NEW, 0o644)
+    assert put_back(made)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("theirs", [THEIRS, None])
+def test_what_somebody_changed_since_is_not_put_back(file: Path, operation: Operation, theirs: bytes | None) -> None:
+    entry = replace(operation, look(file), NEW)
+    file.unlink()
+    if theirs is not None:
+        file.write_bytes(theirs)
+    assert state_of(entry) == "other"
+    with pytest.raises(FileChanged, match="is not what ibkeys wrote") as caught:
+        put_back(entry)
+    assert "-Default=0x7fff : ALL=full ;" in caught.value.difference
+    assert ("+# theirs" in caught.value.difference) == (theirs is not None)
+    assert ("what is there: no file" in caught.value.difference) == (theirs is None)
+    assert (file.read_bytes() if file.exists() else None) == theirs
+
+
+def test_a_link_that_somebody_put_in_place_is_not_followed_when_going_back(file: Path, operation: Operation) -> None:
+    entry = replace(operation, look(file), NEW)
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to("elsewhere")
+    assert state_of(entry) == "other"
+    with pytest.raises(FileChanged, match="symbolic link"):
+        put_back(entry)
+    assert file.with_name("elsewhere").read_bytes() == NEW
+
+
+def test_an_undo_records_what_it_overwrites_and_can_be_undone(file: Path) -> None:
+    journal = Journal(None)
+    with journal.begin("apply", "", "") as operation:
+        entry = replace(operation, look(file), NEW)
+        entry.done()
+    assert operation.id is not None
+    with journal.undo_of(operation.id) as undo:
+        undone = put_back(entry, operation=undo)
+        assert undone is not None
+        undone.done()
+    assert journal.find(operation.id).state == "undone"
+    assert (undone.image.before, undone.image.after, file.read_bytes()) == (NEW, OLD, OLD)
+    assert put_back(undone)
+    assert file.read_bytes() == NEW
+
+
+def test_a_file_of_another_host_is_not_looked_for_here(operation: Operation) -> None:
+    entry = operation.record_file(FileImage("/etc/opensm/partitions.conf", OLD, NEW, host="sm-2"))
+    for ask in (state_of, put_back, lambda entry: clean_up([entry])):
+        with pytest.raises(FileError, match="on host sm-2"):
+            ask(entry)
+
+
+# --- files with keys --------------------------------------------------------------------------------------------------
+
+
+def test_no_key_is_in_the_journal_and_the_file_gets_it_back(file: Path, operation: Operation) -> None:
+    file.write_bytes(b"m_key 0xfeed\nlog 1\n")
+    entry = replace(operation, look(file), b"m_key 0xfeed\nlog 2\n", contents=WITH_KEYS)
+    assert (entry.image.before, entry.image.after) == (b"m_key key:7\nlog 1\n", b"m_key key:7\nlog 2\n")
+    assert file.read_bytes() == b"m_key 0xfeed\nlog 2\n"
+    assert state_of(entry, WITH_KEYS) == "after"
+    assert put_back(entry, WITH_KEYS)
+    assert file.read_bytes() == b"m_key 0xfeed\nlog 1\n"
+
+
+def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(file: Path, operation: Operation) -> None:
+    file.write_bytes(b"m_key 0xfeed\n# key:7 is a comment\n")
+    with pytest.raises(FileError, match="could not give it back"):
+        record(operation, look(file), NEW, WITH_KEYS)
+    assert operation.id is None
+
+
+def test_a_difference_shows_no_key(file: Path, operation: Operation) -> None:
+    entry = replace(operation, look(file), b"m_key 0xfeed\nlog 2\n", contents=WITH_KEYS)
+    file.write_bytes(b"m_key 0xbeef\nlog 3\n")
+    with pytest.raises(FileChanged) as caught:
+        put_back(entry, WITH_KEYS)
+    assert "+log 3" in caught.value.difference
+    assert "***" in caught.value.difference
+    assert not re.search("feed|beef", caught.value.difference + str(caught.value))
+
+
+def test_files_that_differ_in_keys_only_say_so() -> None:
+    assert "masked values" in difference(b"m_key 0xfeed\n", b"m_key 0xbeef\n", WITH_KEYS)
+    assert difference(OLD, OLD, WITHOUT_KEYS) == ""
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_a_difference_is_bounded_printable_and_there_when_something_differs(left: bytes, right: bytes) -> None:
+    shown = difference(left, right, WITHOUT_KEYS)
+    assert bool(shown) == (left != right)
+    assert all(line.isprintable() and len(line) <= WIDTH + 1 for line in shown.split("\n"))
+
+
+def test_a_difference_of_large_files_is_short() -> None:
+    left = b"".join(b"line %d\n" % number for number in range(100_000))
+    shown = difference(left, left.replace(b"5", b"x" * 500), WITHOUT_KEYS).split("\n")
+    assert (len(shown), shown[-1]) == (LINES + 1, "… and more lines")
+    [only] = [line for line in difference(left, left + b"end\n", WITHOUT_KEYS).split("\n") if line[:1] == "+"][1:]
+    assert only == "+end"
+
+
+# --- what is found beside ---------------------------------------------------------------------------------------------
+
+
+@given(st.text(min_size=1).filter(lambda name: "/" not in name))
+@settings(max_examples=50)
+def test_names_beside_are_known_as_such_for_their_file_only(name: str) -> None:
+    beside = new_name(name)
+    assert is_beside(beside, name)
+    assert is_unfinished(unfinished(beside), name)
+    assert not is_unfinished(beside, name)
+    assert not is_beside(unfinished(beside), name)
+    assert not is_beside(beside, f"{name}x")
+    assert not is_beside(name, name)
+
+
+def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operation: Operation) -> None:
+    entry = replace(operation, look(file), NEW)
+    known = [file.with_name(new_name("policy")) for _ in range(2)]
+    for path, data in zip(known, (OLD, NEW), strict=True):
+        path.write_bytes(data)
+    part = file.with_name(unfinished(new_name("policy")))
+    part.write_bytes(b"Def")
+    foreign = file.with_name(new_name("policy"))
+    foreign.write_bytes(THEIRS)
+    link = file.with_name(new_name("policy"))
+    link.symlink_to("policy")
+    file.with_name(new_name("another")).write_bytes(OLD)
+    left = clean_up([entry, entry])
+    assert set(left.removed) == {*known, part}
+    assert set(left.foreign) == {foreign, link}
+    assert len(names(file.parent)) == 4
+    assert (file.read_bytes(), foreign.read_bytes()) == (NEW, THEIRS)
+
+
+def test_what_another_run_is_writing_is_left_alone(file: Path, operation: Operation) -> None:
+    entry = replace(operation, look(file), NEW)
+    part = unfinished(new_name("policy"))
+    folder = os.open(file.parent, os.O_RDONLY)
+    descriptor = create(folder, part)
+    assert clean_up([entry]).removed == ()
+    os.close(descriptor)
+    assert clean_up([entry]).removed == (file.with_name(part),)
+    os.close(folder)
+
+
+def test_a_folder_that_is_gone_has_nothing_left_over(operation: Operation) -> None:
+    assert clean_up([operation.record_file(FileImage("/no/such/folder/file", OLD, NEW))]).removed == ()
+
+
+def test_a_left_over_that_cannot_be_removed_is_an_error(
+    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(operation, look(file), NEW)
+    file.with_name(new_name("policy")).write_bytes(OLD)
+
+    def unlink(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    with pytest.raises(FileError, match="cannot be cleaned up: Read-only"):
+        clean_up([entry])
