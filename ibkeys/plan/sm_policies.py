@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, cast
 
 from ibkeys.change.wanted import Entries, TableChange
@@ -170,13 +171,14 @@ class _Way:
     def policies(self, digest: str, gaps: bool) -> SmPolicies:
         self.check_outcome()
         found = steps_between(self.had, self.gets, self.rooms(), gaps=gaps)
-        between = [self.policy_of(state) for state in found.states[:-1]]
+        between = found.states[:-1]
         texts = [
-            _comment(number, len(between) + 1, digest) + to_conf(policy).encode("utf-8", "surrogateescape")
-            for number, policy in enumerate(between, 1)
+            _comment(number, len(between) + 1, digest)
+            + to_conf(self.policy_of(state)).encode("utf-8", "surrogateescape")
+            for number, state in enumerate(between, 1)
         ]
         states = found.states or (self.gets,)
-        placed, torn = self.predict([*map(parse_policy, texts), self.new])
+        placed, torn = self.predict(chain(map(parse_policy, texts), [self.new]))
         return SmPolicies(
             (*texts, self.text),
             states,
