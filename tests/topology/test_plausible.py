@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import ibkeys
 from ibkeys.discovery.sweep import EVERYTHING
 from ibkeys.errors import IbkeysError, ImpossibleValue
-from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import AttributeID, NodeType
+from ibkeys.scripting import Fabric
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.plausible import node_problems, port_problems
 from tests.cli.conftest import Result, run
