@@ -227,7 +227,11 @@ def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
 
 
 def _stage(phase: Phase) -> int:
-    return 0 if phase.name in ADDING else 2 if phase.name == "enforcement-on" else 1
+    """Return which phases a run with ``--first`` may make together. A swap adds and removes at once: whoever removes
+    must not come before all swaps are made, nor a swap before all removals that stand before it."""
+    if phase.name in ADDING:
+        return 0
+    return {"swap": 1, "enforcement-on": 3}.get(phase.name, 2)
 
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:

@@ -111,10 +111,13 @@ class _Phases(EngineHooks):
                 break
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
-        """Divide a phase: the SM's port and the own port with their leaf ports come last, swaps go one by one."""
+        """Divide a phase: the SM's port and the own port with their leaf ports come last. Swaps go one by one and as
+        they stand: in another order they could cut a pair that the plan does not name."""
         targets = self._change.targets
-        for stage in in_order((step, rank_of(self._writer, targets[step.port.key].port)) for step in phase.steps):
-            yield from [[step] for step in stage] if phase.name == "swap" else [stage]
+        if phase.name == "swap":
+            yield from ([step] for step in phase.steps)
+        else:
+            yield from in_order((step, rank_of(self._writer, targets[step.port.key].port)) for step in phase.steps)
 
     def _sets(self, step: Step) -> list[PendingSet]:
         key = step.port.key

@@ -217,7 +217,7 @@ def _replace(path: Path, place: Path, database: Database) -> None:
 
 def _remove_leftovers(path: Path) -> None:
     """Remove what runs that were killed left beside *path*; a run that still goes on keeps its own."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.unfinished"):
+    for left in path.parent.glob(f".{escape(path.name)}.*.unfinished*"):  # SQLite may leave its -journal too
         pid = left.name.split(".")[-2]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             with suppress(OSError):

@@ -97,11 +97,14 @@ def test_a_snapshot_an_empty_file_and_what_a_link_leads_to_are_replaced(cli: Cli
     empty.touch()
     link.symlink_to(empty.name)
     left = tmp_path / f".{empty.name}.4194305.unfinished"  # of a process number that no system gives
+    journal = left.with_name(f"{left.name}-journal")
     left.touch()
+    journal.touch()
     for path in (empty, empty, link):
         assert cli("snapshot", path).code == 0
     assert link.is_symlink()
     assert not left.exists()
+    assert not journal.exists()
     assert run("diff", empty, link).code == 0
 
 

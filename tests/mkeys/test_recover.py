@@ -490,3 +490,12 @@ def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int)
     [note] = recovery.limits_reached()
     assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")
     assert recovery.summary.failed == len(recovery.search.waiting.given_up) <= 40
+
+
+def test_a_fabric_of_which_nothing_was_read_is_no_error() -> None:
+    """The own port hides everything and never opens: there is nothing to change, and nothing to look at again."""
+    net = subnet("two-switch")
+    for port in (port for node in net.nodes for port in node.end_ports):
+        port.m_key, port.protect_bits, port.lease_period = 0x83F1C05E9A2D7B46, 2, 0
+    run = Run(net, {}, Wishes(wait=1), "mkey-under-sm")
+    assert run.summary.done == 0

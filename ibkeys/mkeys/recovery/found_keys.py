@@ -92,7 +92,8 @@ class FoundKeys:
         Yields what became of each.
         """
         wishes, writer = self.wishes, self.writer
-        writer.fabric.adopt(self._waiting.found)
+        if self.to_change:
+            writer.fabric.adopt(self._waiting.found)
         self.to_change.sort(key=lambda port: -len(port.agent_path))
         while self.to_change:
             port = self.to_change[0]
