@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
@@ -103,12 +103,10 @@ ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
     """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
-    file = read_file_fact(path)
-    try:
-        data = files.read_bytes(path, files.SETTINGS)
+    try:  # a process may have named it, so nothing that this one inherited is read
+        return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
     except OSError:
         return None
-    return None if file is None else opensm_config(file, data)
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:

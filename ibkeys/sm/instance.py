@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final, Literal
 from ibkeys import files
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
+from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
 from ibkeys.partitions.model import Policy
@@ -27,6 +29,10 @@ from ibkeys.store.opensm import MKEY_FILE
 Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
 DUMP_FILE: Final = "opensm-subnet.lst"
 """OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
+_DESCRIPTOR: Final = re.compile(
+    r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
+)
+"""Names that mean a descriptor of whoever uses them."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -122,7 +128,11 @@ class _Look:
             if self.process.cwd is None:
                 problem = "its name is relative to a directory that cannot be read; run as root"
                 return InstanceFile(role, None, None, source, False, problem=problem)
-            path = Path(os.path.normpath(self.process.cwd / path))
+            path = self.process.cwd / path
+        path = Path("/" + os.path.normpath(path).lstrip("/"))
+        if _DESCRIPTOR.match(str(path)):
+            problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
+            return InstanceFile(role, path, None, source, certain, None, problem)
         return self.at(role, path, as_seen(self.host, self.process.folder, str(path)), source, certain)
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:

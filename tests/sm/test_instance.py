@@ -184,3 +184,15 @@ def test_the_policy_is_read_and_its_bytes_are_marked() -> None:
     assert instance.policy is not None
     assert instance.policy.accepted
     assert instance.files["policy"].digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/40", "/proc/self/fd/3", "//dev/../dev/fd/4", "/proc/7/fd/3"])
+def test_a_descriptor_of_that_process_is_not_read_as_one_of_ours(name: str) -> None:
+    host = host_with("-P", name, "-F", name, conf=None)
+    for each in (name, "/dev/fd/4"):
+        host.file(each, "Default=0x7fff : ALL=full ;\n")
+    instance = seen(host)
+    for role in ("options", "policy"):
+        assert instance.files[role].problem == "cannot be read: it is a descriptor of that process"  # type: ignore[index]
+    assert (instance.policy, instance.options_file) == (None, None)
+    assert seen(host_with("-f", "/dev/stdout")).files["log"].problem == "goes to /dev/stdout"
