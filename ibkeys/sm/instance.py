@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -41,8 +41,10 @@ class InstanceFile:
     """A file or directory of an OpenSM.
 
     ``path``: as that OpenSM names it, absolute; None where it has none, or where that is not known. ``place``: where it
-    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it. ``fact``:
-    mode, owner and times; None with the reason in ``problem``. ``digest``: SHA-256 of its bytes, of a policy only.
+    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it;
+    ``doubt``: what does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in
+    ``problem``.
+    ``digest``: SHA-256 of its bytes, of a policy only.
     """
 
     role: Role
@@ -54,6 +56,7 @@ class InstanceFile:
     problem: str = ""
     reading: Reading = "not-judged"
     digest: str | None = None
+    doubt: str = ""
 
     @property
     def is_there(self) -> bool | None:
@@ -64,6 +67,9 @@ class InstanceFile:
 
 
 ABSENT: Final = "is not there"
+HOSTS_OWN: Final = "taken for the host's own; run as root to be certain"
+"""A process whose root directory cannot be told may have other files of these names."""
+NO_PROGRAM: Final = "its program cannot be told: it is only called opensm"
 NO_FILE: Final = ("none is named", "goes to ")
 """How the problem of a file begins that is none at all."""
 
@@ -94,6 +100,8 @@ class Instance:
 
     def unknowns(self) -> Iterator[str]:
         """Yield what should have been read of it and was not, each in words."""
+        if not self.process.program_known:
+            yield NO_PROGRAM
         for file in self.files.values():
             if file.is_there is None and not file.problem.startswith(NO_FILE):
                 yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
@@ -133,10 +141,16 @@ class _Look:
         if _DESCRIPTOR.match(str(path)):
             problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
             return InstanceFile(role, path, None, source, certain, None, problem)
-        return self.at(role, path, as_seen(self.host, self.process.folder, str(path)), source, certain)
+        return self.at(
+            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
+        )
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         """Return a file that is at *place* to whoever looks. Raises HostNotReached."""
+        found = self._found(role, path, place, source, certain)
+        return found if self.process.view != "unknown" else replace(found, is_certain=False, doubt=HOSTS_OWN)
+
+    def _found(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         process = self.process
         try:
             fact = self.host.stat(place)

@@ -26,7 +26,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
         folder.mkdir(parents=True)
         (folder / "cmdline").write_text("".join(f"{word}\0" for word in ("opensm", *arguments)))
         (folder / "environ").write_text(f"OSM_TMP_DIR={tmp_path}\0SECRET={KEY}\0")
-        for name, target in (("root", "/"), ("cwd", tmp_path)):
+        for name, target in (("root", "/"), ("cwd", tmp_path), ("exe", "/usr/sbin/opensm")):
             (folder / name).symlink_to(target)
         return folder
 

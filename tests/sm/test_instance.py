@@ -78,7 +78,7 @@ def test_what_may_not_be_read_is_not_known_and_says_so() -> None:
     for role in ("policy", "dumps", "output", "cache", "keys"):
         file = instance.files[role]
         assert (file.path, file.is_certain, "run as root" in file.problem) == (None, False, True), role
-    assert len(list(instance.unknowns())) == 5
+    assert len(list(instance.unknowns())) == 6
     assert list(seen(host_with("-f", "stdout")).unknowns()) == []
 
 
@@ -196,3 +196,36 @@ def test_a_descriptor_of_that_process_is_not_read_as_one_of_ours(name: str) -> N
         assert instance.files[role].problem == "cannot be read: it is a descriptor of that process"  # type: ignore[index]
     assert (instance.policy, instance.options_file) == (None, None)
     assert seen(host_with("-f", "/dev/stdout")).files["log"].problem == "goes to /dev/stdout"
+
+
+# --- whose files they are ---------------------------------------------------------------------------------------------
+
+
+def test_another_mount_namespace_is_not_the_host_though_its_root_is_the_same_inode() -> None:
+    host = host_with("-P", "/p.conf", mounts="mnt:[2]")
+    assert str(seen(host).files["policy"].place) == "/proc/7/root/p.conf"
+    assert str(seen(host).process.cache) == "/proc/7/root/var/cache/opensm"
+    host = host_with("-P", "/p.conf")
+    assert (str(seen(host).files["policy"].place), seen(host).files["policy"].doubt) == ("/p.conf", "")
+
+
+@pytest.mark.parametrize("hidden", ["/proc/7/root", "/proc/7/ns/mnt", "/proc/self/ns/mnt"])
+def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host_and_that_is_said(hidden: str) -> None:
+    host = host_with("-P", "/p.conf")
+    host.file("/p.conf", "Default=0x7fff : ALL=full ;\n")
+    del host.links[hidden]
+    file = seen(host).files["policy"]
+    assert (str(file.place), file.is_certain, file.doubt) == (
+        "/p.conf",
+        False,
+        "taken for the host's own; run as root to be certain",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "known"),
+    [("/usr/sbin/opensm", True), ("/usr/sbin/opensm (deleted)", True), ("/usr/bin/python3", False), (None, False)],
+)
+def test_what_is_only_called_opensm_is_named(program: str | None, known: bool) -> None:
+    words = list(seen(host_with("-f", "stdout", program=program)).unknowns())
+    assert words == ([] if known else ["its program cannot be told: it is only called opensm"])

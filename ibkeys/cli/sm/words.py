@@ -51,11 +51,13 @@ def _write_managers(report: Report) -> None:
 
 def _write_instance(instance: Instance) -> None:
     from ibkeys.sm.document import guid_text, time_text
+    from ibkeys.sm.instance import NO_PROGRAM
 
     process = instance.process
     arguments = " ".join(map(str, process.command.given))
     environment = process.environment
     pairs: list[tuple[str, Any]] = [
+        *([] if process.program_known else [("Program", NO_PROGRAM)]),
         ("State", instance.state or "not known: which port is its own cannot be told"),
         ("Port GUID", guid_text(instance.port_guid)),
         ("Started", time_text(process.started)),
@@ -88,7 +90,7 @@ def _file_remarks(file: InstanceFile) -> Iterator[str]:
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
         yield WORDS[file.reading]
     if not file.is_certain and file.path is not None:
-        yield "may have been another when OpenSM started"
+        yield file.doubt or "may have been another when OpenSM started"
     if file.fact is not None and file.fact.others_can_write:
         yield "others can write it"
     elif file.fact is not None and file.fact.others_can_read:
