@@ -78,7 +78,8 @@ def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ..
     """Return the OpenSMs of the host, and what is only called opensm beside one that is seen to be it."""
     report = look_at_host(host, named, os.environ.get("IBSIM_SOCKNAME", ""))
     if not report.instances:
-        raise UsageError(f"no OpenSM runs on this host: {_BY_HAND}")
+        sure = "" if host.own_user() == 0 else " (run as root to be certain)"
+        raise UsageError(f"no OpenSM is seen on this host{sure}: {_BY_HAND}")
     known = tuple(each for each in report.instances if each.process.program_known)
     if not known:
         return report, ()

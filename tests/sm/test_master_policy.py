@@ -74,7 +74,10 @@ def test_only_the_master_counts(
 
 
 def test_no_opensm_no_policy_and_a_faulty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no OpenSM runs on this host"):
+    with pytest.raises(UsageError, match="no OpenSM is seen on this host: name"):
+        taken(monkeypatch, MadeUpHost())
+    monkeypatch.setattr(MadeUpHost, "own_user", lambda self: 1000)
+    with pytest.raises(UsageError, match=r"is seen on this host \(run as root to be certain\)"):
         taken(monkeypatch, MadeUpHost())
     host = sm_host("", ONE)
     del host.entries[POLICY]
