@@ -207,9 +207,24 @@ def describe(
         {each.role: each for each in found},
         options,
         options.file,
-        parse_policy(look.contents["policy"], str(policy.path)) if "policy" in look.contents else None,
+        _parsed(look.contents["policy"], policy) if "policy" in look.contents else None,
         look.last_sweep,
     )
+
+
+def _parsed(data: bytes, file: InstanceFile) -> Policy:
+    """Return a policy whose problems show none of its text unless the user named it: a process may name any file."""
+    policy = parse_policy(data, str(file.path))
+    if file.source == "sm.toml":
+        return policy
+    errors, warnings = (
+        tuple(
+            replace(each, message=f"{each.severity} in a file that OpenSM names, its text is not shown")
+            for each in found
+        )
+        for found in (policy.errors, policy.warnings)
+    )
+    return replace(policy, errors=errors, warnings=warnings)
 
 
 def _options_file(look: _Look, named: Named) -> InstanceFile:

@@ -229,3 +229,45 @@ def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host
 def test_what_is_only_called_opensm_is_named(program: str | None, known: bool) -> None:
     words = list(seen(host_with("-f", "stdout", program=program)).unknowns())
     assert words == ([] if known else ["its program cannot be told: it is only called opensm"])
+
+
+# --- nothing secret is shown -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        f"-m_key={KEY}",
+        f"-sm_key={KEY}",
+        f"-sa_key={KEY}",
+        f"-sa_key={int(KEY, 16)}",
+        f"-m_key={KEY[2:]}",
+        f"-Pkey: {KEY}",
+    ],
+)
+def test_a_key_in_a_mistyped_option_is_not_shown(word: str) -> None:
+    instance = seen(host_with(word))
+    shown = [*map(str, instance.process.command.given), *(str(each.shown) for each in instance.options.shown())]
+    assert any("(a key, not shown)" in each for each in shown)
+    for text in (*shown, repr(instance)):
+        assert KEY[2:] not in text
+        assert str(int(KEY, 16)) not in text
+
+
+def test_what_a_plugin_is_told_is_not_shown() -> None:
+    assert setting(host_with(conf="event_plugin_options --pw secret\n"), "event_plugin_options").shown == "set"
+    assert setting(host_with(), "event_plugin_options").shown is None
+
+
+def test_the_problems_of_a_policy_that_a_process_names_show_none_of_its_text() -> None:
+    host = host_with("-P", "/etc/hashes")
+    host.file("/etc/hashes", "root:$6$salt$hash:19000:0:99999:7:::\n")
+    policy = seen(host).policy
+    assert policy is not None
+    assert not policy.accepted
+    shown = [each.located("x") for each in (*policy.errors, *policy.warnings)]
+    assert all("$6$" not in each and "root" not in each and "hash" not in each for each in shown), shown
+    assert min(policy.errors).line == 1
+    named = seen(host, Named(policy=Path("/etc/hashes"))).policy
+    assert named is not None
+    assert [each.message for each in named.errors] != [each.message for each in policy.errors]
