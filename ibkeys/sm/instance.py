@@ -69,6 +69,7 @@ class InstanceFile:
 ABSENT: Final = "is not there"
 HOSTS_OWN: Final = "taken for the host's own; run as root to be certain"
 """A process whose root directory cannot be told may have other files of these names."""
+BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
 NO_PROGRAM: Final = "its program cannot be told: it is only called opensm"
 NO_FILE: Final = ("none is named", "goes to ")
 """How the problem of a file begins that is none at all."""
@@ -237,7 +238,9 @@ def _options_file(look: _Look, named: Named) -> InstanceFile:
     there = [each for each in found if each.is_there is not False]
     if len(there) > 1:  # which of them is the default was decided when this OpenSM was built
         return InstanceFile("options", None, None, "not known", False, problem="could be any of several: name it (-F)")
-    return there[0] if there else found[0]
+    if not there or there[0].path == OPENSM_CONFIGS[0]:
+        return there[0] if there else found[0]
+    return replace(there[0], is_certain=False, doubt=there[0].doubt or BUILD)
 
 
 def _options(look: _Look, file: InstanceFile) -> Options:
@@ -248,7 +251,7 @@ def _options(look: _Look, file: InstanceFile) -> Options:
         read = OptionsFile()
     environment = look.process.environment
     tmp_dir = None if environment is None else environment.get("OSM_TMP_DIR", "")
-    return Options(look.process.command, read, file.reading in CHANGED, tmp_dir)
+    return Options(look.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
 
 
 def _policy(look: _Look, options: Options, named: Named) -> InstanceFile:

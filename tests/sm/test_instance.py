@@ -98,8 +98,9 @@ def test_two_default_files_of_two_distributions_are_not_chosen_between() -> None
     host = host_with(conf=None)
     host.file("/etc/rdma/opensm.conf", changed=STARTED - 5)
     host.file("/etc/rdma/partitions.conf")
-    assert path_of(seen(host), "options") == ("/etc/rdma/opensm.conf", "default", True)
-    assert path_of(seen(host), "policy") == ("/etc/rdma/partitions.conf", "default", True)
+    assert path_of(seen(host), "options") == ("/etc/rdma/opensm.conf", "default", False)
+    assert "was built: name it" in seen(host).files["options"].doubt
+    assert path_of(seen(host), "policy") == ("/etc/rdma/partitions.conf", "default", False)
 
 
 def test_files_that_the_user_names_are_taken() -> None:
