@@ -199,6 +199,7 @@ def test_a_process_of_another_user_is_not_taken_for_opensm(
     made(proc(11, "opensm", "-F", "/good") / "status", "Name:\topensm\nUid:\t0\t0\t0\t0\n")
     found = opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")
     assert [each.pid for each in found] == [11]
+    made(tmp_path / "dev" / "umad0")  # lets the owner of the made-up folders in, who need not be root
     monkeypatch.setattr("ibkeys.host.opensm_process.os.geteuid", lambda: other)
     assert 10 in [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")], "one's own"
 
