@@ -225,7 +225,7 @@ def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
     """Return a path of another process as one reaches it from outside: another working directory, another root
     directory. Where its *view* is unknown, its files are taken for those of its host."""
     if not os.path.isabs(path):
-        path = os.path.join(_link(host, process / "cwd") or "", path)
+        path = os.path.join(_cwd(host, process) or "", path)
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
 
 
@@ -270,8 +270,14 @@ def _names(host: HostFiles, path: Path) -> list[str]:
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:
-    found = _link(host, process / "cwd")
-    return Path(found) if found is not None else None
+    """Return the working directory as the process itself names it. Behind chroot, /proc shows it as the host names it.
+    None where it cannot be read, or where it is outside of the root directory of the process."""
+    found, root = _link(host, process / "cwd"), _link(host, process / "root")
+    if found is None:
+        return None
+    if root is None or root == "/":
+        return Path(found)
+    return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
 
 
 def _link(host: HostFiles, path: Path) -> str | None:

@@ -210,6 +210,17 @@ def test_another_mount_namespace_is_not_the_host_though_its_root_is_the_same_ino
     assert (str(seen(host).files["policy"].place), seen(host).files["policy"].doubt) == ("/p.conf", "")
 
 
+@pytest.mark.parametrize(
+    ("cwd", "place"), [("/jail/srv", "/proc/7/root/srv/p.conf"), ("/jail", "/proc/7/root/p.conf"), ("/srv", "None")]
+)
+def test_behind_chroot_a_relative_name_counts_inside_of_it(cwd: str, place: str) -> None:
+    """/proc shows that working directory as the host names it. One outside of the new root is not guessed at."""
+    host = host_with("-P", "p.conf", cwd=cwd)
+    host.folder("/jail")
+    host.links["/proc/7/root"] = "/jail"
+    assert str(seen(host).files["policy"].place) == place
+
+
 @pytest.mark.parametrize("hidden", ["/proc/7/root", "/proc/7/ns/mnt", "/proc/self/ns/mnt"])
 def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host_and_that_is_said(hidden: str) -> None:
     host = host_with("-P", "/p.conf")
