@@ -143,6 +143,11 @@ def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
         mode = os.stat(path).st_mode
     except ValueError:
         raise OSError(errno.EINVAL, "a name with a NUL byte") from None
+    refuse_mode(mode)
+
+
+def refuse_mode(mode: int) -> None:
+    """Raise NoRegularFile when *mode* is not that of a regular file."""
     if not stat.S_ISREG(mode):
         raise _no_file(mode)
 

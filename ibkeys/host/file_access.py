@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,7 +74,11 @@ def stat_file(path: Path) -> FileFact:
     real = Path(os.path.realpath(path))
     if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is no plain symbolic link
         real = path.absolute()
-    parents = [(parent, parent.stat()) for parent in real.parents]
+    return fact_of(path, status, [(parent, parent.stat()) for parent in real.parents])
+
+
+def fact_of(path: Path, status: os.stat_result, parents: Iterable[tuple[Path, os.stat_result]]) -> FileFact:
+    """Return what *status* tells of a file; *parents*: the directories above, the nearest first."""
     return FileFact(
         path,
         stat.S_IMODE(status.st_mode),

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact, stat_file
+from ibkeys.host.file_access import FileFact, fact_of
+from ibkeys.host.inside_root import opened, read_inside
 
 USER_HZ: Final = 100
 """Ticks in a second of the times in /proc/PID/stat, on every machine that runs OpenSM."""
@@ -62,17 +63,27 @@ class HostFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """This host."""
+    """This host. Nothing that this process inherited is read, whatever a path is called: other processes name the
+    files. A path below the root directory of a process is looked up inside of that. ``proc``: where processes show."""
 
     name: str = ""
+    proc: Path = Path("/proc")
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all of a regular file."""
-        return files.read_bytes(path, limit)
+        return read_inside(*self._split(path), limit)
 
     def stat(self, path: Path) -> FileFact:
         """Return what can be told of a file from outside."""
-        return stat_file(path)
+        with opened(*self._split(path)) as place:
+            return fact_of(path, os.fstat(place.descriptor), place.above)
+
+    def _split(self, path: Path) -> tuple[Path, str]:
+        """Return the root directory in which a path counts, and the path inside of it."""
+        parts = path.relative_to(self.proc).parts if path.is_relative_to(self.proc) else ()
+        if len(parts) > 1 and parts[0].isdecimal() and parts[1] == "root":
+            return self.proc / parts[0] / "root", "/".join(parts[2:])
+        return Path("/"), str(path.absolute())
 
     def link(self, path: Path) -> str:
         """Return where a symbolic link leads to."""

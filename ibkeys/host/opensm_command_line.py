@@ -121,6 +121,11 @@ _HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})
 """Options whose number is taken as hex, with or without 0x. All others are C numbers: 0x is hex, a leading 0 octal."""
 
 
+_NOT_SHOWN: Final = "(a key, not shown)"
+_MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]{5,})")
+"""A key in the value of another option: OpenSM takes -m_key=0x1 for -m with the value _key=0x1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """One argument that was given. ``value``: as written; None where it takes none, or where it is a key."""
@@ -131,7 +136,7 @@ class Given:
     def __str__(self) -> str:
         if not self.argument.takes_value:
             return f"--{self.argument.name}"
-        return f"--{self.argument.name} {'(a key, not shown)' if self.value is None else self.value}"
+        return f"--{self.argument.name} {_NOT_SHOWN if self.value is None else self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,8 @@ def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLi
     """Return what the words after the program's name mean. *in_order*: the environment has POSIXLY_CORRECT, so that the
     first word that is no option ends them."""
     _, _, words = _scan(words, in_order)  # OpenSM looks for the options file first; getopt sorts the words meanwhile
-    given, errors, _ = _scan(words, in_order)
+    found, errors, _ = _scan(words, in_order)
+    given = [(each, _MISTYPED_KEY.sub(rf"\1{_NOT_SHOWN}", value) if value else value) for each, value in found]
     options: dict[str, Value] = {}
     for argument, value in given:
         options.update(_set(argument, value))

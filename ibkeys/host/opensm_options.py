@@ -141,7 +141,8 @@ def number_of(text: bytes, bits: int) -> int | None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _MEANT_AS_TRUE: Final = frozenset({b"true", b"yes", b"on", b"1", b"t", b"y", b"enable", b"enabled"})
-CONSOLES: Final = frozenset({"off", "local", "loopback"})
+CONSOLES: Final = frozenset({"off", "local", "loopback", "socket"})
+"""Socket only where OpenSM was built with it, which cannot be seen from outside; else it means off."""
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
@@ -71,6 +71,10 @@ class OpensmConfig:
         return not key.is_zero and key in self._keys[1:]
 
 
+View = Literal["host", "own", "unknown"]
+"""Whether a process has the root directory and the mounts of its host, or its own, or neither can be told."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpensmProcess:
     """A running OpenSM. ``cache``: its directory of key files as this process sees it; ``cache_known`` is False where
@@ -78,7 +82,8 @@ class OpensmProcess:
 
     ``command``: its command line. ``environment``: those of `ENVIRONMENT` that it has; None where they cannot be read.
     ``folder``: where /proc shows it. ``cwd``: its working directory; None where that cannot be read. ``started``: when,
-    in seconds since 1970, within ``exact`` seconds. ``unit``: its systemd unit. ``umask``: of the files that it makes.
+    in seconds since 1970, within ``exact`` seconds. ``view``: where its paths count. ``program_known``: what it runs is
+    seen to be OpenSM, not just called so. ``unit``: its systemd unit. ``umask``: of the files that it makes.
     ``output``: where its standard output goes, as /proc names it. None where the host does not say.
     """
 
@@ -95,6 +100,8 @@ class OpensmProcess:
     unit: str | None = None
     umask: int | None = None
     output: str | None = None
+    view: View = "unknown"
+    program_known: bool = False
 
 
 ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
@@ -103,12 +110,10 @@ ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
     """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
-    file = read_file_fact(path)
-    try:
-        data = files.read_bytes(path, files.SETTINGS)
+    try:  # a process may have named it, so nothing that this one inherited is read
+        return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
     except OSError:
         return None
-    return None if file is None else opensm_config(file, data)
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
@@ -181,11 +186,13 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
     unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
     started, exact = _start(host, folder)
+    view = view_of(host, folder)
+    program = _link(host, folder / "exe")
     return OpensmProcess(
         int(folder.name),
-        as_seen(host, folder, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
+        as_seen(host, folder, view, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
         environment is not None,
-        as_seen(host, folder, config) if config else None,
+        as_seen(host, folder, view, config) if config else None,
         command,
         environment,
         folder,
@@ -195,20 +202,31 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
         unit[1] if unit else None,
         int(umask[1], 8) if umask else None,
         _link(host, folder / "fd" / "1"),
+        view,
+        program is not None and os.path.basename(program.removesuffix(" (deleted)")) == PROGRAM,
     )
 
 
-def as_seen(host: HostFiles, process: Path, path: str) -> Path:
-    """Return a path of another process as one reaches it from outside: another working directory, another root
-    directory. *process*: where /proc shows it."""
+def view_of(host: HostFiles, process: Path) -> View:
+    """Say whether a process has another root directory or other mounts than its host. *process*: where /proc shows it.
+
+    Two namespaces may have one device and inode as their root, and other file systems below it.
+    """
     try:
-        if not os.path.isabs(path):
-            path = os.path.join(host.link(process / "cwd"), path)
-        if host.stat(process / "root").identity == host.stat(Path("/")).identity:
-            return Path(path)
-    except OSError:  # not ours to look at, so not in a container of ours
-        return Path(path)
-    return process / "root" / path.lstrip("/")
+        if host.stat(process / "root").identity != host.stat(Path("/")).identity:
+            return "own"
+        theirs, ours = (host.link(folder / "ns" / "mnt") for folder in (process, process.parent / "self"))
+    except OSError:  # another user's
+        return "unknown"
+    return "host" if theirs == ours else "own"
+
+
+def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
+    """Return a path of another process as one reaches it from outside: another working directory, another root
+    directory. Where its *view* is unknown, its files are taken for those of its host."""
+    if not os.path.isabs(path):
+        path = os.path.join(_cwd(host, process) or "", path)
+    return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
 
 
 # --- what /proc says --------------------------------------------------------------------------------------------------
@@ -252,8 +270,14 @@ def _names(host: HostFiles, path: Path) -> list[str]:
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:
-    found = _link(host, process / "cwd")
-    return Path(found) if found is not None else None
+    """Return the working directory as the process itself names it. Behind chroot, /proc shows it as the host names it.
+    None where it cannot be read, or where it is outside of the root directory of the process."""
+    found, root = _link(host, process / "cwd"), _link(host, process / "root")
+    if found is None:
+        return None
+    if root is None or root == "/":
+        return Path(found)
+    return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
 
 
 def _link(host: HostFiles, path: Path) -> str | None:

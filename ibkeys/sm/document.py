@@ -61,6 +61,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
     return {
         "pid": process.pid,
         "unit": process.unit,
+        "program_known": process.program_known,
         "started": time_text(process.started),
         "state": instance.state,
         "port_guid": guid_text(instance.port_guid),
@@ -83,6 +84,7 @@ def _file(file: InstanceFile) -> dict[str, Any]:
         "place": str(file.place) if file.place is not None else None,
         "source": file.source,
         "certain": file.is_certain,
+        "doubt": file.doubt or None,
         "there": file.is_there,
         "mode": f"{fact.mode:04o}" if fact is not None else None,
         "uid": fact.uid if fact is not None else None,

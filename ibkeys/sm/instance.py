@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from ibkeys import files
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
+from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
 from ibkeys.partitions.model import Policy
@@ -27,6 +29,10 @@ from ibkeys.store.opensm import MKEY_FILE
 Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
 DUMP_FILE: Final = "opensm-subnet.lst"
 """OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
+_DESCRIPTOR: Final = re.compile(
+    r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
+)
+"""Names that mean a descriptor of whoever uses them."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -35,8 +41,10 @@ class InstanceFile:
     """A file or directory of an OpenSM.
 
     ``path``: as that OpenSM names it, absolute; None where it has none, or where that is not known. ``place``: where it
-    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it. ``fact``:
-    mode, owner and times; None with the reason in ``problem``. ``digest``: SHA-256 of its bytes, of a policy only.
+    is reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it;
+    ``doubt``: what does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in
+    ``problem``.
+    ``digest``: SHA-256 of its bytes, of a policy only.
     """
 
     role: Role
@@ -48,6 +56,7 @@ class InstanceFile:
     problem: str = ""
     reading: Reading = "not-judged"
     digest: str | None = None
+    doubt: str = ""
 
     @property
     def is_there(self) -> bool | None:
@@ -58,6 +67,10 @@ class InstanceFile:
 
 
 ABSENT: Final = "is not there"
+HOSTS_OWN: Final = "taken for the host's own; run as root to be certain"
+"""A process whose root directory cannot be told may have other files of these names."""
+BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
+NO_PROGRAM: Final = "its program cannot be told: it is only called opensm"
 NO_FILE: Final = ("none is named", "goes to ")
 """How the problem of a file begins that is none at all."""
 
@@ -88,6 +101,8 @@ class Instance:
 
     def unknowns(self) -> Iterator[str]:
         """Yield what should have been read of it and was not, each in words."""
+        if not self.process.program_known:
+            yield NO_PROGRAM
         for file in self.files.values():
             if file.is_there is None and not file.problem.startswith(NO_FILE):
                 yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
@@ -122,11 +137,21 @@ class _Look:
             if self.process.cwd is None:
                 problem = "its name is relative to a directory that cannot be read; run as root"
                 return InstanceFile(role, None, None, source, False, problem=problem)
-            path = Path(os.path.normpath(self.process.cwd / path))
-        return self.at(role, path, as_seen(self.host, self.process.folder, str(path)), source, certain)
+            path = self.process.cwd / path
+        path = Path("/" + os.path.normpath(path).lstrip("/"))
+        if _DESCRIPTOR.match(str(path)):
+            problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
+            return InstanceFile(role, path, None, source, certain, None, problem)
+        return self.at(
+            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
+        )
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         """Return a file that is at *place* to whoever looks. Raises HostNotReached."""
+        found = self._found(role, path, place, source, certain)
+        return found if self.process.view != "unknown" else replace(found, is_certain=False, doubt=HOSTS_OWN)
+
+    def _found(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         process = self.process
         try:
             fact = self.host.stat(place)
@@ -183,9 +208,24 @@ def describe(
         {each.role: each for each in found},
         options,
         options.file,
-        parse_policy(look.contents["policy"], str(policy.path)) if "policy" in look.contents else None,
+        _parsed(look.contents["policy"], policy) if "policy" in look.contents else None,
         look.last_sweep,
     )
+
+
+def _parsed(data: bytes, file: InstanceFile) -> Policy:
+    """Return a policy whose problems show none of its text unless the user named it: a process may name any file."""
+    policy = parse_policy(data, str(file.path))
+    if file.source == "sm.toml":
+        return policy
+    errors, warnings = (
+        tuple(
+            replace(each, message=f"{each.severity} in a file that OpenSM names, its text is not shown")
+            for each in found
+        )
+        for found in (policy.errors, policy.warnings)
+    )
+    return replace(policy, errors=errors, warnings=warnings)
 
 
 def _options_file(look: _Look, named: Named) -> InstanceFile:
@@ -198,7 +238,9 @@ def _options_file(look: _Look, named: Named) -> InstanceFile:
     there = [each for each in found if each.is_there is not False]
     if len(there) > 1:  # which of them is the default was decided when this OpenSM was built
         return InstanceFile("options", None, None, "not known", False, problem="could be any of several: name it (-F)")
-    return there[0] if there else found[0]
+    if not there or there[0].path == OPENSM_CONFIGS[0]:
+        return there[0] if there else found[0]
+    return replace(there[0], is_certain=False, doubt=there[0].doubt or BUILD)
 
 
 def _options(look: _Look, file: InstanceFile) -> Options:
@@ -209,7 +251,7 @@ def _options(look: _Look, file: InstanceFile) -> Options:
         read = OptionsFile()
     environment = look.process.environment
     tmp_dir = None if environment is None else environment.get("OSM_TMP_DIR", "")
-    return Options(look.process.command, read, file.reading in CHANGED, tmp_dir)
+    return Options(look.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
 
 
 def _policy(look: _Look, options: Options, named: Named) -> InstanceFile:

@@ -7,7 +7,8 @@ with a few MADs, and one of this host's OpenSMs has to be it by its port.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.errors import FileFormatError, UsageError
@@ -16,7 +17,7 @@ from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.mad.const import SMState
 from ibkeys.partitions.model import Policy
-from ibkeys.sm.instance import NOTHING_NAMED, Instance, Named
+from ibkeys.sm.instance import NO_PROGRAM, NOTHING_NAMED, Instance, Named
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import CHANGED, WORDS
 from ibkeys.sm.report import HostReport, look_at_host, with_ports
@@ -47,7 +48,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
-    report = _look(host, named)
+    report, left_out = _look(host, named)
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
@@ -59,7 +60,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
             f"the master (port GUID 0x{guid:016x}) is none of the OpenSMs that can be seen on this host "
             f"({_in_words(own)}): {_BY_HAND}, or run on the master's host as root"
         )
-    return _policy_of(found[0])
+    return _policy_of(found[0], left_out=left_out)
 
 
 def policy_of_only_one(
@@ -67,24 +68,35 @@ def policy_of_only_one(
 ) -> MasterPolicy:
     """Return the policy of the only OpenSM of this host; no fabric is asked. *require_accepted* False: it may be one
     that OpenSM would refuse. Raises as `policy_of_master`."""
-    report = _look(host, named)
+    report, left_out = _look(host, named)
     if len(report.instances) > 1:
         raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
-    return _policy_of(report.instances[0], require_accepted)
+    return _policy_of(report.instances[0], require_accepted, left_out)
 
 
-def _look(host: HostFiles, named: Named) -> HostReport:
+def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ...]]:
+    """Return the OpenSMs of the host, and what is only called opensm beside one that is seen to be it."""
     report = look_at_host(host, named, os.environ.get("IBSIM_SOCKNAME", ""))
     if not report.instances:
-        raise UsageError(f"no OpenSM runs on this host: {_BY_HAND}")
-    return report
+        sure = "" if host.own_user() == 0 else " (run as root to be certain)"
+        raise UsageError(f"no OpenSM is seen on this host{sure}: {_BY_HAND}")
+    known = tuple(each for each in report.instances if each.process.program_known)
+    if not known:
+        return report, ()
+    left_out = tuple(each for each in report.instances if not each.process.program_known)
+    return replace(report, instances=known), left_out
 
 
 def _in_words(report: HostReport) -> str:
-    return ", ".join(f"process {each.process.pid}" for each in report.instances) or "none"
+    return ", ".join(map(_process, report.instances)) or "none"
 
 
-def _policy_of(instance: Instance, require_accepted: bool = True) -> MasterPolicy:
+def _process(instance: Instance) -> str:
+    process = instance.process
+    return f"process {process.pid}" + ("" if process.program_known else ", whose program cannot be told")
+
+
+def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequence[Instance] = ()) -> MasterPolicy:
     file = instance.files["policy"]
     if instance.policy is None:
         where = f" {file.path}" if file.path is not None else ""
@@ -92,7 +104,12 @@ def _policy_of(instance: Instance, require_accepted: bool = True) -> MasterPolic
     if require_accepted:
         instance.policy.require_accepted()
     notes = [f"the policy is {file.path}, of {instance.name}"]
-    if not file.is_certain:
+    notes += [f"{_process(each)}, is left out" for each in left_out]
+    if not instance.process.program_known:
+        notes.append(f"{instance.name}: {NO_PROGRAM}")
+    if file.doubt:
+        notes.append(f"{file.path}: {file.doubt}")
+    elif not file.is_certain:
         notes.append("its options file may have changed since it started, and may have named another policy then")
     if file.reading in CHANGED:
         notes.append(f"{file.path}: {WORDS[file.reading]}")

@@ -42,6 +42,10 @@ def _console(instance: Instance) -> Iterator[str]:
     if setting.value == "loopback":
         port = instance.options.setting("console_port").value
         yield f"the console is open on TCP port {port} of its host{doubt(setting)}"
+    if setting.value == "socket":
+        port = instance.options.setting("console_port").value
+        where = f"on TCP port {port}, where this OpenSM was built with it{doubt(setting)}"
+        yield f"the console is open to the network {where}"
 
 
 def _key_on_command_line(instance: Instance) -> Iterator[str]:
@@ -104,7 +108,7 @@ OPTION_DANGERS: Final = (
     Danger(
         "console-open",
         _console,
-        "every user of that host can switch sweeps off, and print all keys, without a password",
+        "every user of that host, of socket every host, can switch sweeps off, and print all keys, without a password",
         "console off in the options file, and restart",
     ),
     Danger(

@@ -44,9 +44,12 @@ class Setting:
 
     @property
     def shown(self) -> int | bool | str | None:
-        """The value as it may be shown: of a key only ``zero``, ``default`` or ``set``, a GUID in hex."""
+        """The value as it may be shown: a GUID in hex; of a key only ``zero``, ``default`` or ``set``, of what a plugin
+        is told only ``set``."""
         if isinstance(self.value, MKey):
             return state_of_key(self.name, self.value)
+        if self.name == "event_plugin_options" and self.value:
+            return "set"  # a plugin may take a password there
         return f"0x{self.value:016x}" if OPTIONS[self.name].kind == "u64" and self.value is not None else self.value
 
 

@@ -51,6 +51,7 @@ def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep
 
 def judge_absent(directory: FileFact | None, started: float | None, exact: float) -> Reading:
     """Say whether a file that is not there was there at the start, by the last change of its *directory*."""
-    if directory is None or directory.written is None or started is None:
+    if directory is None or directory.written is None or directory.changed is None or started is None:
         return "absent"
-    return "absent-since-start" if directory.written < started - MARGIN - exact else "absent"
+    changed = max(directory.written, directory.changed)  # mtime alone can be set back, as by a restored backup
+    return "absent-since-start" if changed < started - MARGIN - exact else "absent"

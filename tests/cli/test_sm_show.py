@@ -26,7 +26,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
         folder.mkdir(parents=True)
         (folder / "cmdline").write_text("".join(f"{word}\0" for word in ("opensm", *arguments)))
         (folder / "environ").write_text(f"OSM_TMP_DIR={tmp_path}\0SECRET={KEY}\0")
-        for name, target in (("root", "/"), ("cwd", tmp_path)):
+        for name, target in (("root", "/"), ("cwd", tmp_path), ("exe", "/usr/sbin/opensm")):
             (folder / name).symlink_to(target)
         return folder
 
@@ -78,9 +78,15 @@ def test_what_may_not_be_read_of_a_process_is_said(proc: Callable[..., Path]) ->
     assert "ibkeys: not read: OpenSM (process 77): its dumps: " in result.err
 
 
-def test_a_host_without_an_opensm(proc: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_host_without_an_opensm(proc: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "proc").mkdir()
-    assert "\nno OpenSM runs on this host\n" in run("sm-show", "-C", "no-such-device").out
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    out = run("sm-show", "-C", "no-such-device").out
+    assert "\nno OpenSM is seen on this host\n" in out
+    assert out.endswith("\nno danger was looked for: not looked at: the fabric, the files and options of any OpenSM\n")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    out = run("sm-show", "-C", "no-such-device").out
+    assert "\nno OpenSM is seen on this host (run as root to be certain)\n" in out
 
 
 # --- other hosts ------------------------------------------------------------------------------------------------------

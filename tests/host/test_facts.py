@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,7 @@ def test_a_process_of_another_user_is_not_taken_for_opensm(
     made(proc(11, "opensm", "-F", "/good") / "status", "Name:\topensm\nUid:\t0\t0\t0\t0\n")
     found = opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")
     assert [each.pid for each in found] == [11]
+    made(tmp_path / "dev" / "umad0")  # lets the owner of the made-up folders in, who need not be root
     monkeypatch.setattr("ibkeys.host.opensm_process.os.geteuid", lambda: other)
     assert 10 in [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")], "one's own"
 
@@ -209,17 +211,13 @@ def test_a_process_of_the_owner_of_a_umad_device_is_opensm(tmp_path: Path, proc:
     assert opensm_processes(tmp_path / "proc", devices=tmp_path / "dev") == []
     made(tmp_path / "dev" / "umad0")
     with pytest.MonkeyPatch.context() as patch:
-        stat = Path.stat
+        stat = LocalFiles.stat
 
-        def owned(path: Path, **options: bool) -> os.stat_result:
-            found = stat(path, **options)
-            if path.name != "umad0":
-                return found
-            fields = list(found)
-            fields[4] = other
-            return os.stat_result(fields)
+        def owned(self: LocalFiles, path: Path) -> FileFact:
+            found = stat(self, path)
+            return replace(found, uid=other) if path.name == "umad0" else found
 
-        patch.setattr(Path, "stat", owned)
+        patch.setattr(LocalFiles, "stat", owned)
         assert [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")] == [10]
 
 

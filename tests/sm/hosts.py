@@ -65,8 +65,11 @@ class MadeUpHost:
         output: str = "/dev/null",
         cwd: str = "/",
         is_ours: bool = True,
+        program: str | None = "/usr/sbin/opensm",
+        mounts: str = "mnt:[1]",
     ) -> None:
-        """Let an OpenSM run. *is_ours* False: this user may not look at its environment and links."""
+        """Let an OpenSM run. *is_ours* False: this user may not look at its environment and links. *program*: what it
+        runs, None where that cannot be told. *mounts*: its mount namespace; the host has mnt:[1]."""
         proc = f"/proc/{pid}"
         self.file(f"{proc}/cmdline", "".join(f"{word}\0" for word in ("/usr/sbin/opensm", *arguments)))
         self.file(f"{proc}/status", f"Name:\topensm\nUmask:\t{umask}\nUid:\t0\t0\t0\t0\n")
@@ -76,7 +79,10 @@ class MadeUpHost:
         words = (f"{name}={value}\0" for name, value in (environment or {}).items())
         self.file(f"{proc}/environ", "".join(words), refused=not is_ours)
         if is_ours:
-            self.links |= {f"{proc}/cwd": cwd, f"{proc}/root": "/", f"{proc}/fd/1": output}
+            self.links |= {f"{proc}/cwd": cwd, f"{proc}/root": "/", f"{proc}/fd/1": output, f"{proc}/ns/mnt": mounts}
+            self.links["/proc/self/ns/mnt"] = "mnt:[1]"
+            if program is not None:
+                self.links[f"{proc}/exe"] = program
 
     # --- HostFiles ---------------------------------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ def test_what_may_not_be_read_is_not_known_and_says_so() -> None:
     for role in ("policy", "dumps", "output", "cache", "keys"):
         file = instance.files[role]
         assert (file.path, file.is_certain, "run as root" in file.problem) == (None, False, True), role
-    assert len(list(instance.unknowns())) == 5
+    assert len(list(instance.unknowns())) == 6
     assert list(seen(host_with("-f", "stdout")).unknowns()) == []
 
 
@@ -98,8 +98,9 @@ def test_two_default_files_of_two_distributions_are_not_chosen_between() -> None
     host = host_with(conf=None)
     host.file("/etc/rdma/opensm.conf", changed=STARTED - 5)
     host.file("/etc/rdma/partitions.conf")
-    assert path_of(seen(host), "options") == ("/etc/rdma/opensm.conf", "default", True)
-    assert path_of(seen(host), "policy") == ("/etc/rdma/partitions.conf", "default", True)
+    assert path_of(seen(host), "options") == ("/etc/rdma/opensm.conf", "default", False)
+    assert "was built: name it" in seen(host).files["options"].doubt
+    assert path_of(seen(host), "policy") == ("/etc/rdma/partitions.conf", "default", False)
 
 
 def test_files_that_the_user_names_are_taken() -> None:
@@ -184,3 +185,101 @@ def test_the_policy_is_read_and_its_bytes_are_marked() -> None:
     assert instance.policy is not None
     assert instance.policy.accepted
     assert instance.files["policy"].digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/40", "/proc/self/fd/3", "//dev/../dev/fd/4", "/proc/7/fd/3"])
+def test_a_descriptor_of_that_process_is_not_read_as_one_of_ours(name: str) -> None:
+    host = host_with("-P", name, "-F", name, conf=None)
+    for each in (name, "/dev/fd/4"):
+        host.file(each, "Default=0x7fff : ALL=full ;\n")
+    instance = seen(host)
+    for role in ("options", "policy"):
+        assert instance.files[role].problem == "cannot be read: it is a descriptor of that process"  # type: ignore[index]
+    assert (instance.policy, instance.options_file) == (None, None)
+    assert seen(host_with("-f", "/dev/stdout")).files["log"].problem == "goes to /dev/stdout"
+
+
+# --- whose files they are ---------------------------------------------------------------------------------------------
+
+
+def test_another_mount_namespace_is_not_the_host_though_its_root_is_the_same_inode() -> None:
+    host = host_with("-P", "/p.conf", mounts="mnt:[2]")
+    assert str(seen(host).files["policy"].place) == "/proc/7/root/p.conf"
+    assert str(seen(host).process.cache) == "/proc/7/root/var/cache/opensm"
+    host = host_with("-P", "/p.conf")
+    assert (str(seen(host).files["policy"].place), seen(host).files["policy"].doubt) == ("/p.conf", "")
+
+
+@pytest.mark.parametrize(
+    ("cwd", "place"), [("/jail/srv", "/proc/7/root/srv/p.conf"), ("/jail", "/proc/7/root/p.conf"), ("/srv", "None")]
+)
+def test_behind_chroot_a_relative_name_counts_inside_of_it(cwd: str, place: str) -> None:
+    """/proc shows that working directory as the host names it. One outside of the new root is not guessed at."""
+    host = host_with("-P", "p.conf", cwd=cwd)
+    host.folder("/jail")
+    host.links["/proc/7/root"] = "/jail"
+    assert str(seen(host).files["policy"].place) == place
+
+
+@pytest.mark.parametrize("hidden", ["/proc/7/root", "/proc/7/ns/mnt", "/proc/self/ns/mnt"])
+def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host_and_that_is_said(hidden: str) -> None:
+    host = host_with("-P", "/p.conf")
+    host.file("/p.conf", "Default=0x7fff : ALL=full ;\n")
+    del host.links[hidden]
+    file = seen(host).files["policy"]
+    assert (str(file.place), file.is_certain, file.doubt) == (
+        "/p.conf",
+        False,
+        "taken for the host's own; run as root to be certain",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "known"),
+    [("/usr/sbin/opensm", True), ("/usr/sbin/opensm (deleted)", True), ("/usr/bin/python3", False), (None, False)],
+)
+def test_what_is_only_called_opensm_is_named(program: str | None, known: bool) -> None:
+    words = list(seen(host_with("-f", "stdout", program=program)).unknowns())
+    assert words == ([] if known else ["its program cannot be told: it is only called opensm"])
+
+
+# --- nothing secret is shown -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        f"-m_key={KEY}",
+        f"-sm_key={KEY}",
+        f"-sa_key={KEY}",
+        f"-sa_key={int(KEY, 16)}",
+        f"-m_key={KEY[2:]}",
+        f"-Pkey: {KEY}",
+    ],
+)
+def test_a_key_in_a_mistyped_option_is_not_shown(word: str) -> None:
+    instance = seen(host_with(word))
+    shown = [*map(str, instance.process.command.given), *(str(each.shown) for each in instance.options.shown())]
+    assert any("(a key, not shown)" in each for each in shown)
+    for text in (*shown, repr(instance)):
+        assert KEY[2:] not in text
+        assert str(int(KEY, 16)) not in text
+
+
+def test_what_a_plugin_is_told_is_not_shown() -> None:
+    assert setting(host_with(conf="event_plugin_options --pw secret\n"), "event_plugin_options").shown == "set"
+    assert setting(host_with(), "event_plugin_options").shown is None
+
+
+def test_the_problems_of_a_policy_that_a_process_names_show_none_of_its_text() -> None:
+    host = host_with("-P", "/etc/hashes")
+    host.file("/etc/hashes", "root:$6$salt$hash:19000:0:99999:7:::\n")
+    policy = seen(host).policy
+    assert policy is not None
+    assert not policy.accepted
+    shown = [each.located("x") for each in (*policy.errors, *policy.warnings)]
+    assert all("$6$" not in each and "root" not in each and "hash" not in each for each in shown), shown
+    assert min(policy.errors).line == 1
+    named = seen(host, Named(policy=Path("/etc/hashes"))).policy
+    assert named is not None
+    assert [each.message for each in named.errors] != [each.message for each in policy.errors]

@@ -74,7 +74,10 @@ def test_only_the_master_counts(
 
 
 def test_no_opensm_no_policy_and_a_faulty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no OpenSM runs on this host"):
+    with pytest.raises(UsageError, match="no OpenSM is seen on this host: name"):
+        taken(monkeypatch, MadeUpHost())
+    monkeypatch.setattr(MadeUpHost, "own_user", lambda self: 1000)
+    with pytest.raises(UsageError, match=r"is seen on this host \(run as root to be certain\)"):
         taken(monkeypatch, MadeUpHost())
     host = sm_host("", ONE)
     del host.entries[POLICY]
@@ -92,4 +95,16 @@ def test_without_a_fabric_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
         policy_of_only_one(host=host)
     host.opensm(8)
     with pytest.raises(UsageError, match="several OpenSMs run on this host"):
+        policy_of_only_one(host=host)
+
+
+def test_what_is_only_called_opensm_does_not_stand_in_the_way_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
+    host = sm_host("", ONE, policy="Default=0x7fff : ALL=full ;\n")
+    host.opensm(8, program="/usr/bin/python3")
+    found = taken(monkeypatch, host)
+    assert (found.instance.process.pid, found.notes[1]) == (7, "process 8, whose program cannot be told, is left out")
+    assert policy_of_only_one(host=host).notes == found.notes
+    del host.links["/proc/7/exe"]
+    with pytest.raises(UsageError, match="process 7, whose program cannot be told, process 8, whose program cannot be"):
         policy_of_only_one(host=host)

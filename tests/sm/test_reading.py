@@ -57,3 +57,7 @@ def test_only_a_file_older_than_the_process_is_said_to_be_as_it_was_read(
     found = judge(written(changed), started, exact, last_sweep)
     assert found in CHANGED or changed < started
     assert found != "not-read" or changed > (last_sweep or 0)
+
+
+def test_a_directory_whose_time_was_set_back_tells_nothing() -> None:
+    assert judge_absent(replace(written(90.0), written=90.0, changed=110.0), 100.0, 0.01) == "absent"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,28 @@ def write_words(report: Report, dangers: Sequence[Found]) -> None:
         if host.error:
             write(clean(f"host {host.name}: not looked at: {host.error}"))
         elif not host.instances:
-            write(clean(f"no OpenSM runs on {host.name or 'this host'}"))
+            sees_all = not host.name and os.geteuid() == 0
+            sure = "" if sees_all else " (run as root to be certain)"
+            write(clean(f"no OpenSM is seen on {host.name or 'this host'}{sure}"))
         for instance in host.instances:
             _write_instance(instance)
     write("")
-    write(f"{len(dangers)} danger{'s' if len(dangers) != 1 else ''}" if dangers else "no danger seen")
+    write(f"{len(dangers)} danger{'s' if len(dangers) != 1 else ''}" if dangers else _no_danger(report))
     for found in dangers:
         write(clean(f"{found.danger}: {found.subject}: {found.seen}"))
         write(clean(f"  {found.means}"))
         write(clean(f"  -> {found.remedy}"))
+
+
+def _no_danger(report: Report) -> str:
+    """Say that no danger was seen, and what was not looked at."""
+    instances = list(report.instances())
+    left = [] if report.managers is not None else ["the fabric"]
+    left += [] if instances else ["the files and options of any OpenSM"]
+    left += ["what could not be read of an OpenSM"] if any(any(each.unknowns()) for each in instances) else []
+    if report.managers is None and not instances:
+        return f"no danger was looked for: not looked at: {', '.join(left)}"
+    return "no danger seen" + (f"; not looked at: {', '.join(left)}" if left else "")
 
 
 def _write_managers(report: Report) -> None:
@@ -51,11 +65,13 @@ def _write_managers(report: Report) -> None:
 
 def _write_instance(instance: Instance) -> None:
     from ibkeys.sm.document import guid_text, time_text
+    from ibkeys.sm.instance import NO_PROGRAM
 
     process = instance.process
     arguments = " ".join(map(str, process.command.given))
     environment = process.environment
     pairs: list[tuple[str, Any]] = [
+        *([] if process.program_known else [("Program", NO_PROGRAM)]),
         ("State", instance.state or "not known: which port is its own cannot be told"),
         ("Port GUID", guid_text(instance.port_guid)),
         ("Started", time_text(process.started)),
@@ -88,7 +104,7 @@ def _file_remarks(file: InstanceFile) -> Iterator[str]:
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
         yield WORDS[file.reading]
     if not file.is_certain and file.path is not None:
-        yield "may have been another when OpenSM started"
+        yield file.doubt or "may have been another when OpenSM started"
     if file.fact is not None and file.fact.others_can_write:
         yield "others can write it"
     elif file.fact is not None and file.fact.others_can_read:

@@ -1,0 +1,112 @@
+"""Files as a process sees them that has a root directory of its own, looked up from outside.
+
+A name below /proc/PID/root that leads through an absolute symbolic link would be looked up on the host itself. So each
+part of a name is opened by itself and links are followed here: an absolute one begins again at that root, and ``..``
+never leaves it. Nothing is inherited: a link of /proc, such as the one behind /dev/stdin, means a descriptor of whoever
+asks, not of the process that has the name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+
+_MOST_LINKS: Final = 40
+_PROC_MAGIC: Final = 0x9FA0
+_LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+NO_NAME: Final = "it is a descriptor of that process"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a name leads to. ``name``: the last part, below the directory that is open as ``directory``; "." of the root
+    itself. ``descriptor``: open with O_PATH. ``above``: the directories above with their status, the nearest first."""
+
+    directory: int
+    name: str
+    descriptor: int
+    above: tuple[tuple[Path, os.stat_result], ...]
+
+
+@contextmanager
+def opened(root: Path, path: str) -> Iterator[Place]:
+    """Look *path* up with *root* as the root directory. Raises OSError."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "a name with a NUL byte")
+    with ExitStack() as closing:
+
+        def look(name: str, directory: int | None, flags: int = _LOOK) -> int:
+            descriptor = os.open(name, flags, dir_fd=directory)
+            closing.callback(os.close, descriptor)
+            return descriptor
+
+        passed = [("", look(str(root), None, os.O_PATH | os.O_CLOEXEC))]  # each directory on the way, and the end
+        parts = path.split("/")[::-1]
+        links = 0
+        while parts:
+            part = parts.pop()
+            here = passed[-1][1]
+            if part in ("", "."):
+                if not stat.S_ISDIR(os.fstat(here).st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+                continue
+            if part == "..":
+                del passed[max(1, len(passed) - 1) :]
+                continue
+            found = look(part, here)
+            if not stat.S_ISLNK(os.fstat(found).st_mode):
+                passed.append((part, found))
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if _is_of_proc(found):
+                raise NameOfDescriptor(errno.EINVAL, NO_NAME)
+            target = os.readlink("", dir_fd=found)
+            if target.startswith("/"):
+                del passed[1:]
+            parts += target.split("/")[::-1]
+        names = [name for name, _ in passed[1:]]
+        above = [
+            (root.joinpath(*names[:depth]), os.fstat(descriptor)) for depth, (_, descriptor) in enumerate(passed[:-1])
+        ]
+        directory = passed[-2][1] if names else passed[0][1]
+        yield Place(directory, names[-1] if names else ".", passed[-1][1], tuple(above[::-1]))
+
+
+class NameOfDescriptor(OSError):
+    """A name leads through a link of /proc."""
+
+
+def read_inside(root: Path, path: str, limit: int) -> bytes:
+    """Return all of a regular file, which may have *limit* bytes. Raises OSError."""
+    with opened(root, path) as place:
+        files.refuse_mode(os.fstat(place.descriptor).st_mode)  # before it is opened: that alone makes some devices act
+        descriptor = os.open(place.name, _READ, dir_fd=place.directory)
+        try:
+            files.refuse_mode(os.fstat(descriptor).st_mode)
+            return files.read_descriptor(descriptor, limit)
+        finally:
+            os.close(descriptor)
+
+
+def _is_of_proc(descriptor: int) -> bool:
+    """Whether a descriptor is of a proc file system. Its kind is the first number of what fstatfs says."""
+    status = (ctypes.c_long * 64)()
+    if _libc.fstatfs(descriptor, status) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return status[0] & 0xFFFF_FFFF == _PROC_MAGIC
+
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
