@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import resources
@@ -33,8 +33,9 @@ MOST_BYTES: Final = files.LIST
 _BANNER: Final = 1 << 16
 """Bytes that a login shell may say before the program does."""
 _MOST_WORDS: Final = 300
-_LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999."""
+_LAST_SECOND: Final = 250_000_000_000
+"""In the year 9892. What lies behind the year 9999 is no time to Python."""
+_LAST_MODE: Final = 0xFFFF_FFFF
 _REASONS: Final = {
     b"! absent": (errno.ENOENT, "No such file or directory"),
     b"! denied": (errno.EACCES, "Permission denied"),
@@ -52,12 +53,18 @@ def program() -> str:
 class RemoteFiles:
     """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        open_channel: Callable[[Sequence[str], Mapping[str, str]], Channel] = Channel,
+    ) -> None:
         """Reach the host *name* by *command*, which starts a shell there. Raises HostNotReached."""
         self._name = name
         with ExitStack() as stack:
             try:
-                self._channel = stack.enter_context(Channel(command, environment))
+                self._channel = stack.enter_context(open_channel(command, environment))
                 self._channel.send(program().encode())
                 self._channel.lines(START_SECONDS, _BANNER, lambda line: line == READY)
             except ChannelBroken as broken:
@@ -93,7 +100,7 @@ class RemoteFiles:
 
     def stat(self, path: Path) -> FileFact:
         """Return what can be told of a file from outside."""
-        first, *above = self._ask("status", path)
+        first, *above = self._ask("status", path) or [""]
         match first.split(" ", 8):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
                 fractions = [float(f"0.{each or 0}") for each in _FRACTION.findall(times)]
@@ -102,7 +109,7 @@ class RemoteFiles:
                 seconds = [self._time(each) + part for each, part in zip((written, changed), fractions, strict=True)]
                 return FileFact(
                     path,
-                    stat.S_IMODE(self._number(mode, 16)),
+                    self._mode(mode),
                     self._number(uid),
                     self._number(gid),
                     datetime.fromtimestamp(seconds[0], UTC),
@@ -124,24 +131,24 @@ class RemoteFiles:
 
     def processes(self, proc: Path, program: str) -> list[int]:
         """Return the processes there whose program is called opensm."""
-        found = self._ask("processes", proc)
+        found = self._ask_for_sure("processes", proc)
         return sorted(self._number(Path(each).parent.name) for each in found)
 
     def clock(self) -> Clock:
         """Return the time of that host."""
-        match " ".join(self._ask("clock", Path("/"))).split():
+        match " ".join(self._ask_for_sure("clock", Path("/"))).split():
             case [uptime, now]:
                 whole, _, part = now.partition(".")
                 is_exact = part.isdecimal()  # a date without nanoseconds says N or nothing
-                seconds = self._number(whole) + (float(f"0.{part}") if is_exact else 0.5)
+                seconds = self._time(whole) + (float(f"0.{part}") if is_exact else 0.5)
                 up, _, hundredths = uptime.partition(".")
-                booted = self._number(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)
+                booted = self._time(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)
                 return Clock(seconds, booted, 0.05 if is_exact else 1.0)
         self._break("its answer makes no sense (time)")
 
     def own_user(self) -> int:
         """Return the user ID that reads there."""
-        return self._number("".join(self._ask("user", Path("/"))))
+        return self._number("".join(self._ask_for_sure("user", Path("/"))))
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -161,6 +168,13 @@ class RemoteFiles:
             self._break("its answer makes no sense")
         return [os.fsdecode(line[1:]) for line in lines]
 
+    def _ask_for_sure(self, question: str, path: Path) -> list[str]:
+        """Return the lines of an answer that every host can give."""
+        try:
+            return self._ask(question, path)
+        except OSError as error:
+            self._break(f"its answer makes no sense ({question}: {error.strerror})")
+
     def _hex(self, lines: Sequence[str]) -> bytes:
         try:
             return bytes.fromhex(" ".join(lines))
@@ -170,7 +184,7 @@ class RemoteFiles:
     def _parent(self, line: str) -> tuple[Path, int, int]:
         match line.split(" ", 2):
             case [mode, uid, name]:
-                return Path(name), stat.S_IMODE(self._number(mode, 16)), self._number(uid)
+                return Path(name), self._mode(mode), self._number(uid)
         self._break("its answer makes no sense (a directory)")
 
     def _number(self, text: str, base: int = 10) -> int:
@@ -180,6 +194,12 @@ class RemoteFiles:
             return int(text, base)
         except ValueError:
             self._break("its answer makes no sense (a number)")
+
+    def _mode(self, text: str) -> int:
+        mode = self._number(text, 16)
+        if mode > _LAST_MODE:
+            self._break("its answer makes no sense (a mode)")
+        return stat.S_IMODE(mode)
 
     def _time(self, text: str) -> int:
         seconds = self._number(text)

@@ -61,7 +61,7 @@ class Report:
 def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = "") -> HostReport:
     """Return the OpenSMs of one host and its ports. *socket*: of the simulator whose subnet is meant, "" for none.
 
-    Raises nothing: a host that does not answer is in the report with the reason.
+    Another host raises nothing: one that does not answer, or answers what cannot be, is in the report with the reason.
     """
     try:
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)
@@ -77,6 +77,10 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
         return HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host))
     except HostNotReached as error:
         return HostReport(host.name, error=str(error))
+    except (OSError, ValueError, ArithmeticError):
+        if not host.name:
+            raise
+        return HostReport(host.name, error="it answered what no host answers")
 
 
 def _is_named(process: OpensmProcess, named: Named) -> bool:
