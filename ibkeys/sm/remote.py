@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -28,6 +29,14 @@ from ibkeys.sm.channel import Channel, ChannelBroken
 READY: Final = b"ibkeys-host-reader-1"
 START_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 20.0
+HOST_SECONDS: Final = 300.0
+HOST_BYTES: Final = 256 * files.MIB
+"""Most time and most bytes for all answers of one host."""
+MOST_PROCESSES: Final = 4096
+_MOST_LINES: Final = 1 << 16
+_BYTES_IN_LINE: Final = 16
+"""Bytes of a file in a line of its contents."""
+_LONGEST_PATH: Final = 4096
 MOST_BYTES: Final = files.LIST
 """Of one file: a policy of another host may be that long."""
 _BANNER: Final = 1 << 16
@@ -62,11 +71,13 @@ class RemoteFiles:
     ) -> None:
         """Reach the host *name* by *command*, which starts a shell there. Raises HostNotReached."""
         self._name = name
+        self._deadline = time.monotonic() + HOST_SECONDS
+        self._bytes = 0
         with ExitStack() as stack:
             try:
                 self._channel = stack.enter_context(open_channel(command, environment))
-                self._channel.send(program().encode())
-                self._channel.lines(START_SECONDS, _BANNER, lambda line: line == READY)
+                self._channel.send(program().encode(), START_SECONDS)
+                self._channel.lines(START_SECONDS, _BANNER, _BANNER, lambda line: line == READY)
             except ChannelBroken as broken:
                 self._break(str(broken))
             stack.pop_all()
@@ -132,6 +143,8 @@ class RemoteFiles:
     def processes(self, proc: Path, program: str) -> list[int]:
         """Return the processes there whose program is called opensm."""
         found = self._ask_for_sure("processes", proc)
+        if len(found) > MOST_PROCESSES:
+            self._break(f"it lists more than {MOST_PROCESSES} processes called opensm")
         return sorted(self._number(Path(each).parent.name) for each in found)
 
     def clock(self) -> Clock:
@@ -155,13 +168,20 @@ class RemoteFiles:
     def _ask(self, question: str, path: Path, limit: int = 0, most_bytes: int = files.SETTINGS) -> list[str]:
         """Return the lines of an answer. Raises OSError for what the host says it cannot read."""
         text = os.fsencode(path)
-        if not path.is_absolute() or b"\n" in text or b"\0" in text:
+        if not path.is_absolute() or b"\n" in text or b"\0" in text or len(text) > _LONGEST_PATH:
             raise OSError(errno.EINVAL, "a name that cannot be asked for")
+        seconds = min(self._deadline - time.monotonic(), ANSWER_SECONDS)
+        if seconds <= 0:
+            self._break(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
+        if self._bytes > HOST_BYTES:
+            self._break(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
+        most_lines = _MOST_LINES + limit // _BYTES_IN_LINE
         try:
-            self._channel.send(b"%s %d %s\n" % (question.encode(), limit, text))
-            *lines, last = self._channel.lines(ANSWER_SECONDS, most_bytes + _BANNER, lambda line: line[:1] != b" ")
+            self._channel.send(b"%s %d %s\n" % (question.encode(), limit, text), seconds)
+            *lines, last = self._channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
             self._break(str(broken))
+        self._bytes += sum(map(len, lines))
         if last in _REASONS:
             raise OSError(*_REASONS[last])
         if last != b".":

@@ -23,6 +23,10 @@ _ASKED_FOR: Final = (1 << 64) - 1
 """The option guid of an OpenSM that asked at its terminal which port to use."""
 
 
+MOST_OPENSMS: Final = 64
+"""So many run on another host at most; each costs some fifty questions."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostReport:
     """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" where it could."""
@@ -65,6 +69,8 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
     """
     try:
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)
+        if host.name and len(found) > MOST_OPENSMS:
+            return HostReport(host.name, error=f"it says that more than {MOST_OPENSMS} OpenSMs run there")
         meant = [each for each in found if is_of_subnet(each, socket) and _is_named(each, named)]
         report = HostReport(host.name, tuple(describe(process, host, named) for process in meant))
         shared = {

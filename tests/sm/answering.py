@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,9 +28,9 @@ class Answering:
         word, _limit, path = data[:-1].split(b" ", 2)
         number = len(self.questions)
         self.questions.append(data)
-        self._next = [*self._lies[number]] if number in self._lies else self._truth(word, Path(path.decode()))
+        self._next = [*self._lies[number]] if number in self._lies else self._truth(word, Path(os.fsdecode(path)))
 
-    def lines(self, seconds: float, most_bytes: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
+    def lines(self, seconds: float, most_bytes: int, most_lines: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
         found = []
         for line in [*self._next, b"."]:
             found.append(line)
@@ -43,9 +44,9 @@ class Answering:
                 case b"content":
                     return [b" " + self._host.read(path, 1 << 20).hex(" ").encode(), b"."]
                 case b"target":
-                    return [b" " + self._host.link(path).encode().hex(" ").encode(), b"."]
+                    return [b" " + self._host.link(path).encode("utf-8", "surrogateescape").hex(" ").encode(), b"."]
                 case b"names":
-                    return [*(b" " + each.encode() for each in self._host.names(path)), b"."]
+                    return [*(b" " + os.fsencode(each) for each in self._host.names(path)), b"."]
                 case b"processes":
                     return [*(b" /proc/%d/comm" % each for each in self._host.processes(path, "opensm")), b"."]
                 case b"clock":

@@ -94,6 +94,14 @@ def test_a_time_that_cannot_be_is_not_known() -> None:
     assert [each.process.pid for each in found.instances] == [7]
 
 
+def test_a_host_with_more_opensms_than_can_be_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibkeys.sm.report.MOST_OPENSMS", 1)
+    host = made_up("sm2")
+    host.opensm(8)
+    assert look_at_host(host).error == "it says that more than 1 OpenSMs run there"
+    assert look_at_host(made_up("sm2")).error == ""
+
+
 def test_the_made_up_program_tells_what_the_made_up_host_has() -> None:
     assert look({}).instances[0].files["policy"].digest == look_at_host(made_up()).instances[0].files["policy"].digest
     assert len(QUESTIONS) > 30

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.sm import remote
+from ibkeys.sm.channel import Channel, ChannelBroken
 from ibkeys.sm.remote import READY, RemoteFiles, program
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -170,6 +171,59 @@ def test_what_a_login_shell_says_first_is_passed_over() -> None:
     command = ["/bin/sh", "-c", "echo Welcome; echo ' 00'; exec /bin/sh -s"]
     with RemoteFiles("there", command, ENVIRONMENT) as host:
         assert host.own_user() == os.geteuid()
+
+
+def test_a_host_that_does_not_read_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "program", lambda: "x" * (1 << 20))
+    monkeypatch.setattr(remote, "START_SECONDS", 0.05)
+    with pytest.raises(HostNotReached, match="does not read"):
+        RemoteFiles("deaf", ["/bin/sh", "-c", "exec tail -f /dev/null"], ENVIRONMENT)
+
+
+def test_a_long_name_is_not_asked_for(tmp_path: Path) -> None:
+    with RemoteFiles("there", ["/bin/sh", "-s"], ENVIRONMENT) as host:
+        with pytest.raises(OSError, match="cannot be asked for"):
+            host.read(Path("/" + "x" * 4096), 10)
+        assert host.own_user() == os.geteuid()
+
+
+def test_the_deadline_holds_though_the_host_goes_on_talking() -> None:
+    times = iter(range(1000))
+    endless = ["/bin/sh", "-c", "while :; do printf 00000000; done"]
+    with Channel(endless, ENVIRONMENT, lambda: next(times)) as channel, pytest.raises(ChannelBroken, match="in time"):
+        channel.lines(20, 1 << 40, 1 << 40, lambda line: True)
+
+
+def test_short_lines_are_counted() -> None:
+    endless = ["/bin/sh", "-c", "while :; do echo ' '; done"]
+    with Channel(endless, ENVIRONMENT) as channel, pytest.raises(ChannelBroken, match="more than an answer"):
+        channel.lines(60, 1 << 40, 1000, lambda line: False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "words"),
+    [
+        ("HOST_SECONDS", 0.0, "seconds altogether"),
+        ("HOST_BYTES", -1, "MiB altogether"),
+        ("MOST_PROCESSES", 1, "more than 1"),
+    ],
+)
+def test_what_one_host_may_cost_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, value: float, words: str
+) -> None:
+    for pid in ("10", "12"):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "comm").write_text("opensm\n")
+    monkeypatch.setattr(remote, limit, value)
+    with RemoteFiles("greedy", ["/bin/sh", "-s"], ENVIRONMENT) as host, pytest.raises(HostNotReached, match=words):
+        host.processes(tmp_path, "opensm")
+
+
+def test_why_ssh_ended_is_said_and_not_how_that_was_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "program", lambda: "x" * (1 << 20))
+    command = ["/bin/sh", "-c", "exec <&-; echo 'Permission denied (publickey).' >&2"]
+    with pytest.raises(HostNotReached, match=r"host gone: it ended: Permission denied"):
+        RemoteFiles("gone", command, ENVIRONMENT)
 
 
 @given(st.binary(max_size=300))
