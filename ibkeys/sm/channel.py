@@ -86,6 +86,12 @@ class Channel:
                 raise ChannelBroken("no answer in time")
             self._rest += self._more(deadline - self._clock())
 
+    def is_ahead(self) -> bool:
+        """Whether the program has said something that nobody has read, as far as it has come. Raises ChannelBroken."""
+        if not self._rest:
+            self._rest += self._more(0)
+        return bool(self._rest)
+
     def _more(self, seconds: float) -> bytes:
         """Return what comes next on standard output; what comes on standard error is kept."""
         for key, _ in self._selector.select(max(seconds, 0)):

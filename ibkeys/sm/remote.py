@@ -177,6 +177,8 @@ class RemoteFiles:
             self._break(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
         most_lines = _MOST_LINES + limit // _BYTES_IN_LINE
         try:
+            if self._channel.is_ahead():
+                self._break("it said something before it was asked")
             self._channel.send(b"%s %d %s\n" % (question.encode(), limit, text), seconds)
             *lines, last = self._channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
@@ -204,7 +206,7 @@ class RemoteFiles:
     def _parent(self, line: str) -> tuple[Path, int, int]:
         match line.split(" ", 2):
             case [mode, uid, name]:
-                return Path(name), self._mode(mode), self._number(uid)
+                return Path(os.fsdecode(self._hex([name]))), self._mode(mode), self._number(uid)
         self._break("its answer makes no sense (a directory)")
 
     def _number(self, text: str, base: int = 10) -> int:

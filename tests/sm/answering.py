@@ -30,6 +30,9 @@ class Answering:
         self.questions.append(data)
         self._next = [*self._lies[number]] if number in self._lies else self._truth(word, Path(os.fsdecode(path)))
 
+    def is_ahead(self) -> bool:
+        return False
+
     def lines(self, seconds: float, most_bytes: int, most_lines: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
         found = []
         for line in [*self._next, b"."]:
@@ -60,7 +63,11 @@ class Answering:
                         *(fact.mode, fact.size, fact.identity[1] if fact.identity else 0),
                         *(when, when),
                     )
-                    return [first, *(b" %x %d %s" % (mode, uid, bytes(name)) for name, mode, uid in fact.parents), b"."]
+                    return [
+                        first,
+                        *(b" %x %d %s" % (mode, uid, bytes(name).hex().encode()) for name, mode, uid in fact.parents),
+                        b".",
+                    ]
         except FileNotFoundError:
             return [b"! absent"]
         except OSError:

@@ -121,10 +121,13 @@ def test_the_program_has_one_job_and_changes_nothing() -> None:
 # --- a host that is none ----------------------------------------------------------------------------------------------
 
 
-def broken(answer: str, *, ready: bool = True) -> RemoteFiles:
+LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]; do :; done; read -r question'
+"""What a program does up to the first question: the last line of its own text is passed over."""
+
+
+def broken(answer: str) -> RemoteFiles:
     """A host whose program says *answer* whatever it is asked."""
-    text = f"{READY.decode()}\n{answer}" if ready else answer
-    return RemoteFiles("evil", ["/bin/sh", "-c", f"printf '%s' '{text}'; cat >/dev/null"], ENVIRONMENT)
+    return RemoteFiles("evil", ["/bin/sh", "-c", f"{LISTEN}; printf '%s' '{answer}'; cat >/dev/null"], ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_an_answer_that_makes_no_sense_ends_the_conversation(answer: str, ask: C
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = ["/bin/sh", "-c", f"echo {READY.decode()}; while :; do echo ' 00000000000000000000000'; done"]
+    endless = ["/bin/sh", "-c", f"{LISTEN}; while :; do echo ' 00000000000000000000000'; done"]
     with RemoteFiles("evil", endless, ENVIRONMENT) as host, pytest.raises(HostNotReached, match="more than an answer"):
         host.read(Path("/x"), 10)
 
@@ -171,6 +174,27 @@ def test_what_a_login_shell_says_first_is_passed_over() -> None:
     command = ["/bin/sh", "-c", "echo Welcome; echo ' 00'; exec /bin/sh -s"]
     with RemoteFiles("there", command, ENVIRONMENT) as host:
         assert host.own_user() == os.geteuid()
+
+
+FORGED = "g\n.\n 66 6f 72 67 65 64\n.\n"
+
+
+def test_the_name_of_a_directory_forges_no_answer(host: HostFiles, tmp_path: Path) -> None:
+    """A link to a directory whose name reads like the end of this answer and all of the next one."""
+    (tmp_path / FORGED / "in").mkdir(parents=True)
+    (tmp_path / FORGED / "in" / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / FORGED / "in" / "file")
+    (tmp_path / "real").write_bytes(b"real")
+    fact = host.stat(tmp_path / "link")
+    assert fact.parents == THIS_HOST.stat(tmp_path / "link").parents
+    assert host.read(tmp_path / "real", 10) == b"real"
+
+
+def test_what_is_said_before_a_question_ends_the_conversation() -> None:
+    with broken(" 00\n.\n 01\n.\n") as host:
+        assert host.read(Path("/x"), 10) == b"\0"
+        with pytest.raises(HostNotReached, match="before it was asked"):
+            host.read(Path("/x"), 10)
 
 
 def test_a_host_that_does_not_read_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +253,7 @@ def test_why_ssh_ended_is_said_and_not_how_that_was_noticed(monkeypatch: pytest.
 @given(st.binary(max_size=300))
 def test_whatever_a_host_says_is_an_answer_or_one_error(said: bytes) -> None:
     text = "".join(f"\\{byte:03o}" for byte in said)
-    command = ["/bin/sh", "-c", f"printf '{READY.decode()}\\n{text}\\n.\\n'"]
+    command = ["/bin/sh", "-c", f"{LISTEN}; printf '{text}\\n.\\n'"]
     for ask in (lambda host: host.read(Path("/x"), 100), lambda host: host.stat(Path("/x"))):
         try:
             with RemoteFiles("evil", command, ENVIRONMENT) as host:
