@@ -101,6 +101,24 @@ def _known(instance: Instance, name: str) -> Value:
     return setting.value if setting.source != "not known" else "not known"
 
 
+def _claimed_twice(report: Report) -> Iterator[Found]:
+    claims: dict[int, list[Instance]] = {}
+    for each in report.instances():
+        if each.port_guid is not None:
+            claims.setdefault(each.port_guid, []).append(each)
+    for guid, claiming in claims.items():
+        if len(claiming) > 1:
+            number = "two" if len(claiming) == 2 else str(len(claiming))
+            named = ", ".join(each.name for each in claiming)
+            yield Found(
+                "port-claimed-twice",
+                "the fabric",
+                f"{number} OpenSMs say that they run on port GUID 0x{guid:016x}: {named}",
+                "at most one of them does; which one is the manager there, and so how the others differ, is not known",
+                "name each host once; if these are several hosts, find out which of them does not tell the truth",
+            )
+
+
 def _self_takeover(report: Report) -> Iterator[Found]:
     if len(report.managers or ()) < 2:
         return
@@ -145,6 +163,7 @@ BETWEEN: Final[tuple[Callable[[Report], Iterator[Found]], ...]] = (
     _masters,
     _silent,
     _not_seen,
+    _claimed_twice,
     _standbys,
     _self_takeover,
     _sharing,

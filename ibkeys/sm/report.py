@@ -107,8 +107,9 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
     """Return the report of a host with the port of each OpenSM, where that follows. *states*: port GUID → SMInfo state
     of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel tells."""
     told = {each.process.pid: _told_port(each) for each in host.instances}
+    own = {*own_guids, *(port.guid for port in host.ports)}
     candidates = {port.guid for port in host.ports if port.is_sm}
-    candidates |= {*states} & {*own_guids, *(port.guid for port in host.ports)}
+    candidates |= {*states} & own
     candidates -= {guid for guid in told.values() if guid is not None}
     untold = sum(guid is None for guid in told.values())
     instances = []
@@ -116,6 +117,8 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
         guid = told[instance.process.pid]
         if guid is None and untold == len(candidates) == 1:
             [guid] = candidates
+        if host.ports and guid not in own and "IBSIM_SOCKNAME" not in (instance.process.environment or {}):
+            guid = None  # no port of this host, so it is not the manager there, whatever it was told
         state = states.get(guid) if guid is not None else None
         instances.append(replace(instance, port_guid=guid, state=state))
     return replace(host, instances=tuple(instances))
