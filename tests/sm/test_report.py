@@ -130,6 +130,18 @@ def test_a_standby_that_differs_is_named_with_what_differs(managers: tuple[Manag
     assert KEY[2:] not in repr(to_json(found, all_dangers(found)))
 
 
+def test_what_is_not_known_of_a_standby_is_no_difference_and_is_named_once(managers: tuple[Manager, ...]) -> None:
+    standby = sm_host("sm2", TWO)
+    standby.file(CONF, "", refused=True)
+    found = report(managers, sm_host("", ONE, f"sm_key {KEY}\n"), standby)
+    between = [each for each in all_dangers(found) if each.danger.startswith("standby-")]
+    assert [(each.danger, each.host) for each in between] == [("standby-not-compared", "sm2")]
+    of_it = "OpenSM on sm2 (process 7)"
+    assert between[0].seen.endswith(f"not read: the policy of {of_it}, the options of {of_it}")
+    alike = report(managers, sm_host("", ONE), sm_host("sm2", TWO))
+    assert not {each.danger for each in all_dangers(alike)} & {"standby-not-compared", "standby-differs"}
+
+
 def test_two_opensms_that_claim_one_port_are_named(managers: tuple[Manager, ...]) -> None:
     found = report(managers, sm_host("", ONE), sm_host("liar", ONE), sm_host("sm2", TWO, "part_enforce in\n"))
     [claimed] = [each for each in all_dangers(found) if each.danger == "port-claimed-twice"]
