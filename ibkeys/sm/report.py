@@ -80,13 +80,33 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
             for each in (one, other)
         }
         instances = (describe(process, host, named, process.pid in shared) for process in meant)
-        return HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host))
+        return in_words_of(HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host)))
     except HostNotReached as error:
-        return HostReport(host.name, error=str(error))
+        return not_reached(error)
     except (OSError, ValueError, ArithmeticError):
         if not host.name:
             raise
         return HostReport(host.name, error="it answered what no host answers")
+
+
+def not_reached(error: HostNotReached) -> HostReport:
+    """Return the report of a host that does not answer. The error names the host once more, which the report does
+    not."""
+    return HostReport(error.host, error=str(error).removeprefix(f"host {error.host}: "))
+
+
+def in_words_of(report: HostReport) -> HostReport:
+    """Return a report whose advice is right for its host: to be root here helps nothing over there."""
+    if not report.name:
+        return report
+    instances = []
+    for each in report.instances:
+        files = {
+            role: replace(file, problem=file.problem.replace("run as root", "--sudo, or root@HOST"))
+            for role, file in each.files.items()
+        }
+        instances.append(replace(each, files=files))
+    return replace(report, instances=tuple(instances))
 
 
 def _is_named(process: OpensmProcess, named: Named) -> bool:

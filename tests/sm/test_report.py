@@ -142,6 +142,15 @@ def test_what_is_not_known_of_a_standby_is_no_difference_and_is_named_once(manag
     assert not {each.danger for each in all_dangers(alike)} & {"standby-not-compared", "standby-differs"}
 
 
+def test_the_advice_is_right_for_the_host() -> None:
+    for name, advice, other in (("", "run as root", "--sudo"), ("sm2", "--sudo, or root@HOST", "run as root")):
+        host = sm_host(name, ONE)
+        host.file(CONF, "", refused=True)
+        [instance] = look_at_host(host).instances
+        unknowns = " ".join(instance.unknowns())
+        assert (advice in unknowns, other in unknowns) == (True, False)
+
+
 def test_two_opensms_that_claim_one_port_are_named(managers: tuple[Manager, ...]) -> None:
     found = report(managers, sm_host("", ONE), sm_host("liar", ONE), sm_host("sm2", TWO, "part_enforce in\n"))
     [claimed] = [each for each in all_dangers(found) if each.danger == "port-claimed-twice"]
