@@ -66,8 +66,13 @@ def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int
 
     Raises as `read_bytes`.
     """
-    data, status = _read_and_close(*_open_to_read(path), limit)
+    data, status = read_with_status(path, limit)
     return data, stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_with_status(path: str | os.PathLike[str], limit: int) -> tuple[bytes, os.stat_result]:
+    """Return all of a file, and what the very file that was read is. Raises as `read_bytes`."""
+    return _read_and_close(*_open_to_read(path), limit)
 
 
 def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:

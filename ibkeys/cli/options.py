@@ -267,7 +267,7 @@ sm_hosts: Final = group(
     option(
         "--sm-host", multiple=True, metavar="HOST", help="Look at the OpenSMs of this host too, by ssh; repeatable."
     ),
-    option("--sudo", env=False, is_flag=True, help="Read the files there through sudo -n."),
+    option("--sudo", env=False, is_flag=True, help="Read the files of all other hosts through sudo -n."),
     option("--ssh-config", metavar="FILE", help="For ssh, in the place of the user's own ssh_config."),
     option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )

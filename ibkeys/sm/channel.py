@@ -38,40 +38,59 @@ class Channel:
             )
         except OSError as error:
             raise ChannelBroken(f"{command[0]} cannot be started: {error.strerror}") from None
-        self._rest = b""
+        self._rest = bytearray()
         self._errors = b""
         self._selector = selectors.DefaultSelector()
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ)
 
-    def send(self, data: bytes) -> None:
-        """Write all of *data*. Raises ChannelBroken where the program has gone."""
+    def send(self, data: bytes, seconds: float) -> None:
+        """Write all of *data* within *seconds*. Raises ChannelBroken where the program has gone, or does not read."""
         assert self._process.stdin is not None
+        deadline = self._clock() + seconds
+        view = memoryview(data)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[self._process.stdin.write(view) or 0 :]
-        except OSError as error:
-            raise ChannelBroken(f"it ended: {error.strerror}") from None
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._process.stdin, selectors.EVENT_WRITE)
+                while view:
+                    if self._clock() > deadline:
+                        raise ChannelBroken("it does not read what it is asked")
+                    if selector.select(max(deadline - self._clock(), 0)):
+                        view = view[self._process.stdin.write(view) or 0 :]
+        except OSError:  # why is what it said last
+            raise ChannelBroken("it ended") from None
 
-    def lines(self, seconds: float, most_bytes: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
+    def lines(self, seconds: float, most_bytes: int, most_lines: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
         """Return the lines up to one that *is_last*, with that, within *seconds*. Raises ChannelBroken."""
         deadline = self._clock() + seconds
         found: list[bytes] = []
-        size = 0
+        size = searched = 0
         while True:
-            *whole, self._rest = self._rest.split(b"\n")
-            for at, line in enumerate(whole):
-                size += len(line) + 1
-                found.append(line)
-                if is_last(line):
-                    self._rest = b"\n".join([*whole[at + 1 :], self._rest])
-                    return found
-            if size + len(self._rest) > most_bytes:
+            end = self._rest.find(b"\n", searched)
+            size_now = size + (end + 1 if end >= 0 else len(self._rest))
+            if size_now > most_bytes or len(found) >= most_lines:
                 raise ChannelBroken("it said more than an answer can have")
+            if end >= 0:
+                found.append(bytes(self._rest[:end]))
+                del self._rest[: end + 1]  # moves no bytes
+                size, searched = size_now, 0
+                if is_last(found[-1]):
+                    return found
+                continue
+            searched = len(self._rest)
+            if self._clock() > deadline:
+                raise ChannelBroken("no answer in time")
             self._rest += self._more(deadline - self._clock())
+
+    def is_ahead(self) -> bool:
+        """Whether the program has said something that nobody has read, as far as it has come. Raises ChannelBroken."""
+        if not self._rest:
+            self._rest += self._more(0)
+        return bool(self._rest)
 
     def _more(self, seconds: float) -> bytes:
         """Return what comes next on standard output; what comes on standard error is kept."""
@@ -85,8 +104,6 @@ class Channel:
             if not data:
                 raise ChannelBroken("it ended")
             return data
-        if seconds <= 0:
-            raise ChannelBroken("no answer in time")
         return b""
 
     def last_words(self, seconds: float = 1.0) -> str:

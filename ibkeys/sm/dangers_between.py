@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.host.opensm_option_table import Value
 from ibkeys.sm.danger import Found
-from ibkeys.sm.instance import Instance
+from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.report import Report, shared_files
 
 MUST_AGREE: Final = (
@@ -84,21 +83,64 @@ def _standbys(report: Report) -> Iterator[Found]:
                 other.host,
                 other.process.pid,
             )
+        unknown = list(_not_compared(master, other))
+        if unknown:
+            yield Found(
+                "standby-not-compared",
+                other.name,
+                f"it cannot be compared with the master, {master.name}: not read: {', '.join(unknown)}",
+                "whether it keeps policy and keys when it takes over is not known",
+                "read them as root; on another host with --sudo, or as root@HOST",
+                other.host,
+                other.process.pid,
+            )
 
 
 def _differing(master: Instance, other: Instance) -> Iterator[str]:
+    """Yield what is known of both and differs."""
     mine, theirs = (each.files["policy"] for each in (master, other))
-    if mine.digest != theirs.digest and (mine.digest or theirs.digest):
-        unread = [each for each in (mine, theirs) if each.digest is None and each.is_there is not False]
-        yield "its policy" + (" (one of the two cannot be read)" if unread else "")
+    if mine.digest != theirs.digest and not any(map(_is_unread, (mine, theirs))):
+        yield "its policy"
     for name in MUST_AGREE:
-        if _known(master, name) != _known(other, name):
+        values = [each.options.setting(name) for each in (master, other)]
+        if not any(each.source == "not known" for each in values) and values[0].value != values[1].value:
             yield name
 
 
-def _known(instance: Instance, name: str) -> Value:
-    setting = instance.options.setting(name)
-    return setting.value if setting.source != "not known" else "not known"
+def _not_compared(master: Instance, other: Instance) -> Iterator[str]:
+    """Yield what cannot be compared, and whose cannot be read."""
+    unread = [each.name for each in (master, other) if _is_unread(each.files["policy"])]
+    if unread:
+        yield f"the policy of {' and of '.join(unread)}"
+    unknown = [each for each in (master, other) if any(_is_unknown(each, name) for name in MUST_AGREE)]
+    if unknown:
+        yield f"the options of {' and of '.join(each.name for each in unknown)}"
+
+
+def _is_unread(file: InstanceFile) -> bool:
+    return file.digest is None and file.is_there is not False
+
+
+def _is_unknown(instance: Instance, name: str) -> bool:
+    return instance.options.setting(name).source == "not known"
+
+
+def _claimed_twice(report: Report) -> Iterator[Found]:
+    claims: dict[int, list[Instance]] = {}
+    for each in report.instances():
+        if each.port_guid is not None:
+            claims.setdefault(each.port_guid, []).append(each)
+    for guid, claiming in claims.items():
+        if len(claiming) > 1:
+            number = "two" if len(claiming) == 2 else str(len(claiming))
+            named = ", ".join(each.name for each in claiming)
+            yield Found(
+                "port-claimed-twice",
+                "the fabric",
+                f"{number} OpenSMs say that they run on port GUID 0x{guid:016x}: {named}",
+                "at most one of them does; which one is the manager there, and so how the others differ, is not known",
+                "name each host once; if these are several hosts, find out which of them does not tell the truth",
+            )
 
 
 def _self_takeover(report: Report) -> Iterator[Found]:
@@ -145,6 +187,7 @@ BETWEEN: Final[tuple[Callable[[Report], Iterator[Found]], ...]] = (
     _masters,
     _silent,
     _not_seen,
+    _claimed_twice,
     _standbys,
     _self_takeover,
     _sharing,

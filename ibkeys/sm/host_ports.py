@@ -44,11 +44,17 @@ def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostPort |
         if _text(host, folder / "link_layer") != "InfiniBand":
             return None
         words = _text(host, folder / "gids" / "0").split(":")
-        guid = int("".join(words[-_WORDS:]), 16)
-        mask = int(_text(host, folder / "cap_mask"), 16)
-        return HostPort(device, int(number), guid, bool(mask & CapabilityMask.IS_SM))
+        guid = _hex("".join(words[-_WORDS:]), 16)
+        mask = _hex(_text(host, folder / "cap_mask").removeprefix("0x"), 8)
+        return HostPort(device, _hex(number, 3, 10), guid, bool(mask & CapabilityMask.IS_SM))
     except (OSError, ValueError):
         return None
+
+
+def _hex(text: str, most_digits: int, base: int = 16) -> int:
+    if not 0 < len(text) <= most_digits or not text.isascii() or not text.isalnum():
+        raise ValueError(f"{text[:40]!r} is no number of the kernel")
+    return int(text, base)
 
 
 def _text(host: HostFiles, path: Path) -> str:

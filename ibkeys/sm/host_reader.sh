@@ -1,7 +1,8 @@
 # Answers questions about this host, one on each line of standard input, until that ends. Changes nothing.
 #
 # A question is a word, a number and an absolute path. An answer is lines that begin with a blank, then "." or, where it
-# failed, "!" and the reason. Contents and links are in hex, so that no byte of a file is taken for anything else.
+# failed, "!" and the reason. Contents, links and directories above are in hex, so that no byte of a file, and no newline
+# in a name, is taken for anything else.
 LC_ALL=C TZ=UTC PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL TZ PATH
 
@@ -28,7 +29,8 @@ status() { # PATH: the file that it leads to, and each directory above that
     while [ "$real" != / ]; do
         real=${real%/*}
         real=${real:-/}
-        stat -L -c ' %f %u %n' "$real" || return
+        facts=$(stat -L -c ' %f %u' "$real") || return
+        echo "$facts $(printf %s "$real" | od -An -v -tx1 | tr -d ' \n')"
     done
 }
 

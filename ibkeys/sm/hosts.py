@@ -10,7 +10,7 @@ from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.sm.instance import NOTHING_NAMED, Named
 from ibkeys.sm.remote import RemoteFiles
-from ibkeys.sm.report import HostReport, look_at_host
+from ibkeys.sm.report import HostReport, look_at_host, not_reached
 from ibkeys.sm.ssh import SshHost, environment
 
 
@@ -48,5 +48,5 @@ def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]
             with open_host(host) as files:
                 reports.append(look_at_host(files, host.named, socket))
         except HostNotReached as error:
-            reports.append(HostReport(host.name, error=str(error)))
+            reports.append(not_reached(error))
     return reports

@@ -23,6 +23,10 @@ _ASKED_FOR: Final = (1 << 64) - 1
 """The option guid of an OpenSM that asked at its terminal which port to use."""
 
 
+MOST_OPENSMS: Final = 64
+"""So many run on another host at most; each costs some fifty questions."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostReport:
     """One host. ``name``: "" for this one. ``error``: why it could not be looked at; "" where it could."""
@@ -61,10 +65,12 @@ class Report:
 def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = "") -> HostReport:
     """Return the OpenSMs of one host and its ports. *socket*: of the simulator whose subnet is meant, "" for none.
 
-    Raises nothing: a host that does not answer is in the report with the reason.
+    Another host raises nothing: one that does not answer, or answers what cannot be, is in the report with the reason.
     """
     try:
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)
+        if host.name and len(found) > MOST_OPENSMS:
+            return HostReport(host.name, error=f"it says that more than {MOST_OPENSMS} OpenSMs run there")
         meant = [each for each in found if is_of_subnet(each, socket) and _is_named(each, named)]
         report = HostReport(host.name, tuple(describe(process, host, named) for process in meant))
         shared = {
@@ -74,9 +80,33 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
             for each in (one, other)
         }
         instances = (describe(process, host, named, process.pid in shared) for process in meant)
-        return HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host))
+        return in_words_of(HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host)))
     except HostNotReached as error:
-        return HostReport(host.name, error=str(error))
+        return not_reached(error)
+    except (OSError, ValueError, ArithmeticError):
+        if not host.name:
+            raise
+        return HostReport(host.name, error="it answered what no host answers")
+
+
+def not_reached(error: HostNotReached) -> HostReport:
+    """Return the report of a host that does not answer. The error names the host once more, which the report does
+    not."""
+    return HostReport(error.host, error=str(error).removeprefix(f"host {error.host}: "))
+
+
+def in_words_of(report: HostReport) -> HostReport:
+    """Return a report whose advice is right for its host: to be root here helps nothing over there."""
+    if not report.name:
+        return report
+    instances = []
+    for each in report.instances:
+        files = {
+            role: replace(file, problem=file.problem.replace("run as root", "--sudo, or root@HOST"))
+            for role, file in each.files.items()
+        }
+        instances.append(replace(each, files=files))
+    return replace(report, instances=tuple(instances))
 
 
 def _is_named(process: OpensmProcess, named: Named) -> bool:
@@ -97,8 +127,9 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
     """Return the report of a host with the port of each OpenSM, where that follows. *states*: port GUID → SMInfo state
     of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel tells."""
     told = {each.process.pid: _told_port(each) for each in host.instances}
+    own = {*own_guids, *(port.guid for port in host.ports)}
     candidates = {port.guid for port in host.ports if port.is_sm}
-    candidates |= {*states} & {*own_guids, *(port.guid for port in host.ports)}
+    candidates |= {*states} & own
     candidates -= {guid for guid in told.values() if guid is not None}
     untold = sum(guid is None for guid in told.values())
     instances = []
@@ -106,6 +137,8 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
         guid = told[instance.process.pid]
         if guid is None and untold == len(candidates) == 1:
             [guid] = candidates
+        if host.ports and guid not in own and "IBSIM_SOCKNAME" not in (instance.process.environment or {}):
+            guid = None  # no port of this host, so it is not the manager there, whatever it was told
         state = states.get(guid) if guid is not None else None
         instances.append(replace(instance, port_guid=guid, state=state))
     return replace(host, instances=tuple(instances))

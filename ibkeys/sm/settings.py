@@ -12,11 +12,13 @@
     sudo = true
     unit = "opensm"
 
-The file decides to which hosts one connects, so it has to be one's own or root's, and nobody else may write it.
+The file decides to which hosts one connects, so it has to be one's own or root's, and nobody else may write it. The
+same goes for the ssh_config that it names, which may run commands.
 """
 
 from __future__ import annotations
 
+import os
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.file_access import read_file_fact
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import NOTHING_NAMED, Named
 from ibkeys.sm.ssh import SshHost
@@ -68,15 +70,16 @@ def read_settings(path: Path) -> SmSettings:
     """Read an ``sm.toml``. Raises FileFormatError, also for one that others can write; StoreError where it cannot be
     read."""
     try:
-        text = files.read_text(path, files.SETTINGS)
-        fact = read_file_fact(path)
-        if fact is not None and _others_decide(fact):
-            raise FileFormatError("others can write it or put another in its place, so it is not used", str(path))
+        data, status = files.read_with_status(path, files.SETTINGS)
+        _refuse_what_others_decide(path, status)
+        text = data.decode("utf-8")
         if any(line.partition("=")[0].count(".") > _MOST_PARTS for line in text.splitlines()):
             raise FileFormatError("a name with too many parts", str(path))
         document = tomllib.loads(text)
     except FileFormatError:
         raise
+    except UsageError as error:
+        raise FileFormatError(str(error), str(path)) from None
     except OSError as error:
         raise os_error(path, "list of subnet managers", error) from error
     except (RecursionError, MemoryError):
@@ -87,14 +90,32 @@ def read_settings(path: Path) -> SmSettings:
         _check("the file", document, _TOP)
         here = _named("[here]", document.get("here", {}))
         hosts = tuple(_host(number, entry) for number, entry in enumerate(document.get("host", []), 1))
-        return SmSettings(here, hosts, document.get("ssh_config"))
+        return SmSettings(here, hosts, _ssh_config(document.get("ssh_config")))
     except UsageError as error:
         raise FileFormatError(str(error), str(path)) from None
 
 
-def _others_decide(fact: FileFact) -> bool:
+def _refuse_what_others_decide(path: Path, status: os.stat_result | None = None) -> None:
+    """Raise UsageError unless nobody else can write the file or put another in its place. *status*: of the very file
+    that was read."""
+    fact = read_file_fact(path)
+    if fact is None or (status is not None and fact.identity != (status.st_dev, status.st_ino)):
+        raise UsageError("it cannot be told who may write it, so it is not used")
     owners = {fact.uid, *fact.strange_owners}
-    return not owners <= files.trusted_users() or fact.others_can_write or bool(fact.mode & _OTHERS_WRITE)
+    if not owners <= files.trusted_users() or fact.others_can_write or fact.mode & _OTHERS_WRITE:
+        raise UsageError("others can write it or put another in its place, so it is not used")
+
+
+def _ssh_config(name: str | None) -> str | None:
+    """ssh checks nothing of a file that -F names, and such a file may name commands to run."""
+    if name is not None:
+        if not Path(name).is_absolute():
+            raise UsageError("ssh_config has to be an absolute path")
+        try:
+            _refuse_what_others_decide(Path(name))
+        except UsageError as error:
+            raise UsageError(f"ssh_config {name}: {error}") from None
+    return name
 
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

@@ -2,7 +2,8 @@
 
 Nobody is asked for a password, the host has to be known already, and nothing of this host is lent to the other one: no
 agent, no display, no forwarded port, no terminal. What stands on the command line wins over the user's ssh_config, so
-no file can loosen it. The program goes over standard input, so nothing of it is in the argument list over there.
+no file can loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over
+there.
 """
 
 from __future__ import annotations
@@ -16,27 +17,49 @@ from typing import Final
 from ibkeys.errors import UsageError
 
 CONNECT_SECONDS: Final = 10
-_SETTINGS: Final = (
-    "BatchMode=yes",
-    "StrictHostKeyChecking=yes",
-    "CheckHostIP=yes",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "ForwardX11Trusted=no",
-    "ClearAllForwardings=yes",
-    "PermitLocalCommand=no",
-    "RequestTTY=no",
-    "EscapeChar=none",
-    f"ConnectTimeout={CONNECT_SECONDS}",
-    "ServerAliveInterval=5",
-    "ServerAliveCountMax=2",
+SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("BatchMode", "yes", "nobody is asked for a password"),
+    ("StrictHostKeyChecking", "yes", "a host whose key is not known, or has changed, is refused"),
+    (
+        "IgnoreUnknown",
+        "RemoteCommand,SetEnv,SessionType,StdinNull,ForkAfterAuthentication,UpdateHostKeys,AddKeysToAgent,UseKeychain",
+        "an older ssh ends at an option that it does not know; what it does not know cannot be in force either",
+    ),
+    ("VerifyHostKeyDNS", "no", "the name service does not vouch for a host's key"),
+    ("NoHostAuthenticationForLocalhost", "no", "the key of this host counts too"),
+    ("CheckHostIP", "no", "it writes addresses into known_hosts"),
+    ("UpdateHostKeys", "no", "it writes what the host offers into known_hosts"),
+    ("ControlMaster", "no", "each connection is checked by itself"),
+    ("ControlPath", "none", "a connection that somebody made with looser options is not used again"),
+    ("ControlPersist", "no", "nothing of the connection stays behind"),
+    ("ForwardAgent", "no", "the host gets no hold of the user's keys"),
+    ("AddKeysToAgent", "no", "the agent stays as it is"),
+    ("GSSAPIDelegateCredentials", "no", "the host gets no ticket in the user's name"),
+    ("ForwardX11", "no", "the host gets no display"),
+    ("ForwardX11Trusted", "no", "the host gets no display"),
+    ("ClearAllForwardings", "yes", "the host gets no port"),
+    ("Tunnel", "no", "the host gets no network device"),
+    ("SetEnv", "LC_ALL=C", "the first one counts, so ssh_config sets no variable over there"),
+    ("PermitLocalCommand", "no", "no command runs here once the connection stands"),
+    ("RemoteCommand", "none", "the program runs, not a command of ssh_config"),
+    ("SessionType", "default", "the program is run by a shell, not taken for a subsystem, and is run at all"),
+    ("StdinNull", "no", "the program goes over standard input"),
+    ("ForkAfterAuthentication", "no", "ssh ends with the process that started it"),
+    ("RequestTTY", "no", "a terminal would change bytes"),
+    ("EscapeChar", "none", "no byte is a command to ssh"),
+    ("ConnectTimeout", str(CONNECT_SECONDS), "a host that is off is given up"),
+    ("ServerAliveInterval", "5", "a host that goes away is noticed"),
+    ("ServerAliveCountMax", "2", "a host that goes away is noticed"),
 )
+"""Each option of ssh that ssh_config could set otherwise, its value, and why. The first value that ssh sees counts."""
 _SHELL: Final = "/bin/sh -s"
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:\]-]*")
 """USER@HOST, HOST, an address. Nothing that a shell, or ssh's own %-words, would take for more than a name."""
-_KEPT_BACK: Final = re.compile(r"IBKEYS_.*|SSH_ASKPASS.*|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY")
-"""Variables that ssh does not get: a user's ssh_config may send variables to the other host, and nobody is to be asked
-for a password."""
+_PASSED_ON: Final = re.compile(
+    r"HOME|USER|LOGNAME|SHELL|PATH|TMPDIR|LANG|LC_.*|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG"
+)
+"""Variables that ssh gets: those that it needs itself. SendEnv of ssh_config, which no option takes back, can send no
+other to the host; and without a display nobody is asked for a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +79,7 @@ class SshHost:
 
     def command(self) -> list[str]:
         """Return the command that starts a shell there, which reads its program from standard input."""
-        settings = [word for each in _SETTINGS for word in ("-o", each)]
+        settings = [word for name, value, _ in SETTINGS for word in ("-o", f"{name}={value}")]
         config = ["-F", self.config] if self.config is not None else []
         shell = f"sudo -n {_SHELL}" if self.sudo else _SHELL
         return ["ssh", *config, "-T", "-a", "-x", *settings, "--", self.name, shell]
@@ -65,4 +88,4 @@ class SshHost:
 def environment(own: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment that ssh gets."""
     variables = os.environ if own is None else own
-    return {name: value for name, value in variables.items() if not _KEPT_BACK.fullmatch(name)}
+    return {name: value for name, value in variables.items() if _PASSED_ON.fullmatch(name)}

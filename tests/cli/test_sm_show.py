@@ -128,8 +128,7 @@ def test_a_host_that_cannot_be_reached_is_said_and_the_rest_is_shown(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     result = run("sm-show", "-C", "no-such-device", "--sm-host", "sm2")
     assert result.code == 3
-    assert "\nhost sm2: not looked at: host sm2: it ended" in result.out
-    assert "Could not resolve hostname sm2" in result.out
+    assert "\nhost sm2: not looked at: it ended: ssh: Could not resolve hostname sm2\n" in result.out
     assert "OpenSM (process 77)" in result.out
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.sm import remote
+from ibkeys.sm.channel import Channel, ChannelBroken
 from ibkeys.sm.remote import READY, RemoteFiles, program
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -120,10 +121,13 @@ def test_the_program_has_one_job_and_changes_nothing() -> None:
 # --- a host that is none ----------------------------------------------------------------------------------------------
 
 
-def broken(answer: str, *, ready: bool = True) -> RemoteFiles:
+LISTEN = f'echo {READY.decode()}; while IFS= read -r line && [ "$line" != done ]; do :; done; read -r question'
+"""What a program does up to the first question: the last line of its own text is passed over."""
+
+
+def broken(answer: str) -> RemoteFiles:
     """A host whose program says *answer* whatever it is asked."""
-    text = f"{READY.decode()}\n{answer}" if ready else answer
-    return RemoteFiles("evil", ["/bin/sh", "-c", f"printf '%s' '{text}'; cat >/dev/null"], ENVIRONMENT)
+    return RemoteFiles("evil", ["/bin/sh", "-c", f"{LISTEN}; printf '%s' '{answer}'; cat >/dev/null"], ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_an_answer_that_makes_no_sense_ends_the_conversation(answer: str, ask: C
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = ["/bin/sh", "-c", f"echo {READY.decode()}; while :; do echo ' 00000000000000000000000'; done"]
+    endless = ["/bin/sh", "-c", f"{LISTEN}; while :; do echo ' 00000000000000000000000'; done"]
     with RemoteFiles("evil", endless, ENVIRONMENT) as host, pytest.raises(HostNotReached, match="more than an answer"):
         host.read(Path("/x"), 10)
 
@@ -172,10 +176,84 @@ def test_what_a_login_shell_says_first_is_passed_over() -> None:
         assert host.own_user() == os.geteuid()
 
 
+FORGED = "g\n.\n 66 6f 72 67 65 64\n.\n"
+
+
+def test_the_name_of_a_directory_forges_no_answer(host: HostFiles, tmp_path: Path) -> None:
+    """A link to a directory whose name reads like the end of this answer and all of the next one."""
+    (tmp_path / FORGED / "in").mkdir(parents=True)
+    (tmp_path / FORGED / "in" / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / FORGED / "in" / "file")
+    (tmp_path / "real").write_bytes(b"real")
+    fact = host.stat(tmp_path / "link")
+    assert fact.parents == THIS_HOST.stat(tmp_path / "link").parents
+    assert host.read(tmp_path / "real", 10) == b"real"
+
+
+def test_what_is_said_before_a_question_ends_the_conversation() -> None:
+    with broken(" 00\n.\n 01\n.\n") as host:
+        assert host.read(Path("/x"), 10) == b"\0"
+        with pytest.raises(HostNotReached, match="before it was asked"):
+            host.read(Path("/x"), 10)
+
+
+def test_a_host_that_does_not_read_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "program", lambda: "x" * (1 << 20))
+    monkeypatch.setattr(remote, "START_SECONDS", 0.05)
+    with pytest.raises(HostNotReached, match="does not read"):
+        RemoteFiles("deaf", ["/bin/sh", "-c", "exec tail -f /dev/null"], ENVIRONMENT)
+
+
+def test_a_long_name_is_not_asked_for(tmp_path: Path) -> None:
+    with RemoteFiles("there", ["/bin/sh", "-s"], ENVIRONMENT) as host:
+        with pytest.raises(OSError, match="cannot be asked for"):
+            host.read(Path("/" + "x" * 4096), 10)
+        assert host.own_user() == os.geteuid()
+
+
+def test_the_deadline_holds_though_the_host_goes_on_talking() -> None:
+    times = iter(range(1000))
+    endless = ["/bin/sh", "-c", "while :; do printf 00000000; done"]
+    with Channel(endless, ENVIRONMENT, lambda: next(times)) as channel, pytest.raises(ChannelBroken, match="in time"):
+        channel.lines(20, 1 << 40, 1 << 40, lambda line: True)
+
+
+def test_short_lines_are_counted() -> None:
+    endless = ["/bin/sh", "-c", "while :; do echo ' '; done"]
+    with Channel(endless, ENVIRONMENT) as channel, pytest.raises(ChannelBroken, match="more than an answer"):
+        channel.lines(60, 1 << 40, 1000, lambda line: False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "words"),
+    [
+        ("HOST_SECONDS", 0.0, "seconds altogether"),
+        ("HOST_BYTES", -1, "MiB altogether"),
+        ("MOST_PROCESSES", 1, "more than 1"),
+    ],
+)
+def test_what_one_host_may_cost_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, value: float, words: str
+) -> None:
+    for pid in ("10", "12"):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "comm").write_text("opensm\n")
+    monkeypatch.setattr(remote, limit, value)
+    with RemoteFiles("greedy", ["/bin/sh", "-s"], ENVIRONMENT) as host, pytest.raises(HostNotReached, match=words):
+        host.processes(tmp_path, "opensm")
+
+
+def test_why_ssh_ended_is_said_and_not_how_that_was_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "program", lambda: "x" * (1 << 20))
+    command = ["/bin/sh", "-c", "exec <&-; echo 'Permission denied (publickey).' >&2"]
+    with pytest.raises(HostNotReached, match=r"host gone: it ended: Permission denied"):
+        RemoteFiles("gone", command, ENVIRONMENT)
+
+
 @given(st.binary(max_size=300))
 def test_whatever_a_host_says_is_an_answer_or_one_error(said: bytes) -> None:
     text = "".join(f"\\{byte:03o}" for byte in said)
-    command = ["/bin/sh", "-c", f"printf '{READY.decode()}\\n{text}\\n.\\n'"]
+    command = ["/bin/sh", "-c", f"{LISTEN}; printf '{text}\\n.\\n'"]
     for ask in (lambda host: host.read(Path("/x"), 100), lambda host: host.stat(Path("/x"))):
         try:
             with RemoteFiles("evil", command, ENVIRONMENT) as host:

@@ -35,13 +35,17 @@ def sm_host(name: str, guid: int, conf: str = "", policy: str = "Default=0x7fff 
     host = MadeUpHost(name)
     host.file(CONF, conf, 0o600)
     host.file("/etc/opensm/partitions.conf", policy)
-    device = "/sys/class/infiniband/mlx5_0/ports/1"
-    host.file(f"{device}/link_layer", "InfiniBand\n")
-    words = ":".join(f"{guid >> shift & 0xFFFF:04x}" for shift in (48, 32, 16, 0))
-    host.file(f"{device}/gids/0", f"fe80:0000:0000:0000:{words}\n")
-    host.file(f"{device}/cap_mask", "0x0251484a\n")
+    add_port(host, "mlx5_0", guid)
     host.opensm(7)
     return host
+
+
+def add_port(host: MadeUpHost, device: str, guid: int) -> None:
+    folder = f"/sys/class/infiniband/{device}/ports/1"
+    host.file(f"{folder}/link_layer", "InfiniBand\n")
+    words = ":".join(f"{guid >> shift & 0xFFFF:04x}" for shift in (48, 32, 16, 0))
+    host.file(f"{folder}/gids/0", f"fe80:0000:0000:0000:{words}\n")
+    host.file(f"{folder}/cap_mask", "0x0251484a\n")
 
 
 def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> Report:
@@ -73,6 +77,7 @@ def test_of_two_opensms_the_one_that_was_told_its_port_is_known_and_so_is_the_ot
     managers: tuple[Manager, ...],
 ) -> None:
     host = sm_host("", ONE)
+    add_port(host, "mlx5_1", TWO)
     host.opensm(8, "-g", f"{TWO:x}", environment={"OSM_CACHE_DIR": "/c", "OSM_TMP_DIR": "/d"})
     states = {each.process.pid: each.state for each in report(managers, host).instances()}
     assert states == {7: "master", 8: "standby"}
@@ -123,6 +128,46 @@ def test_a_standby_that_differs_is_named_with_what_differs(managers: tuple[Manag
     alike = report(managers, sm_host("", ONE, f"sm_key {KEY}\n"), sm_host("sm2", TWO, f"sm_key {KEY}\n"))
     assert "standby-differs" not in names(alike)
     assert KEY[2:] not in repr(to_json(found, all_dangers(found)))
+
+
+def test_what_is_not_known_of_a_standby_is_no_difference_and_is_named_once(managers: tuple[Manager, ...]) -> None:
+    standby = sm_host("sm2", TWO)
+    standby.file(CONF, "", refused=True)
+    found = report(managers, sm_host("", ONE, f"sm_key {KEY}\n"), standby)
+    between = [each for each in all_dangers(found) if each.danger.startswith("standby-")]
+    assert [(each.danger, each.host) for each in between] == [("standby-not-compared", "sm2")]
+    of_it = "OpenSM on sm2 (process 7)"
+    assert between[0].seen.endswith(f"not read: the policy of {of_it}, the options of {of_it}")
+    alike = report(managers, sm_host("", ONE), sm_host("sm2", TWO))
+    assert not {each.danger for each in all_dangers(alike)} & {"standby-not-compared", "standby-differs"}
+
+
+def test_the_advice_is_right_for_the_host() -> None:
+    for name, advice, other in (("", "run as root", "--sudo"), ("sm2", "--sudo, or root@HOST", "run as root")):
+        host = sm_host(name, ONE)
+        host.file(CONF, "", refused=True)
+        [instance] = look_at_host(host).instances
+        unknowns = " ".join(instance.unknowns())
+        assert (advice in unknowns, other in unknowns) == (True, False)
+
+
+def test_two_opensms_that_claim_one_port_are_named(managers: tuple[Manager, ...]) -> None:
+    found = report(managers, sm_host("", ONE), sm_host("liar", ONE), sm_host("sm2", TWO, "part_enforce in\n"))
+    [claimed] = [each for each in all_dangers(found) if each.danger == "port-claimed-twice"]
+    assert claimed.seen == (
+        f"two OpenSMs say that they run on port GUID 0x{ONE:016x}: OpenSM (process 7), OpenSM on liar (process 7)"
+    )
+    assert "port-claimed-twice" not in names(report(managers, sm_host("", ONE), sm_host("sm2", TWO)))
+
+
+def test_a_port_that_the_host_does_not_have_is_not_its_own(managers: tuple[Manager, ...]) -> None:
+    liar = sm_host("liar", TWO)
+    liar.opensm(7, "-g", f"0x{ONE:x}")
+    found = report(managers, sm_host("", ONE), liar)
+    assert [each.port_guid for each in found.instances()] == [ONE, None]
+    without = MadeUpHost("sm2")
+    without.opensm(7, "-g", f"0x{ONE:x}")
+    assert [each.port_guid for each in report(managers, without).instances()] == [ONE], "it tells no ports"
 
 
 def test_managers_that_no_host_shows_and_that_say_nothing(managers: tuple[Manager, ...]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, IbkeysError, UsageError
+from ibkeys.host.file_access import read_file_fact
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Named
 from ibkeys.sm.settings import SmSettings, read_settings
@@ -31,7 +32,8 @@ name = "sm3"
 
 def settings(tmp_path: Path, text: str, mode: int = 0o644) -> SmSettings:
     path = tmp_path / "sm.toml"
-    path.write_text(text)
+    (tmp_path / "c").touch()
+    path.write_text(text.replace('"/c"', f'"{tmp_path}/c"'))
     path.chmod(mode)
     return read_settings(path)
 
@@ -41,8 +43,8 @@ def test_all_of_it(tmp_path: Path) -> None:
     named = Named(None, Path("/o"), Path("/p"))
     assert read.chosen((), False, None) == [
         SmHost(None, Named("opensm@0x1")),
-        SmHost(SshHost("root@sm2", True, "/c"), named),
-        SmHost(SshHost("sm3", False, "/c")),
+        SmHost(SshHost("root@sm2", True, str(tmp_path / "c")), named),
+        SmHost(SshHost("sm3", False, str(tmp_path / "c"))),
     ]
     assert settings(tmp_path, "").chosen((), False, None) == [SmHost()]
 
@@ -68,6 +70,8 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         ("[[host]]\nname = 'a'\nsudo = 1", "[[host]] 1: sudo is no true or false"),
         ("[[host]]\nname = '-oProxyCommand=x'", "is no name of a host"),
         ("host = ['a']", "[[host]] 1 is no table"),
+        ("ssh_config = 'c'", "ssh_config has to be an absolute path"),
+        ("ssh_config = '/no/such/file'", "/no/such/file: it cannot be told who may write it"),
         ("what", "is no TOML"),
         ("a.b.c.d.e.f.g.h.i.j = 1", "too many parts"),
     ],
@@ -86,6 +90,28 @@ def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(FileFormatError, match="others can write it"):
         settings(tmp_path / "open", TEXT)
+
+
+def test_an_ssh_config_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    config = tmp_path / "loose"
+    config.touch()
+    config.chmod(0o666)
+    with pytest.raises(FileFormatError, match="loose: others can write it"):
+        settings(tmp_path, f"ssh_config = '{config}'")
+    config.chmod(0o644)
+    assert settings(tmp_path, f"ssh_config = '{config}'").ssh_config == str(config)
+
+
+def test_it_is_the_file_that_was_read_that_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(tmp_path, TEXT)
+    other = tmp_path / "other"
+    other.touch()
+    monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: read_file_fact(other))
+    with pytest.raises(FileFormatError, match="cannot be told who may write it"):
+        read_settings(tmp_path / "sm.toml")
+    monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: None)
+    with pytest.raises(FileFormatError, match="cannot be told who may write it"):
+        read_settings(tmp_path / "sm.toml")
 
 
 def test_one_that_is_not_there_is_an_error(tmp_path: Path) -> None:
