@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused
 from ibkeys.host.file_access import read_file_fact
-from ibkeys.host.opensm_process import OpensmProcess, read_opensm_config
+from ibkeys.host.opensm_process import OpensmProcess, read_given_config
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import ImportResult, KeyStore
 from ibkeys.store.opensm import (
@@ -84,7 +84,7 @@ def import_opensm_config(store: KeyStore, path: Path) -> bool:
 
     Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is no number.
     """
-    config = read_opensm_config(path)
+    config = read_given_config(path)
     if config is None:
         raise FileFormatError("cannot be read as OpenSM's configuration", str(path))
     if "m_key" in config.mistakes:

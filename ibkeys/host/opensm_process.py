@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ibkeys import files
-from ibkeys.host.file_access import FileFact
+from ibkeys.host.file_access import FileFact, fact_of
 from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
@@ -114,6 +114,15 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
         return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
     except OSError:
         return None
+
+
+def read_given_config(path: Path) -> OpensmConfig | None:
+    """As `read_opensm_config`, of a file that the user of this process named: it may be a pipe that was inherited."""
+    try:
+        data, status = files.read_with_status(path, files.SETTINGS)
+    except OSError:
+        return None
+    return opensm_config(fact_of(path, status, ()), data)
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
