@@ -7,6 +7,7 @@ stored.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
@@ -27,7 +28,7 @@ _MOST_TOLD: Final = 4
 """Entries that an error names; further ones are counted."""
 
 
-class _ReadBack:
+class _ReadBack(ABC):
     """An edit that is proven by one Get of what it set."""
 
     at_most = 1
@@ -38,13 +39,13 @@ class _ReadBack:
     modifier: int
     target: Target
 
+    @abstractmethod
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Return what is not stored as sent, in words; empty when all is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def moved_on(self, read: bytes, now: bytes) -> bool:
         """Whether more changed from one read to the next than changes by itself."""
-        raise NotImplementedError
 
     def took_nothing(self, before: bytes, stored: bytes) -> bool:
         """Whether a Set that was not stored as sent changed nothing at all."""

@@ -201,27 +201,30 @@ def test_a_descriptor_of_that_process_is_not_read_as_one_of_ours(name: str) -> N
 
 # --- whose files they are ---------------------------------------------------------------------------------------------
 
+INSIDE = Path("/proc/7") / "root"
+"""The root directory of process 7, as its host shows it."""
+
 
 def test_another_mount_namespace_is_not_the_host_though_its_root_is_the_same_inode() -> None:
     host = host_with("-P", "/p.conf", mounts="mnt:[2]")
-    assert str(seen(host).files["policy"].place) == "/proc/7/root/p.conf"
-    assert str(seen(host).process.cache) == "/proc/7/root/var/cache/opensm"
+    assert seen(host).files["policy"].place == INSIDE / "p.conf"
+    assert seen(host).process.cache == INSIDE / "var/cache/opensm"
     host = host_with("-P", "/p.conf")
     assert (str(seen(host).files["policy"].place), seen(host).files["policy"].doubt) == ("/p.conf", "")
 
 
 @pytest.mark.parametrize(
-    ("cwd", "place"), [("/jail/srv", "/proc/7/root/srv/p.conf"), ("/jail", "/proc/7/root/p.conf"), ("/srv", "None")]
+    ("cwd", "place"), [("/jail/srv", INSIDE / "srv/p.conf"), ("/jail", INSIDE / "p.conf"), ("/srv", None)]
 )
-def test_behind_chroot_a_relative_name_counts_inside_of_it(cwd: str, place: str) -> None:
+def test_behind_chroot_a_relative_name_counts_inside_of_it(cwd: str, place: Path | None) -> None:
     """/proc shows that working directory as the host names it. One outside of the new root is not guessed at."""
     host = host_with("-P", "p.conf", cwd=cwd)
     host.folder("/jail")
-    host.links["/proc/7/root"] = "/jail"
-    assert str(seen(host).files["policy"].place) == place
+    host.links[str(INSIDE)] = "/jail"
+    assert seen(host).files["policy"].place == place
 
 
-@pytest.mark.parametrize("hidden", ["/proc/7/root", "/proc/7/ns/mnt", "/proc/self/ns/mnt"])
+@pytest.mark.parametrize("hidden", [str(INSIDE), "/proc/7/ns/mnt", "/proc/self/ns/mnt"])
 def test_where_its_root_cannot_be_told_its_files_are_taken_for_those_of_the_host_and_that_is_said(hidden: str) -> None:
     host = host_with("-P", "/p.conf")
     host.file("/p.conf", "Default=0x7fff : ALL=full ;\n")
