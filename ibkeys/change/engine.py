@@ -41,6 +41,8 @@ from ibkeys.topology.model import Port
 
 IN_CHANGE: Final = 256
 """Most Sets that are in change at once, unless the command says otherwise."""
+WORTH_A_SYNC: Final = 64
+"""So many Sets that wait for a sync do not wait for others that are about to."""
 FRESH: Final = 1.0
 """Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
 
@@ -189,6 +191,9 @@ class Engine:
 
     def _commit(self) -> None:
         """Put on disk what has ended and what is about to be set, with one sync; then let the Sets go."""
+        waiting = len(self._ended) + len(self._ready)
+        if waiting < min(WORTH_A_SYNC, self._client.moving) and not self.is_stopped:
+            return  # more are about to come than wait
         ended, self._ended = self._ended, []
         ready, self._ready = self._ready, []
         self._in_change -= len(ended)
@@ -425,4 +430,4 @@ def rank_of(writer: Writer, port: Port) -> int:
 
 
 def _rank(writer: Writer, port: Port) -> int:
-    return 2 if port.port_guid == writer.fabric.local().port_guid else int(writer.holds_sm(port))
+    return 2 if port.port_guid == writer.fabric.own_guid else int(writer.holds_sm(port))

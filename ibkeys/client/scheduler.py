@@ -216,6 +216,11 @@ class Scheduler:
         return not self._open and not self.finished
 
     @property
+    def moving(self) -> int:
+        """Requests that are not finished and have not waited longer than ``patience``: what is to be heard of soon."""
+        return self._open - len(self._overdue)
+
+    @property
     def backlog(self) -> int:
         """Requests that could be sent if the window were wider."""
         return len(self._ready)

@@ -176,6 +176,11 @@ class SmpClient:
         self._scheduler.forget_nodes()
 
     @property
+    def moving(self) -> int:
+        """Requests of this run of which something is to be heard soon: silent ones do not count."""
+        return self._scheduler.moving
+
+    @property
     def backlog(self) -> int:
         """Requests of this run that wait for their turn to be sent."""
         return self._scheduler.backlog

@@ -201,7 +201,7 @@ class Fabric(OpenPort):
 
     def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
         if address == LOCAL:
-            return self.ring.key_of(self.local().port_guid)
+            return self.ring.key_of(self.own_guid)
         return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
@@ -210,7 +210,7 @@ class Fabric(OpenPort):
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)
         except (NoReply, SendRefused) as error:
-            raise about_own_key(error, self.ring, self.local().port_guid) from error
+            raise about_own_key(error, self.ring, self.own_guid) from error
 
     def _look_at_own_port(self) -> None:
         """Ask the own port first, once in a session, where no key is known for it: it tells whether this subnet is
@@ -230,7 +230,7 @@ class Fabric(OpenPort):
 
     def _ask(self, route: Route, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo with *key*; the own port also with the further keys that it may have."""
-        others = self.ring.others_for(self.local().port_guid, key) if route == LOCAL else ()
+        others = self.ring.others_for(self.own_guid, key) if route == LOCAL else ()
         if not others:
             return self.get(NodeInfo, 0, route, key, retries=retries), key
         last: IbkeysError = NoReply("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,6 +38,11 @@ class OpenPort:
     def local(self) -> LocalPort:
         """Return what the host knows about the local port. Sends nothing."""
         return self.umad.attributes()
+
+    @cached_property
+    def own_guid(self) -> int:
+        """The port GUID of the local port: unlike its LID and state it stays while the port is open."""
+        return self.local().port_guid
 
     def doubt_of(self, port: Port) -> str:
         """Return why the last sweep did not believe the GUID of *port*, "" where it did."""

@@ -148,5 +148,5 @@ def _remember_links(fabric: Fabric, store: KeyStore, port: Port) -> None:
     """
     guid = port.port_guid
     is_known = not port.node.is_switch and any(near[0] == guid for near in store.links())
-    if guid != fabric.local().port_guid and not is_known:
+    if guid != fabric.own_guid and not is_known:
         remember_topology(fabric, store, fabric.sweep(wanted=LINKS))

@@ -53,7 +53,7 @@ def policy_of_master(fabric: Fabric, named: Named = NOTHING_NAMED, host: HostFil
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
         raise UsageError(f"whether an OpenSM of this host is master is not known ({manager.evidence}): {_BY_HAND}")
-    own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.local().port_guid])
+    own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
     found = [each for each in own.instances if each.port_guid == guid]
     if len(found) != 1:
         raise UsageError(

@@ -111,7 +111,7 @@ def known_guids(fabric: Fabric) -> set[int]:
     """Return the GUIDs of nodes and ports that key store and key files name, and the own port's."""
     ring = fabric.ring
     ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
-    return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.local().port_guid}
+    return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.own_guid}
 
 
 def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
@@ -166,7 +166,7 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
 
 def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
     """Return what ``links-initialize`` says of one port, which is asked for its links where it is a switch."""
-    if not _closes(old, wanted) or port.port.port_guid == port.fabric.local().port_guid:
+    if not _closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
         return []
     if not _is_unprovable(_states_of(port)):
         return []

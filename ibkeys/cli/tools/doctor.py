@@ -121,7 +121,7 @@ def _what_host_knows(fabric: Fabric, used: Path | None) -> list[str]:
 
 
 def _own_key_advice(fabric: Fabric) -> str:
-    if fabric.ring.key_of(fabric.local().port_guid).is_zero:
+    if fabric.ring.key_of(fabric.own_guid).is_zero:
         return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
     return (
         "it was asked with the M_Key at hand, so it probably has another: ibkeys mkey-import of the subnet manager's "

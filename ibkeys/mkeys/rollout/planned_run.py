@@ -106,7 +106,7 @@ def describe(
         key = jobs[0].wanted.key if run.options.same else None
         plan.objections += objections_to_opensm(writer.fabric, key, opensm_conf, generated)
         plan.objections += objections_to_links(
-            ((job.port, job.old, job.wanted) for job in jobs), writer.fabric.local().port_guid
+            ((job.port, job.old, job.wanted) for job in jobs), writer.fabric.own_guid
         )
     levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
     plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]

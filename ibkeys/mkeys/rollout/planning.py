@@ -252,7 +252,7 @@ def _not_for(command: Command, job: Job) -> str:
 def _put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
     """All ports but those of the SMs and the own one; then the SMs'; the own port last of all: local tools without the
     new keys work as long as possible, and so does the way back."""
-    own = writer.fabric.local().port_guid
+    own = writer.fabric.own_guid
     managers = {id(port) for port in opensm_procedure.sm_ports(run.found.end_ports())}
     stages: list[list[Job]] = [[], [], []]
     for job in jobs:
