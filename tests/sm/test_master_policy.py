@@ -23,7 +23,7 @@ def taken(
 ) -> MasterPolicy:
     monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
     monkeypatch.setattr(master_policy, "find_subnet_manager", lambda fabric: manager)
-    fabric: Any = SimpleNamespace(is_simulated=False, local=lambda: SimpleNamespace(port_guid=local))
+    fabric: Any = SimpleNamespace(is_simulated=False, own_guid=local)
     return policy_of_master(fabric, host=host)
 
 
