@@ -11,15 +11,13 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_f
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.remaining import Remaining, former_in, ports_of
-from ibkeys.apply.survey import look
+from ibkeys.apply.remaining import former_in, ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
-from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
-from ibkeys.plan.model import Break, PartitionPlan
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
@@ -49,12 +47,12 @@ def plan_apply(
     PortInfo are read again at the end; what each Set costs stands in `ibkeys.change.engine`. Raises MKeyNeeded, and
     Refused for removals and breaks that are not permitted.
     """
-    survey = look(writer, ports_of(plan), by_port_guid=True)
     carrier = carrier or DirectCarrier(writer)
+    survey = carrier.survey(ports_of(plan), by_port_guid=True)
     remaining = carrier.state(plan, survey)
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     apply_plan.digest = plan_digest(plan)
-    apply_plan.breaks = _all_breaks(plan, remaining)
+    apply_plan.breaks = carrier.breaks(plan, remaining)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
     apply_plan.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
@@ -62,21 +60,10 @@ def plan_apply(
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
-        permitted["carrier"] = carrier.name
+        permitted |= {"carrier": carrier.name, **carrier.kept()}
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.hooks = hooks or ApplyHooks()
     return apply_plan
-
-
-def _all_breaks(plan: PartitionPlan, remaining: Remaining) -> tuple[Break, ...]:
-    """What the plan names, as far as its tables are still to be written, and what it does not name; the planner knew
-    more pairs than the plan's tables tell."""
-    pending = {table.port.key for table in remaining.tables if table.differs}
-    planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
-    unchanged = remaining.others or [table for table in plan.tables if not table.differs]
-    known = {frozenset(port.key for port in each.ports) for each in planned}
-    found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
-    return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
 
 
 def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> None:
@@ -152,13 +139,13 @@ def plan_resume(
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
-    survey = look(writer, ports_of(kept), by_port_guid=True)
     carrier = carrier or carrier_of(writer, memory)
+    survey = carrier.survey(ports_of(kept), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
-    apply_plan.breaks = _all_breaks(kept, remaining)
+    apply_plan.breaks = carrier.breaks(kept, remaining)
     apply_plan.operation_id = operation
     _permit(writer, apply_plan, permissions)
     apply_plan.hooks = hooks or ApplyHooks()

@@ -15,16 +15,14 @@ from typing import Any, Final
 from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Former, Remaining
-from ibkeys.apply.survey import Survey, look, read_others, set_keys
+from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
-from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import ADDING, Phase, Step, order_of, sets_of
-from ibkeys.plan.stages import reuses_partitions
+from ibkeys.plan.order import ADDING, Phase, Step, sets_of
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -57,7 +55,8 @@ class ApplyPlan(Plan):
     ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
     new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
     is gone on with. ``undoes``: the operation that it gives back, None where it goes forward. ``gone_back``: it was
-    undone because nobody confirmed it. ``digest``: that of the plan that is followed, if any.
+    undone because nobody confirmed it, or because the carrier saw that it had to be. ``digest``: that of the plan that
+    is followed, if any. ``late_notes``: what is worth a word at the end.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -76,6 +75,7 @@ class ApplyPlan(Plan):
     gone_back: bool = False
     refusals: list[Refused] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
+    late_notes: list[str] = field(default_factory=list)
 
     @property
     def pending(self) -> bool:
@@ -112,10 +112,17 @@ class ApplyPlan(Plan):
                 fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
                 wrong |= find_differences(writer, fine)
             self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+            self.late_notes += carried.notes
+            if carried.gone_back:
+                self.gone_back, operation.has_ended = True, True
+                self.failed = list(carried.not_given_back)
+                raise GoneBack(carried.gone_back)
             if carried.problem is not None:
                 raise carried.problem
             if wrong:
                 raise _incomplete(operation, wrong, carried.stopped)
+        except GoneBack:
+            raise
         except (IbkeysError, KeyboardInterrupt) as problem:
             error = problem
         operation.outcome = "open" if error is not None or self.rest or self.remaining.absent else "done"
@@ -142,13 +149,17 @@ class ApplyPlan(Plan):
             "left_for_later": self.rest,
             "removals": self.removed,
             "breaks": [each.message for each in self.breaks],
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.late_notes],
             "interlocks": [objection.interlock for objection in self.objections],
             "errors": [
                 {**(port.to_json() if port is not None else dict.fromkeys(IDENTITY)), "error": error}
                 for port, error in self.failed
             ],
         }
+
+
+class GoneBack(Incomplete):
+    """The carrier went back by itself: nobody is asked any more."""
 
 
 @dataclass(slots=True)
@@ -167,14 +178,13 @@ def apply_plan_of(
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
-    if reuses_partitions(remaining.tables, remaining.enforcement):
-        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.tables})
-    phases = order_of([*remaining.others, *remaining.tables], remaining.enforcement)
+    phases = carrier.phases(remaining, survey)
     plan = ApplyPlan(
         writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
     )
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
-    set_keys(survey.targets[key] for key in changing)
+    if carrier.sends_sets:
+        set_keys(survey.targets[key] for key in changing)
     plan.objections = remaining.stale(advice)
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
@@ -188,11 +198,11 @@ def undo_plan_of(
     writer: Writer, carrier: Carrier, former: Former, operation: int, hooks: ApplyHooks | None = None
 ) -> ApplyPlan:
     """Return the plan that gives back what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
-    survey = look(writer, former.ports)
+    survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
     advice = "what somebody else wrote is kept, all else goes back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
-    plan.breaks = find_breaks([*remaining.others, *remaining.tables], remaining.enforcement)
+    plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()
     return plan

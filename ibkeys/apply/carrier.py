@@ -6,9 +6,9 @@ are the same on each way. A carrier is what differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey
@@ -17,7 +17,7 @@ from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortId, PortKey
@@ -57,12 +57,17 @@ class Written:
 class Carried:
     """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
     written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
-    stopped it before its end: an interrupt, a store that cannot be written."""
+    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier went back by
+    itself, "" where it did not; what could not be given back then is in ``not_given_back``. ``notes``: what its user
+    should hear at the end."""
 
     written: dict[PortKey, Written] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
     stopped: Phase | None = None
     problem: IbkeysError | KeyboardInterrupt | None = None
+    gone_back: str = ""
+    not_given_back: list[Failed] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class Carrier(Protocol):
@@ -71,6 +76,15 @@ class Carrier(Protocol):
     @property
     def name(self) -> str:
         """What the journal calls it."""
+        ...
+
+    @property
+    def sends_sets(self) -> bool:
+        """Whether it sends Sets, which carry M_Keys, so that they must be known."""
+        ...
+
+    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+        """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
         ...
 
     def check(self, change: FabricChange) -> list[Objection]:
@@ -82,6 +96,18 @@ class Carrier(Protocol):
 
         *former*: what an earlier run of the plan overwrote and wrote: that is no surprise.
         """
+        ...
+
+    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+        """Return in which steps what is left is done; reads what it still has to know into *remaining*."""
+        ...
+
+    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+        """Return who is cut for a moment."""
+        ...
+
+    def kept(self) -> Mapping[str, Any]:
+        """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
         ...
 
     def carry_out(

@@ -6,12 +6,13 @@ twice, once in each phase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
 from ibkeys.apply.remaining import Former, Remaining, former_in, remaining_of, remaining_of_undo
-from ibkeys.apply.survey import Survey
+from ibkeys.apply.survey import Survey, look, read_others
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
@@ -20,8 +21,10 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import PartitionPlan
-from ibkeys.plan.order import EnforcementStep, Phase, Step, sets_of, write
+from ibkeys.plan.breaks import find_breaks
+from ibkeys.plan.model import Break, PartitionPlan
+from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, write
+from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
 
@@ -30,9 +33,14 @@ class DirectCarrier:
     """Makes changes by the engine."""
 
     name = "direct"
+    sends_sets = True
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+
+    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+        """Look at the ports that are to be written, and at no other."""
+        return look(self._writer, ports, by_port_guid=by_port_guid)
 
     def check(self, change: FabricChange) -> list[Objection]:
         """A master SM writes what it has in its own policy over it."""
@@ -43,6 +51,29 @@ class DirectCarrier:
         if isinstance(wanted, Former):
             return remaining_of_undo(wanted, survey)
         return remaining_of(wanted, survey, former)
+
+    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+        """Additions, removals, enforcement; where a partition is reused, all other end ports are read before."""
+        if reuses_partitions(remaining.tables, remaining.enforcement):
+            remaining.others = read_others(self._writer, survey, {table.port.key for table in remaining.tables})
+        return order_of([*remaining.others, *remaining.tables], remaining.enforcement)
+
+    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+        """What a plan names, as far as its tables are still to be written, and what it does not name; the planner knew
+        more pairs than the plan's tables tell."""
+        tables = wanted.tables if isinstance(wanted, PartitionPlan) else ()
+        unchanged = remaining.others or [table for table in tables if not table.differs]
+        found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
+        if not isinstance(wanted, PartitionPlan):
+            return found
+        pending = {table.port.key for table in remaining.tables if table.differs}
+        planned = [each for each in wanted.breaks if pending & {port.key for port in each.ports}]
+        known = {frozenset(port.key for port in each.ports) for each in planned}
+        return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
+
+    def kept(self) -> Mapping[str, Any]:
+        """Nothing: what was set is in the journal."""
+        return {}
 
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None

@@ -22,6 +22,10 @@ INTERLOCKS: Final = {
     "weak-key": "an M_Key that is easy to guess, as audit rule MK007 has it",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "stale": "writing over what changed since it was shown",
+    "standby-differs": "a change through the master OpenSM alone, while another SM has or may have another policy",
+    "self-takeover": "SELF newly used in a policy while another SM would take over: its port is SELF then",
+    "drift": "a change through OpenSM of ports whose tables are not as it wrote them, and that it would not write",
+    "file-managed": "replacing a policy file that another program makes or manages",
 }
 """Name → what the interlock refuses."""
 

@@ -41,7 +41,12 @@ PhaseName = Literal[
     "leaf-remove",
     "leaf-clear",
     "enforcement-on",
+    "rewrite",
+    "between",
+    "policy",
+    "former",
 ]
+"""The last four are policies that a subnet manager is given."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
 """Phases after which every port has all that it had, and all that it shall have."""
 

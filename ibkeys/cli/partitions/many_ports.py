@@ -35,6 +35,10 @@ PHASES: Final = {
     "leaf-remove": "removals, leaf ports",
     "leaf-clear": "removals, leaf ports, second part",
     "enforcement-on": "enforcement on",
+    "rewrite": "a policy by which OpenSM writes every table anew",
+    "between": "a policy in between",
+    "policy": "the policy of the plan",
+    "former": "the former policy",
 }
 
 
