@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_f
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
+from ibkeys.apply.opensm.carrier import Settings
 from ibkeys.apply.remaining import former_in, ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
@@ -20,6 +22,7 @@ from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 NEW_PLAN: Final = "make a new plan"
@@ -55,7 +58,7 @@ def plan_apply(
     apply_plan.breaks = carrier.breaks(plan, remaining)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
-    apply_plan.notes += [*_problem_notes(plan), *_unfinished_notes(writer)]
+    apply_plan.notes += [*_problem_notes(plan, carrier), *_unfinished_notes(writer)]
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
@@ -90,10 +93,11 @@ def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> 
         keep_first(writer, apply_plan, permissions.first)
 
 
-def _problem_notes(plan: PartitionPlan) -> list[str]:
-    if not plan.problems:
+def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
+    problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
+    if not problems:
         return []
-    return [f"the plan names {counted(len(plan.problems), 'problem')}, the first: {plan.problems[0].message}"]
+    return [f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}"]
 
 
 def _unfinished_notes(writer: Writer) -> list[str]:
@@ -117,12 +121,17 @@ def plan_resume(
     hooks: ApplyHooks | None = None,
     plan: PartitionPlan | None = None,
     carrier: Carrier | None = None,
+    settings: Settings | None = None,
+    hosts: Sequence[SmHost] = (),
+    via: str | None = None,
 ) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
 
     What was permitted and overridden then holds still, but for ``stale`` and ``active-sm``. *plan*: what the user takes
-    it for; another plan than the operation's is a UsageError. Raises StoreError when there is nothing to resume, else
-    as `plan_apply`.
+    it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, with
+    *settings* and *hosts* where that goes through OpenSM; *via*: what the user takes it for.
+
+    Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
@@ -139,7 +148,9 @@ def plan_resume(
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
-    carrier = carrier or carrier_of(writer, memory)
+    carrier = carrier or carrier_of(writer, memory, settings, hosts)
+    if via is not None and carrier.name != via:
+        raise UsageError(f"operation {operation} goes by way of {carrier.name}; leave --via out to resume")
     survey = carrier.survey(ports_of(kept), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"

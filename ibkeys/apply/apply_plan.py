@@ -138,6 +138,7 @@ class ApplyPlan(Plan):
         return {
             "operation": self.operation_id,
             "digest": self.digest,
+            "carrier": self.carrier.name,
             "phases": [
                 {
                     "phase": phase.name,

@@ -83,6 +83,11 @@ class Carrier(Protocol):
         """Whether it sends Sets, which carry M_Keys, so that they must be known."""
         ...
 
+    @property
+    def way(self) -> str:
+        """What it goes through, in words, once the state is known; "" where that needs no word."""
+        ...
+
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
         ...

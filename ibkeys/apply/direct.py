@@ -30,13 +30,14 @@ from ibkeys.topology.port_id import PortKey
 
 
 class DirectCarrier:
-    """Makes changes by the engine."""
+    """Makes changes by the engine. *command*: what the user typed, to be told how to go through OpenSM instead."""
 
     name = "direct"
     sends_sets = True
+    way = ""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, command: str = "") -> None:
+        self._writer, self._command = writer, command
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Look at the ports that are to be written, and at no other."""
@@ -44,7 +45,15 @@ class DirectCarrier:
 
     def check(self, change: FabricChange) -> list[Objection]:
         """A master SM writes what it has in its own policy over it."""
-        return self._writer.objection_to_active_sm(BESIDE_SM)
+        return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._way_round()}")
+
+    def _way_round(self) -> str:
+        """Return what to type to go through the master, where it answers as one."""
+        manager = self._writer.ask_subnet_manager()
+        if not self._command or manager.presence != "active":
+            return ""
+        is_here = manager.port_guid == self._writer.fabric.own_guid
+        return f": `{self._command} --via opensm{'' if is_here else ' --sm-host HOST'}`"
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """What is left is what the tables show: nothing else holds a part of the change."""

@@ -22,7 +22,7 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import grow
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Entry, Image, Journal, OperationRecord
+from ibkeys.store.journal import Entry, FileImage, Image, Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -138,12 +138,14 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 
 @dataclass(slots=True)
 class Former:
-    """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port."""
+    """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port.
+    ``files``: those that it replaced, in that order."""
 
     values: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     written: dict[tuple[PortKey, int], frozenset[int]] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
     names: dict[PortKey, str] = field(default_factory=dict)
+    files: list[FileImage] = field(default_factory=list)
     counters: int = 0
 
     @property
@@ -160,6 +162,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
     former = former_of(record.command, journal.entries(record.id))
+    former.files = [entry.image for entry in journal.files(record.id)]
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
             if entry.image.attribute == "P_KeyTable":

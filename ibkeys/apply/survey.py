@@ -9,23 +9,27 @@ from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.wanted import TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
+from ibkeys.discovery.sweep import Wanted
 from ibkeys.discovery.tables import read_p_key_table
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.printable import counted
-from ibkeys.topology.model import Port
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.model import Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 
 
 @dataclass(slots=True)
 class Survey:
-    """The ports that were found and read, and why each other one was not. ``end_ports``: all that the sweep saw."""
+    """The ports that were found and read, and why each other one was not. ``end_ports``: all that the sweep saw, which
+    is in ``topology``."""
 
     targets: dict[PortKey, Target] = field(default_factory=dict)
     missing: dict[PortKey, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     end_ports: list[Port] = field(default_factory=list)
+    topology: Topology | None = None
 
 
 def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -36,8 +40,23 @@ def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = Fal
     GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
     `Fabric.sweep` raises.
     """
-    fabric = writer.fabric.sweep()
-    survey = Survey(notes=list(fabric.notes), end_ports=list(fabric.end_ports()))
+    return _read_ports(writer, writer.fabric.sweep(), ports, by_port_guid)
+
+
+def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+    """As `look`, and read the tables of all other end ports and their leaf ports too; SMInfo is asked too."""
+    fabric = writer.fabric.sweep(wanted=Wanted(sm_info=True))
+    chosen = dict.fromkeys(ports)
+    for port in fabric.end_ports():
+        chosen[port.node.guid, port.num] = None
+        leaf = leaf_of(port)
+        if leaf is not None:
+            chosen[leaf.node.guid, leaf.num] = None
+    return _read_ports(writer, fabric, list(chosen), by_port_guid)
+
+
+def _read_ports(writer: Writer, fabric: Topology, ports: Collection[PortKey], by_port_guid: bool) -> Survey:
+    survey = Survey(notes=list(fabric.notes), end_ports=list(fabric.end_ports()), topology=fabric)
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
     shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}

@@ -6,24 +6,34 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, undo_plan_of
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import carrier_of
+from ibkeys.apply.carriers import carrier_of, record_of
+from ibkeys.apply.opensm.carrier import Settings
 from ibkeys.apply.remaining import former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.printable import counted
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal
 
 
 def plan_undo(
-    writer: Writer, operation: int | None = None, hooks: ApplyHooks | None = None, carrier: Carrier | None = None
+    writer: Writer,
+    operation: int | None = None,
+    hooks: ApplyHooks | None = None,
+    carrier: Carrier | None = None,
+    settings: Settings | None = None,
+    hosts: Sequence[SmHost] = (),
 ) -> ApplyPlan:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default as it went. Raises StoreError when there is no such operation, UsageError for one that changed
-    M_Keys or only cleared counters.
+    default as it went; *settings* and *hosts* are for that one where it goes through OpenSM.
+
+    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         if operation is None:
@@ -39,7 +49,7 @@ def plan_undo(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )
         former = former_in(journal, record)
-        carrier = carrier or carrier_of(writer, journal.plan_of(operation))
+        carrier = carrier or carrier_of(writer, record_of(journal, record), settings, hosts)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "

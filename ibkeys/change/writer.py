@@ -7,10 +7,10 @@ and knows the subnet manager. A plan says what is changed; the engine reads, set
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import Explained
@@ -24,6 +24,8 @@ from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import Origin, this_process
 from ibkeys.topology.model import Port
 from ibkeys.topology.subnet_manager import SubnetManager
+
+Entered = TypeVar("Entered")
 
 
 class Planned(Protocol):
@@ -95,6 +97,10 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def enter(self, context: AbstractContextManager[Entered]) -> Entered:
+        """Keep *context* open until this writer is closed."""
+        return self._stack.enter_context(context)
 
     @property
     def origin(self) -> Origin:

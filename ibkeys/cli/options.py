@@ -53,6 +53,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """How a change gets to the fabric, and how long OpenSM is waited for."""
+
+    via: str | None
+    sm_wait: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """Which of -L, -D, -G, -N were given: what ADDR is."""
 
@@ -272,6 +280,28 @@ sm_hosts: Final = group(
     option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )
 """For commands that look at subnet managers on other hosts."""
+
+wait_for_sm: Final = option(
+    "--wait",
+    "sm_wait",
+    type=Number(1, 86_400),
+    default=60,
+    metavar="S",
+    help="Seconds without progress after which OpenSM is told again, then given up.  [default: 60]",
+)
+opensm: Final = group(
+    "through",
+    Through,
+    option(
+        "--via",
+        env=False,
+        type=click.Choice(["direct", "opensm"]),
+        default=None,
+        help="direct: by Sets of our own; opensm: by the policy file of the master.  [default: direct, or as begun]",
+    ),
+    wait_for_sm,
+)
+"""For commands that may go through OpenSM."""
 
 topology: Final = option(
     "--topology", metavar="SNAPSHOT", help="Snapshot whose links lead to nodes behind closed switches."

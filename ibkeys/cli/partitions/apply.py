@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,16 +14,19 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Changing, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, wait_for_enter
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
-    from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
+    from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
     from ibkeys.apply.guardian import Guardian
+    from ibkeys.apply.opensm.carrier import Settings
     from ibkeys.change.interrupts import Interrupts
+    from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
     from ibkeys.store.journal import Operation
     from ibkeys.store.paths import StorePaths
@@ -49,12 +54,22 @@ MOST_SECONDS: Final = 86_400
 @options.option(
     "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the apply that waits for it."
 )
+@options.opensm
+@options.option(
+    "--rewrite",
+    env=False,
+    is_flag=True,
+    help="With --via opensm: let OpenSM write every table anew first; see the interlock drift.",
+)
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
 def apply(
     where: Where,
     consent: Changing,
+    sm_hosts: SmHosts,
+    through: Through,
     format: str,
     plan: Path | None,
     allow_removals: bool,
@@ -63,11 +78,13 @@ def apply(
     resume: bool,
     confirm_within: int | None,
     confirm: int | None,
+    rewrite: bool,
 ) -> int:
     """Make a plan true on the fabric.
 
-    PLAN is the file that `ibkeys plan --out` wrote. Additions go out everywhere first, then removals; where a partition
-    is reused, who leaves it comes before who enters it. What is overwritten is in the journal before each Set, and
+    PLAN is the file that `ibkeys plan --out` wrote. Where an OpenSM is master, use --via opensm: the plan's policy
+    takes the place of OpenSM's own, and OpenSM writes the tables. Without it the change lasts only where no subnet
+    manager is. Nobody is cut and nobody is joined on the way. What is overwritten is in the journal before, and
     everything is verified by a fresh read. `ibkeys undo` goes back.
     """
     from ibkeys.apply.apply import Permissions
@@ -79,9 +96,39 @@ def apply(
         return _confirm(where, confirm)
     if plan is None and not resume:
         raise UsageError("nothing to apply: name a PLAN, as `ibkeys plan --out PLAN` makes it, or --resume")
-    document = _read(plan) if plan is not None else None
+    if through.via == "opensm" and first is not None:
+        raise UsageError("--first counts leaf switches, and OpenSM takes a policy for all of them: leave it out")
+    if rewrite and through.via != "opensm" and not resume:
+        raise UsageError("--rewrite goes with --via opensm")
     permissions = Permissions(allow_removals, allow_break, first)
-    return _apply(where, consent, format, document, permissions, resume, confirm_within)
+    return _apply(_Asked(where, consent, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line asks of an apply."""
+
+    where: Where
+    consent: Changing
+    format: str
+    path: Path | None
+    permissions: Permissions
+    resume: bool
+    through: Through
+    rewrite: bool
+    sm_hosts: SmHosts
+
+    def settings(self) -> Settings:
+        """Return what the way through OpenSM is asked for."""
+        from ibkeys.apply.opensm.carrier import Settings
+
+        return Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
+
+    def command(self) -> str:
+        """Return what was typed, as far as it says what is to be done."""
+        words = ["ibkeys", "apply", *([str(self.path)] if self.path is not None else ["--resume"])]
+        permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
+        return shlex.join([*words, *(word for word, given in permitted.items() if given)])
 
 
 def _read(path: Path) -> PartitionPlan:
@@ -103,21 +150,14 @@ def _confirm(where: Where, operation: int) -> int:
     return exits.DONE
 
 
-def _apply(
-    where: Where,
-    consent: Changing,
-    format: str,
-    plan: PartitionPlan | None,
-    permissions: Permissions,
-    resume: bool,
-    confirm_within: int | None,
-) -> int:
-    from ibkeys.apply.apply import plan_apply, plan_resume
+def _apply(asked: _Asked, confirm_within: int | None) -> int:
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.change.interrupts import Interrupts
 
+    where, consent = asked.where, asked.consent
+    document = _read(asked.path) if asked.path is not None else None
     waits = confirm_within is not None and not consent.dry_run
-    guardian = _guardian(where, confirm_within) if confirm_within is not None and waits else None
+    guardian = _guardian(where, asked.sm_hosts, confirm_within) if confirm_within is not None and waits else None
     try:
         with open_fabric(where, changing=True) as fabric:
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
@@ -127,28 +167,38 @@ def _apply(
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
-                if resume:
-                    apply_plan = plan_resume(writer, permissions, run, plan)
-                else:
-                    assert plan is not None
-                    apply_plan = plan_apply(writer, plan, permissions, run)
-                return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()
+                apply_plan = _plan(asked, writer, document, run)
+                return ManyPortsChange(writer, apply_plan, consent, asked.format, interrupts, bar).carry_out()
     finally:
         if guardian is not None:
             guardian.leave()
 
 
-def _guardian(where: Where, seconds: int) -> Guardian | None:
+def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
+    from ibkeys.apply.apply import plan_apply, plan_resume
+    from ibkeys.apply.carriers import carrier_named
+
+    hosts, settings = hosts_of(asked.where, asked.sm_hosts), asked.settings()
+    if asked.resume:
+        via = asked.through.via
+        return plan_resume(writer, asked.permissions, run, document, settings=settings, hosts=hosts, via=via)
+    assert document is not None
+    kept = {"command": asked.command()}
+    carrier = carrier_named(writer, asked.through.via or "direct", kept, settings, hosts)
+    return plan_apply(writer, document, asked.permissions, run, carrier)
+
+
+def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
     """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.guardian import Guardian
 
     stores = stores_of(where)
     if stores.journal is None:
         return None
-    return Guardian(undo_command(where, stores), stores.journal, seconds)
+    return Guardian(undo_command(where, stores, sm_hosts), stores.journal, seconds)
 
 
-def undo_command(where: Where, stores: StorePaths) -> list[str]:
+def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
     """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
     from ibkeys.change.consent import INTERLOCKS
 
@@ -166,11 +216,15 @@ def undo_command(where: Where, stores: StorePaths) -> list[str]:
         "journal": stores.journal,
         "node-name-map": where.node_name_map,
         "config": where.config,
+        "ssh-config": sm_hosts.ssh_config,
+        "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force"),
+        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once"),
         *(f"--override={name}" for name in INTERLOCKS),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
+        *(f"--sm-host={name}" for name in sm_hosts.sm_host),
+        *(["--sudo"] if sm_hosts.sudo else []),
         *(["--trust-topology"] if where.trust_topology else []),
     ]
 

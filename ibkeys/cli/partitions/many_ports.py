@@ -17,6 +17,7 @@ from ibkeys.cli.options import Changing
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import LISTED_TROUBLES
 from ibkeys.errors import Incomplete
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from rich import progress
@@ -64,10 +65,12 @@ class ManyPortsChange(ShownChange):
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"digest of the plan: {plan.digest}")
+        if plan.carrier.way:
+            put(plan.carrier.way)
         put("to be done, in this order:" if document["phases"] else "nothing to change")
         for phase in document["phases"]:
-            ports = f"{phase['ports']} port{'s' if phase['ports'] != 1 else ''}"
-            put(f"  {PHASES[phase['phase']]}: {ports}, {phase['sets']} Set{'s' if phase['sets'] != 1 else ''}")
+            what = f"{counted(phase['ports'], 'port')}, {counted(phase['sets'], 'Set')}"
+            put(f"  {PHASES[phase['phase']]}: {what if phase['ports'] else 'no port changes'}")
         if plan.rest:
             put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
         if plan.removed:

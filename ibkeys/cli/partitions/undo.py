@@ -7,28 +7,49 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
 
 
 @click.command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.option(
+    "--at-once",
+    env=False,
+    is_flag=True,
+    help="Through OpenSM: the former policy in one step, whoever is cut or joined for a moment.",
+)
+@options.wait_for_sm
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def undo(where: Where, consent: Changing, format: str, operation: int | None) -> int:
+def undo(
+    where: Where,
+    consent: Changing,
+    sm_hosts: SmHosts,
+    sm_wait: int,
+    format: str,
+    operation: int | None,
+    at_once: bool,
+) -> int:
     """Give back what an operation overwrote.
 
     P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
     that of `ibkeys journal`; without it the last operation that was not undone. The undo is an operation of its own:
-    to undo it is to redo. Counters that were cleared cannot be given back; M_Keys have commands of their own.
+    to undo it is to redo. What went through OpenSM goes back through it, by the same policies in reverse. Counters that
+    were cleared cannot be given back; M_Keys have commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
+    from ibkeys.apply.opensm.carrier import Settings
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
+        settings = Settings(sm_wait, at_once=at_once)
+        hosts = hosts_of(where, sm_hosts)
+        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar), settings=settings, hosts=hosts)
         return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()

@@ -1,0 +1,61 @@
+"""What the journal keeps of the tables that OpenSM writes: as they were, and as they are to be.
+
+OpenSM writes them and not ibkeys, so these images give nothing back: the policy files do. They say what was there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ibkeys.change.images import image_of
+from ibkeys.change.portinfo import ENFORCEMENT_BITS, without_key
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import Entries
+from ibkeys.discovery.tables import p_key_modifier
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.plan.order import EnforcementStep, Phase
+from ibkeys.store.journal import Image
+from ibkeys.topology.port_id import PortKey
+
+_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+
+
+def images_of(
+    phase: Phase,
+    targets: Mapping[PortKey, Target],
+    before: Mapping[PortKey, Entries],
+    after: Mapping[PortKey, Entries],
+) -> Iterator[Image]:
+    """Yield what one policy changes of each port, block by block, and its enforcement bits."""
+    for step in phase.steps:
+        target = targets[step.port.key]
+        if isinstance(step, EnforcementStep):
+            yield _of_enforcement(target, step)
+        else:
+            for block in step.blocks:
+                yield table_image(target, block, before[step.port.key], after[step.port.key])
+
+
+def table_image(target: Target, block: int, before: Entries, after: Entries) -> Image:
+    """Return one block of a table before and after. Entries without a partition are as they were read."""
+    read = target.values
+    start = block * P_KEYS_PER_BLOCK
+    old, new = [], []
+    for index in range(start, start + P_KEYS_PER_BLOCK):
+        empty = read[index] if index < len(read) and not read[index] & PARTITION_MASK else 0
+        old.append(int(before[index]) if index in before else empty)
+        new.append(int(after[index]) if index in after else 0 if index in before else empty)
+    modifier = p_key_modifier(target.port, block)
+    return image_of(target.port, "P_KeyTable", modifier, _BLOCK.pack(*old), _BLOCK.pack(*new))
+
+
+def _of_enforcement(target: Target, step: EnforcementStep) -> Image:
+    info = target.port.port_info
+    assert info is not None
+    inbound, outbound = ENFORCEMENT_BITS
+    wanted = {inbound: step.inbound, outbound: step.outbound}
+    after = info.replace(**{name: int(value) for name, value in wanted.items() if value is not None})
+    return image_of(target.port, "PortInfo", target.port.num, without_key(info), without_key(after))

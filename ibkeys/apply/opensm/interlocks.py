@@ -1,0 +1,155 @@
+"""The interlocks of a change through OpenSM: what can be right for the master at this moment and wrong all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ibkeys.apply.opensm.managed_files import manager_of
+from ibkeys.apply.opensm.policy_files import PolicyFile
+from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.steps import Prediction
+from ibkeys.change.consent import Objection
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import Entries
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.opensm_tables import packed
+from ibkeys.printable import counted, named
+from ibkeys.topology.port_id import PortKey
+
+
+def objections_to_edits(site: Site) -> Iterator[Objection]:
+    """``stale``: an edit that nobody has read would come into force with the change."""
+    edits = site.unread_edits()
+    if edits:
+        yield Objection(
+            "stale",
+            f"{'; '.join(edits)}. The signal of this change would bring that edit into force too; let OpenSM read it "
+            "first, or take it back",
+        )
+
+
+def objections_to_standbys(site: Site, files: Sequence[PolicyFile]) -> Iterator[Objection]:
+    """``standby-differs``: an SM that would take over has, or may have, another policy than the master."""
+    texts = list(site.out_of_reach)
+    *standbys, master = files
+    texts += [
+        f"{each.name}, of a standby, is not what the master has, and would be replaced"
+        for each in standbys
+        if each.seen.data != master.seen.data
+    ]
+    if texts:
+        yield Objection(
+            "standby-differs",
+            f"{named(texts)}. When another SM takes over, its own policy counts, and every table becomes what that "
+            "says; reach it with --sm-host, or give it the same file",
+        )
+
+
+def objections_to_self(site: Site, new: Policy) -> Iterator[Objection]:
+    """``self-takeover``: SELF is the port of the master of the moment."""
+    wanted, there = _named_self(new), _named_self(site.policy)
+    if not site.others or not wanted:
+        return
+    if wanted <= there:
+        site.notes.append(
+            "the policy names SELF, as it did before: after a takeover the former master's port loses what SELF gave it"
+        )
+        return
+    listed = ", ".join(f"0x{base:04x}" for base in sorted(wanted - there))
+    yield Objection(
+        "self-takeover",
+        f"the policy names SELF in {listed}, where it did not before, and {counted(site.others, 'other SM')} may take "
+        "over: SELF is that one's port then, and the master's port of today loses what SELF gave it; name both by "
+        "their GUIDs",
+    )
+
+
+def _named_self(policy: Policy | None) -> frozenset[int]:
+    if policy is None:
+        return frozenset()
+    return frozenset(
+        partition.base for partition in policy.partitions if any(rule.who == "SELF" for rule in partition.rules)
+    )
+
+
+def objections_to_managers(files: Iterable[PolicyFile]) -> Iterator[Objection]:
+    """``file-managed``: another program writes the file again."""
+    for file in files:
+        owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)
+        if owner is not None:
+            yield Objection(
+                "file-managed",
+                f"{file.name} is managed by {owner}, which writes over what is put there; change it there",
+            )
+
+
+@dataclass(slots=True)
+class Drift:
+    """Where the wire is not what OpenSM wrote. ``lasting``: ports that OpenSM would not write in this change, though
+    they should become something else; ``mended``: how many others."""
+
+    lasting: list[str] = field(default_factory=list)
+    mended: int = 0
+
+    def objections(self) -> Iterator[Objection]:
+        """``drift``: OpenSM writes what differs from what it remembers, so it would leave these ports as they are."""
+        if self.lasting:
+            yield Objection(
+                "drift",
+                f"{counted(len(self.lasting), 'port')} of this change do not have what OpenSM's policy says. It takes "
+                f"them for right and would not write them: {named(self.lasting)}; --rewrite makes it write every table "
+                "anew first",
+            )
+
+
+def drift_of(prediction: Prediction, old: Policy | None, goal: Mapping[PortKey, Entries], new: Policy) -> Drift:
+    """Compare the wire with what *old*, the policy that OpenSM has read, makes of it. *goal*: the planned tables.
+
+    OpenSM writes a block where the new policy differs from what it remembers; what it remembers is what the old policy
+    gave. Source: opensm osm_pkey_mgr.c, observed.
+    """
+    drift = Drift()
+    remembered, wanted = prediction.memberships(old), prediction.memberships(new)
+    for key, target in prediction.survey.targets.items():
+        end = _end_of(target, prediction)
+        if end is None:
+            continue
+        shown, should, guid = _compared(target, end, prediction, remembered)
+        if shown == should:
+            continue
+        if goal[key] != target.table and remembered[guid] == wanted[guid]:
+            drift.lasting.append(f"{target.id} has {_listed(shown)}")
+        else:
+            drift.mended += 1
+    return drift
+
+
+def _end_of(target: Target, prediction: Prediction) -> Target | None:
+    """Return the end port that a table belongs to: of a leaf port the one behind it, where that was read."""
+    if not target.port.is_external:
+        return target
+    peer = target.port.peer
+    if peer is None or not peer.is_end_port or prediction.options.enforce == "off":
+        return None
+    return prediction.survey.targets.get((peer.node.guid, peer.num))
+
+
+def _compared(
+    target: Target, end: Target, prediction: Prediction, remembered: Mapping[int, frozenset[PKey]]
+) -> tuple[frozenset[PKey], frozenset[PKey], int]:
+    """Return the P_Keys that a port shows and those that OpenSM gave it, and the port GUID they belong to."""
+    guid = end.port.guid
+    given = remembered.get(guid, frozenset())
+    capacity = target.port.capacity or 0
+    if target.port.is_external:
+        given = frozenset(packed(dict(enumerate(sorted(given)))))
+    shown = frozenset(target.table.values())
+    if len(given) > capacity and shown < given:
+        given = shown  # no room for all of them
+    return shown, given, guid
+
+
+def _listed(keys: Iterable[PKey]) -> str:
+    return ", ".join(map(str, sorted(keys))) or "no P_Key"

@@ -1,0 +1,112 @@
+"""The policy files that a change replaces, step by step: those of the standbys first, that of the master last.
+
+Each file goes its own way: from what it holds, through the texts of the steps. On the way back it takes the same texts
+in reverse, and ends with its own former bytes. A file that holds something else is nobody's to overwrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys.apply.opensm.site import PolicyPlace
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.store.journal import FileEntry, FileImage, Operation
+
+Place = tuple[str, str]
+"""The name of a host, "" for this one, and a path there."""
+Way = tuple[bytes | None, ...]
+"""What a file held before a change, and after each step of it; None: no file."""
+
+
+@dataclass(slots=True)
+class PolicyFile:
+    """One file and the hands that replace it. ``place``: as OpenSM sees it; None where that is not looked at."""
+
+    hands: PolicyHost
+    path: Path
+    seen: SeenFile
+    place: Path | None = None
+
+    @classmethod
+    def of(cls, place: PolicyPlace) -> PolicyFile:
+        """Look at the policy file of an OpenSM. Raises FileError, HostNotReached."""
+        return cls(place.hands, place.path, place.hands.look(place.path), place.place)
+
+    @property
+    def name(self) -> str:
+        """The real file, with its host."""
+        return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
+
+    @property
+    def key(self) -> Place:
+        """Host and real path: what the journal knows it by."""
+        return self.hands.name, str(self.seen.path)
+
+    def put(self, operation: Operation, data: bytes | None) -> FileEntry | None:
+        """Let *data* take the place of what was seen; None where it is there already.
+
+        Raises FileChanged where somebody else changed it, FileError, HostNotReached, StoreError.
+        """
+        if self.seen.data == data:
+            return None
+        entry = self.hands.replace(operation, self.seen, data)
+        self.seen = self.hands.look(self.path)
+        if self.seen.data != data:
+            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
+        self._refuse_unseen(operation, data)
+        return entry
+
+    def _refuse_unseen(self, operation: Operation, data: bytes | None) -> None:
+        """Put the former file back where OpenSM does not see the new one: its mounts may hold on to the old one."""
+        if self.place is None or self.place == self.path or data is None:
+            return
+        try:
+            is_there = self.hands.files.read(self.place, len(data) + 1) == data
+        except OSError:
+            is_there = False
+        if not is_there:
+            former = operation.journal.files(operation.id)[-1].image.before if operation.id is not None else None
+            self.hands.replace(operation, self.seen, former)
+            self.seen = self.hands.look(self.path)
+            raise FileError(
+                f"{self.name}: OpenSM does not see the new file (mounts of its own); the former one is back"
+            )
+
+
+def ways_in(images: Iterable[FileImage]) -> dict[Place, Way]:
+    """Return the way that each file went in an operation of the journal, step by step."""
+    ways: dict[Place, Way] = {}
+    for image in images:
+        place = (image.host, image.path)
+        ways[place] = (*ways.get(place, (image.before,)), image.after)
+    return ways
+
+
+def where_it_is(file: PolicyFile, way: Way) -> int:
+    """Return at which step of its *way* a file is; the last one where several have the same bytes.
+
+    Raises FileChanged, with what differs, where it holds what is none of them.
+    """
+    for number in range(len(way) - 1, -1, -1):
+        if way[number] == file.seen.data:
+            return number
+    raise FileChanged(
+        f"{file.name}: is not what ibkeys wrote: somebody else {'removed' if file.seen.data is None else 'changed'} it "
+        "since; it stays as it is",
+        difference(way[-1], file.seen.data, WITHOUT_KEYS),
+    )
+
+
+def steps_back(
+    files: Sequence[PolicyFile], ways: Mapping[Place, Way], at_once: bool
+) -> list[dict[Place, bytes | None]]:
+    """Return what each file holds after each step back; *at_once*: there is one step. Raises FileChanged."""
+    levels = {file.key: where_it_is(file, ways[file.key]) for file in files}
+    highest = max(levels.values(), default=0)
+    numbers = [0] if at_once and highest else range(highest - 1, -1, -1)
+    return [{key: ways[key][min(level, number)] for key, level in levels.items()} for number in numbers]

@@ -1,0 +1,195 @@
+"""The policies of a change, and what the wire shows after each: an apply, a rewriting of all tables, an undo.
+
+What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from ibkeys.apply.opensm.watch import Expected, Places
+from ibkeys.apply.survey import Survey
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
+from ibkeys.partitions.membership import EndPort, PortKind, resolve
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.opensm_tables import place_leaf
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.partitions.sweeps import Sweeps
+from ibkeys.plan.model import SmOptions
+from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
+from ibkeys.topology.model import Port
+from ibkeys.topology.port_id import PortKey
+
+_REWRITING: Final = range(0x7001, 0x7FFF)
+"""Partition numbers, of which the first free one makes OpenSM write every table anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStep:
+    """One policy, and the entries of each port that was read once it is in force. ``text`` None: no file, or in an
+    undo each file its own former bytes."""
+
+    name: PhaseName
+    text: bytes | None
+    tables: Mapping[PortKey, Entries]
+
+
+@dataclass(slots=True)
+class Prediction:
+    """The tables of all ports as they are, and as they will be after one policy and the next.
+
+    *options*: of the running OpenSM; *sm_port_guid*: of the master.
+    """
+
+    survey: Survey
+    options: SmOptions
+    sm_port_guid: int
+    now: dict[PortKey, Entries] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.now = {key: target.table for key, target in self.survey.targets.items()}
+
+    @property
+    def tables(self) -> list[TableChange]:
+        """All tables as they are, end ports with their leaf ports."""
+        return self.changed_to(self.now)
+
+    def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
+        """Return all tables as they are, and as *after* says."""
+        return [
+            TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, _peer(target))
+            for key, target in self.survey.targets.items()
+        ]
+
+    @property
+    def end_ports(self) -> list[EndPort]:
+        """All end ports whose port GUID is known, read or not."""
+        return [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in self.survey.end_ports if port.guid]
+
+    @property
+    def unread(self) -> list[EndPort]:
+        """The end ports whose tables were not read."""
+        read = {target.port.guid for target in self.survey.targets.values() if not target.port.is_external}
+        return [port for port in self.end_ports if port.guid not in read]
+
+    def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
+        """Return what OpenSM gives each end port, by port GUID, as far as its table has room."""
+        found = resolve(
+            policy, self.end_ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True
+        ).by_port
+        return {port.guid: frozenset(found.get(port.guid, ())) for port in self.end_ports}
+
+    def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
+        """Return the tables after each of *policies*, given one after the other."""
+        by_guid = {target.port.guid: key for key, target in self.survey.targets.items() if not target.port.is_external}
+        now: dict[int, Entries] = {guid: self.now[key] for guid, key in by_guid.items()}
+        sweeps = Sweeps(
+            self.end_ports,
+            self.sm_port_guid,
+            dict(now),
+            {guid: self.survey.targets[key].port.capacity or 0 for guid, key in by_guid.items()},
+            self.options.allow_both_pkeys,
+            self.options.keep_pkey_indexes,
+            {guid: dict(table) for guid, table in now.items()},
+        )
+        found, last = [], dict(self.now)
+        for policy in policies:
+            placed = sweeps.sweep(policy)
+            last = self.with_leaves(last, {by_guid[guid]: each.entries for guid, each in placed.items()})
+            found.append(last)
+        return found
+
+    def with_leaves(self, before: Mapping[PortKey, Entries], ends: Mapping[PortKey, Entries]) -> dict[PortKey, Entries]:
+        """Return all tables once end ports have *ends*, and OpenSM has copied these to their leaf ports."""
+        after = {**before, **ends}
+        if self.options.enforce == "off":
+            return after
+        for key, target in self.survey.targets.items():
+            peer = _peer(target)
+            if target.port.is_external and peer is not None and peer in ends:
+                after[key] = place_leaf(before[key], ends[peer], target.port.capacity or 0).entries
+        return after
+
+
+def _peer(target: Target) -> PortKey | None:
+    port = target.port.peer
+    return None if port is None else (port.node.guid, port.num)
+
+
+def rewriting(policy: Policy | None, taken: Collection[int]) -> bytes:
+    """Return a policy that adds a partition to every port, in which nobody can talk: OpenSM writes each port's block
+    anew, then and when it is gone again. *taken*: partition numbers in use. Raises UsageError.
+
+    Source: opensm osm_pkey_mgr.c, which writes a block where it differs from what it remembers of it.
+    """
+    if policy is None or policy.data is None or not policy.accepted:
+        raise UsageError("--rewrite adds a partition to the present policy, and there is none that OpenSM takes")
+    used = {*taken, *(partition.base for partition in policy.partitions)}
+    free = next((number for number in _REWRITING if number not in used), None)
+    if free is None:
+        raise UsageError("--rewrite needs a free partition number from 0x7001 on, and there is none")
+    text = policy.data if policy.data.endswith(b"\n") else policy.data + b"\n"
+    text += (
+        f"# ibkeys: only for a moment, so that OpenSM writes every table anew\nibkeys=0x{free:04x} : ALL ;\n".encode()
+    )
+    wanted = parse_policy(text, policy.path)
+    wanted.require_accepted()
+    return text
+
+
+def phase_of(
+    step: PolicyStep, before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
+) -> Phase:
+    """Return what one policy changes, port by port."""
+    steps: list[Step] = [
+        TableStep(survey.targets[key].id, writes)
+        for key, after in step.tables.items()
+        if (writes := _writes(before[key], after))
+    ]
+    steps += [
+        EnforcementStep(each.port, each.after.inbound, each.after.outbound)
+        for each in enforcement
+        if each.before != each.after
+    ]
+    return Phase(step.name, tuple(steps))
+
+
+def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
+    return {
+        index: after.get(index, EMPTY) for index in sorted({*before, *after}) if before.get(index) != after.get(index)
+    }
+
+
+def expectations(
+    step: PolicyStep,
+    before: Mapping[PortKey, Entries],
+    enforcement: Iterable[EnforcementChange],
+    survey: Survey,
+    keeps_indexes: bool,
+) -> dict[PortKey, Expected]:
+    """Return what each port should show after a step.
+
+    Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
+    leaf port's table has the order of its end port's.
+    """
+    bits = {each.port.key: each.after for each in enforcement}
+    return {
+        key: Expected(entries, before[key], bits.get(key), _places(survey.targets[key].port, keeps_indexes))
+        for key, entries in step.tables.items()
+    }
+
+
+def _places(port: Port, keeps_indexes: bool) -> Places:
+    if not keeps_indexes:
+        return "exact"
+    return "any" if port.is_external else "kept"
+
+
+def partitions_in(tables: Iterable[Entries]) -> set[int]:
+    """Return the partition numbers of all P_Keys in *tables*."""
+    return {key & PARTITION_MASK for table in tables for key in table.values()}

@@ -1,0 +1,151 @@
+"""Waiting for OpenSM: the wire is read until it is as predicted. Nothing else proves that a policy is in force.
+
+OpenSM's log is written late, its list of links only after a sweep without errors, and what its SA tells is its memory.
+So every table that is to change is read again and again, and once all of them are right, every other one too.
+A port that does not answer is named, not waited for. Source: facts of OpenSM: osm_state_mgr.c, osm_pkey_mgr.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ibkeys.apply.survey import read_again
+from ibkeys.change.target import Target
+from ibkeys.change.wanted import Entries
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError
+from ibkeys.keys.pkey import DEFAULT_FULL, PKey
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortKey
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+"""Seconds between two looks at the wire."""
+
+
+Places = Literal["exact", "kept", "any"]
+"""Which indexes are known: all; those of P_Keys that the port had before; none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a port should show: these P_Keys, at the indexes that ``places`` says are known."""
+
+    entries: Entries
+    before: Entries
+    enforcement: Enforcement | None = None
+    places: Places = "kept"
+
+    def difference(self, target: Target) -> str:
+        """Return how a port that was read differs, "" where it does not."""
+        return self._of_table(target.table) or self._of_enforcement(target)
+
+    def _of_table(self, now: Entries) -> str:
+        if now == self.entries:
+            return ""
+        if self.places != "exact" and self._is_the_same_but_for_places(now):
+            return ""
+        wrong = [index for index in sorted({*now, *self.entries}) if now.get(index) != self.entries.get(index)]
+        texts = [
+            f"index {index} is {now.get(index, 'empty')} instead of {self.entries.get(index, 'empty')}"
+            for index in wrong[:3]
+        ]
+        return "; ".join(texts) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+
+    def _is_the_same_but_for_places(self, now: Entries) -> bool:
+        if sorted(now.values()) != sorted(self.entries.values()):
+            return False
+        if self.places == "any":
+            return True
+        stays = [index for index, key in self.entries.items() if _is_of(self.before.get(index), key)]
+        return all(now.get(index) == self.entries[index] for index in stays)
+
+    def _of_enforcement(self, target: Target) -> str:
+        if self.enforcement is None or target.enforcement == self.enforcement:
+            return ""
+        return f"enforces {_words(target.enforcement)} instead of {_words(self.enforcement)}"
+
+
+def _is_open(table: Entries) -> bool:
+    """Whether a port has what OpenSM gives everybody where it has no policy."""
+    return {*table.values()} == {DEFAULT_FULL}
+
+
+def _is_of(before: PKey | None, key: PKey) -> bool:
+    return before is not None and before.partition == key.partition
+
+
+def _words(enforcement: Enforcement) -> str:
+    both = [word for word, on in (("in", enforcement.inbound), ("out", enforcement.outbound)) if on]
+    return "+".join(both) or "nothing"
+
+
+@dataclass(slots=True)
+class Watched:
+    """How a wait ended. ``wrong``: ports that are not as expected, and how; ``silent``: those that did not answer the
+    last time, and why; ``fell_back``: every end port that answers has become a full member of the default partition and
+    of no other, against the policy: OpenSM found none that it takes."""
+
+    wrong: dict[PortKey, str] = field(default_factory=dict)
+    silent: dict[PortKey, IbkeysError] = field(default_factory=dict)
+    fell_back: bool = False
+
+
+@dataclass(slots=True)
+class Watch:
+    """Reads ports until they are as expected. ``now`` and ``sleep``: of a clock that only goes forward; ``check``:
+    called often, raises to stop; ``report``: told how many of the ports that are to change are right."""
+
+    writer: Writer
+    targets: Mapping[PortKey, Target]
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    check: Callable[[], None]
+    report: Callable[[int, int], None] = lambda done, whole: None
+
+    def until(self, expected: Mapping[PortKey, Expected], changing: Collection[PortKey], patience: float) -> Watched:
+        """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
+        *patience* seconds. What is silent is not waited for."""
+        left = [key for key in changing if key in self.targets]
+        last, nearest, pause = self.now(), len(left) + 1, FIRST_PAUSE
+        while True:
+            self.check()
+            seen = self.look(expected, left)
+            self.report(len(left) - len(seen.wrong) - len(seen.silent), len(left))
+            if not seen.wrong:
+                whole = self.look(expected, list(self.targets))
+                if not whole.wrong or whole.fell_back:
+                    return whole
+                seen, left = whole, list(self.targets)
+            elif any(self._became_full(key, expected) for key in seen.wrong):
+                whole = self.look(expected, list(self.targets))
+                if whole.fell_back:
+                    return whole
+            far = len(seen.wrong)
+            if far < nearest:
+                nearest, last, pause = far, self.now(), FIRST_PAUSE
+            elif self.now() - last >= patience:
+                return seen
+            self.sleep(min(pause, max(0.0, last + patience - self.now())))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def look(self, expected: Mapping[PortKey, Expected], keys: Sequence[PortKey]) -> Watched:
+        """Read *keys* once and compare them."""
+        silent = read_again(self.writer, [self.targets[key] for key in keys])
+        wrong = {
+            key: text
+            for key in keys
+            if key not in silent and key in expected and (text := expected[key].difference(self.targets[key]))
+        }
+        ends = [key for key in keys if key not in silent and not self.targets[key].port.is_external]
+        fell_back = (
+            len(keys) == len(self.targets)
+            and any(self._became_full(key, expected) for key in wrong)
+            and all(_is_open(self.targets[key].table) for key in ends)
+        )
+        return Watched(wrong, silent, fell_back)
+
+    def _became_full(self, key: PortKey, expected: Mapping[PortKey, Expected]) -> bool:
+        return _is_open(self.targets[key].table) and not _is_open(expected[key].before)
