@@ -88,6 +88,11 @@ class Carrier(Protocol):
         """What it goes through, in words, once the state is known; "" where that needs no word."""
         ...
 
+    @property
+    def way_back(self) -> str:
+        """What `go_back` may do to others, in words, "" where it cuts and joins nobody who was named."""
+        ...
+
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
         ...

@@ -69,8 +69,9 @@ def confirm_or_go_back(
     operation.has_ended = True
     if run.error is not None:
         say(str(run.error))
+    how = run.plan.carrier.way_back
     say(
-        f"going back in {seconds:g} s unless this is confirmed: press Enter, or `ibkeys apply --confirm "
+        f"going back in {seconds:g} s{f' {how},' if how else ''} unless this is confirmed: press Enter, or `ibkeys apply --confirm "
         f"{operation.id}` from any shell"
     )
     if await_confirmation(operation.journal, operation.id, seconds, now, wait):

@@ -35,6 +35,7 @@ class DirectCarrier:
     name = "direct"
     sends_sets = True
     way = ""
+    way_back = ""
 
     def __init__(self, writer: Writer, command: str = "") -> None:
         self._writer, self._command = writer, command

@@ -11,7 +11,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import PAIRS, TENANTS, Driven, opensm, plan_of, tables
+from tests.integration.test_sm_policies import PAIRS, TENANTS, opensm, plan_of, tables
 
 CONF = "sweep_interval 0\n"
 CRASHES_OPENSM = "reused and moved on"

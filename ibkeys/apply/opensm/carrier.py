@@ -98,6 +98,7 @@ class OpensmCarrier:
 
     name = "opensm"
     sends_sets = False
+    way_back = "in one step, which may cut or join pairs for a moment"
 
     def __init__(
         self,

@@ -253,7 +253,7 @@ def _find_others(site: Site, report: Report) -> None:
         instance = seen.get(each.guid)
         if instance is None:
             unreached.append(
-                f"the SM at {each.port} ({state}): its host was not looked at, or its OpenSM not seen there"
+                f"the SM at {each.port} ({state}): it is on no host that was looked at"
             )
             continue
         try:

@@ -1,0 +1,161 @@
+"""``apply --via opensm`` where other OpenSMs would take over: their policy files change along, or the change is refused."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.test_served_mkeys import Log, Subnet
+from tests.integration.test_sm_policies import TENANTS, plan_of, tables
+from tests.integration.test_via_opensm import GREEN, via
+
+NODES = {
+    "node01 mlx4_0": 0x2C903000A1011,
+    "node05 mlx4_0": 0x2C903000A1051,
+    "node06 mlx4_0": 0x2C903000A1061,
+}
+BY_GUID = TENANTS.replace("SELF=full", "".join(f"{guid:#x}=full, " for guid in NODES.values()).rstrip(", "))
+BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
+
+
+class OpenSM:
+    """An OpenSM on one node, told its port, with files of its own but perhaps the *policy*."""
+
+    def __init__(self, served: Subnet, node: str, priority: int, text: str, stack: ExitStack) -> None:
+        folder = served.folder / node.partition(" ")[0]
+        folder.mkdir()
+        conf, self.policy = folder / "opensm.conf", folder / "partitions.conf"
+        conf.write_text(
+            f"sm_priority {priority}\nsweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
+        )
+        self.policy.write_text(text)
+        files = ("-F", conf, "-P", self.policy, "-g", f"{NODES[node]:#x}", "-f", "stdout", "-D", "0x07")
+        own = {"SIM_HOST": node, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
+        self.process = subprocess.Popen(
+            served.arguments(["opensm", *map(str, files)]),
+            cwd=folder,
+            env={**served.environment, **own},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.log = Log(self.process)
+        stack.callback(self.log.close)
+        stack.callback(self.process.wait, RUN_TIMEOUT)
+        stack.callback(self.process.kill)
+
+
+@pytest.fixture
+def served() -> Iterator[Subnet]:
+    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
+        yield fabric
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def start(served: Subnet, stack: ExitStack, *texts: str) -> list[OpenSM]:
+    """Start an OpenSM with each of *texts*: the first one is master, the others stand by."""
+    found = []
+    for number, (node, text) in enumerate(zip(NODES, texts, strict=False)):
+        found.append(OpenSM(served, node, 9 - number, text, stack))
+        found[-1].log.wait("SUBNET UP" if number == 0 else "ENTERING SM STANDBY STATE")
+    return found
+
+
+def plan(served: Subnet, text: str) -> Path:
+    plan_of(served, text, "")
+    return served.folder / "plan.json"
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_takeover_after_the_change_changes_no_table(served: Subnet, stack: ExitStack, number: int) -> None:
+    running = start(served, stack, *[BY_GUID] * number)
+    done = via(served, plan(served, BY_GUID_GREEN))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [each.policy.read_text() for each in running] == [BY_GUID_GREEN] * number
+    now = tables(served)
+    for former, later in zip(running, running[1:], strict=False):
+        before = len(later.log.lines)
+        former.process.kill()
+        former.process.wait(RUN_TIMEOUT)
+        at = later.log.lines.index(later.log.wait("ENTERING SM MASTER STATE", before))
+        later.log.wait("SUBNET UP", at)
+        assert tables(served) == now
+
+
+def test_undo_gives_every_policy_file_back(served: Subnet, stack: ExitStack) -> None:
+    running = start(served, stack, BY_GUID, BY_GUID)
+    before, path = tables(served), plan(served, BY_GUID_GREEN)
+    assert via(served, path).returncode == 0
+    done = served.ibkeys("undo", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [each.policy.read_text() for each in running] == [BY_GUID] * 2
+    assert tables(served) == before
+
+
+def test_a_standby_with_another_policy_is_refused_unless_it_is_meant(served: Subnet, stack: ExitStack) -> None:
+    other = BY_GUID.replace("Blue", "Navy")
+    running = start(served, stack, BY_GUID, other)
+    path = plan(served, BY_GUID_GREEN)
+    refused = via(served, path)
+    assert refused.returncode == 4
+    assert "standby-differs" in refused.stderr
+    assert str(running[1].policy) in refused.stderr
+    assert [each.policy.read_text() for each in running] == [BY_GUID, other]
+    done = via(served, path, "--override", "standby-differs")
+    assert done.returncode == 0, done.stderr
+    assert [each.policy.read_text() for each in running] == [BY_GUID_GREEN] * 2
+    assert served.ibkeys("undo", "--yes").returncode == 0
+    assert [each.policy.read_text() for each in running] == [BY_GUID, other]
+
+
+def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet, stack: ExitStack) -> None:
+    running = start(served, stack, BY_GUID, BY_GUID)
+    new = plan(served, BY_GUID + "Sm=0x60 : SELF=full ;\n")
+    refused = via(served, new)
+    assert refused.returncode == 4
+    assert "self-takeover" in refused.stderr
+    assert "0x0060" in refused.stderr
+    assert via(served, new, "--override", "self-takeover").returncode == 0
+    stands = plan(served, BY_GUID_GREEN + "Sm=0x60 : SELF=full ;\n")
+    done = via(served, stands)
+    assert done.returncode == 0, done.stderr
+    assert "the policy names SELF, as it did before" in done.stderr
+    assert running[1].policy.read_text().startswith(BY_GUID_GREEN)
+
+
+def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: ExitStack) -> None:
+    start(served, stack, TENANTS)
+    away = {"SIM_HOST": "node06 mlx4_0", "OSM_CACHE_DIR": str(served.folder), "OSM_TMP_DIR": str(served.folder)}
+    # Under another name nobody sees that it is an OpenSM, as if it ran on another host.
+    other = stack.enter_context(
+        subprocess.Popen(
+            ["bash", "-c", 'exec -a sm "$0" "$@"', *served.arguments(["opensm", "-f", "stdout", "-D", "0x07"])],
+            cwd=served.folder,
+            env={**served.environment, **away},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    )
+    log = Log(other)
+    stack.callback(log.close)
+    stack.callback(other.kill)
+    log.wait("ENTERING SM STANDBY STATE")
+    done = via(served, plan(served, GREEN))
+    assert done.returncode == 4
+    assert "standby-differs" in done.stderr
+    assert "it is on no host that was looked at" in done.stderr
