@@ -34,6 +34,7 @@ IbkeysError
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
  +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
+ +-- HostRefused                        a process there may not be signalled, or no guard be started; .host
  +-- ClosedError                        used after close()
 
 A caller branches on the type and on attributes; the text of a message may improve at any time.
@@ -235,6 +236,14 @@ class DeviceGone(TransportError):
 
 class HostNotReached(IbkeysError):
     """Another host could not be asked through ssh, or what it answered is no answer. ``host``: as the user named it."""
+
+    def __init__(self, message: str, host: str) -> None:
+        super().__init__(message)
+        self.host = host
+
+
+class HostRefused(IbkeysError):
+    """A host answered, and will not do what was asked for. ``host``: as the user named it, "" for this one."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)

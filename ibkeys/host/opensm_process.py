@@ -84,7 +84,8 @@ class OpensmProcess:
     ``folder``: where /proc shows it. ``cwd``: its working directory; None where that cannot be read. ``started``: when,
     in seconds since 1970, within ``exact`` seconds. ``view``: where its paths count. ``program_known``: what it runs is
     seen to be OpenSM, not just called so. ``unit``: its systemd unit. ``umask``: of the files that it makes.
-    ``output``: where its standard output goes, as /proc names it. None where the host does not say.
+    ``output``: where its standard output goes, as /proc names it. None where the host does not say. ``ticks``: when it
+    started, in ticks since that host booted: with ``pid`` it names this process and no other.
     """
 
     pid: int
@@ -102,6 +103,7 @@ class OpensmProcess:
     output: str | None = None
     view: View = "unknown"
     program_known: bool = False
+    ticks: int | None = None
 
 
 ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
@@ -194,7 +196,8 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     config = command.last("config")
     umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
     unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
-    started, exact = _start(host, folder)
+    ticks = started_at(_text(host, folder / "stat"))
+    started, exact = _start(host, ticks)
     view = view_of(host, folder)
     program = _link(host, folder / "exe")
     return OpensmProcess(
@@ -213,6 +216,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
         _link(host, folder / "fd" / "1"),
         view,
         program is not None and os.path.basename(program.removesuffix(" (deleted)")) == PROGRAM,
+        ticks,
     )
 
 
@@ -241,15 +245,25 @@ def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
 # --- what /proc says --------------------------------------------------------------------------------------------------
 
 
-def _start(host: HostFiles, process: Path) -> tuple[float | None, float]:
-    """Return when a process started, in seconds since 1970, and how exact that is. Source: proc(5), field 22."""
-    fields = _text(host, process / "stat").rpartition(")")[2].split()
+def started_at(stat: str) -> int | None:
+    """Return when a process started, in ticks since its host booted, from its /proc/PID/stat. None: not such a text.
+
+    Source: proc(5), field 22.
+    """
+    fields = stat.rpartition(")")[2].split()
+    try:
+        return int(fields[_START_FIELD])
+    except (IndexError, ValueError):
+        return None
+
+
+def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
+    """Return when a process started, in seconds since 1970, and how exact that is."""
     try:
         clock = host.clock()
-        ticks = int(fields[_START_FIELD])
     except (OSError, IndexError, ValueError):
         return None, 1.0
-    return clock.now - clock.uptime + ticks / USER_HZ, clock.precision
+    return (None, 1.0) if ticks is None else (clock.now - clock.uptime + ticks / USER_HZ, clock.precision)
 
 
 _START_FIELD: Final = 22 - 3
