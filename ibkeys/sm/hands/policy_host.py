@@ -1,0 +1,121 @@
+"""The hands on a host of an OpenSM: a policy file in the place of another, a SIGHUP, and one who goes back alone.
+
+`open_policy_host` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
+of it goes through ``files``, which change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from ibkeys.host.host_files import HostFiles
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.store.journal import FileEntry, Operation
+
+
+class RemoteGuard(Protocol):
+    """A process on another host that gives a policy back when nobody confirms the new one. It needs no connection.
+
+    The order: `began` once, before anything is written; `written` with each text, before that text is written;
+    `waiting` when all is done; then `confirm`, or `over` after going back. Without that end the
+    guard gives the former file back *seconds* after `waiting`. Without `waiting` these seconds count from the end of
+    the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
+
+    It gives back only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
+    OpenSM, and removes its directory. Every method raises HostNotReached.
+    """
+
+    @property
+    def token(self) -> str:
+        """By which another process of ibkeys reaches it: see `PolicyHost.confirm_guard`. "" before `began`."""
+
+    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+        """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
+
+        Raises HostRefused where it cannot be started there.
+        """
+
+    def written(self, data: bytes) -> None:
+        """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
+
+    def alive(self) -> None:
+        """Give it a sign of life, at least every `ibkeys.sm.hands.remote_guard.QUIET_SECONDS` before `waiting`.
+        Everything else that is asked of the same host is one too, but not what is read through ``files``."""
+
+    def waiting(self) -> None:
+        """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
+
+    def over(self) -> bool:
+        """End it: everything was given back by this process. False when it is going back already, or has."""
+
+    def confirm(self) -> bool:
+        """End it: what was written stays. False when it is going back already, or has: then it was too late."""
+
+
+class PolicyHost(Protocol):
+    """A host on which policy files may be replaced and OpenSMs be told to read them. Paths are those of that host.
+
+    Every method of another host raises HostNotReached when that does not answer. After it nobody knows whether what was
+    asked for has happened: look again through a new connection.
+    """
+
+    @property
+    def name(self) -> str:
+        """The host's name as the user gave it; "" for this one."""
+
+    @property
+    def files(self) -> HostFiles:
+        """Its files, for reading."""
+
+    def look(self, path: Path) -> SeenFile:
+        """Return what is where *path* leads, symbolic links followed.
+
+        Extended attributes of another host's file are not in it; they are kept all the same. Raises FileError,
+        FileChanged as `ibkeys.host.replacing.seen.look`.
+        """
+
+    def hindrance(self, seen: SeenFile) -> str | None:
+        """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
+
+        Nothing is written. Raises FileError when its folder cannot be read.
+        """
+
+    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+        """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes it.
+
+        What was seen is in the journal, synced, before anything is written, with the host's name. Owner, mode, ACL and
+        label stay; *mode* is for a file that was not there. The entry stays ``pending``: the caller says whether what
+        follows from it was proven; it is ``failed`` where the file was not replaced.
+
+        Raises FileChanged when the file is not what was seen; FileError for what hinders it, and when something fails:
+        ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
+        """
+
+    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+        """Remove what runs that were cut off left beside the files of *entries*; those of other hosts are left out.
+
+        Raises FileError when a folder cannot be read or a left-over not be removed.
+        """
+
+    def may_signal(self, process: OpensmProcess) -> str | None:
+        """Return why this user may not tell *process* to read its policy, None if it may. Nothing is sent."""
+
+    def signal(self, process: OpensmProcess) -> None:
+        """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
+
+        Where it is the main process of its systemd unit, systemd sends it. Raises HostRefused when it runs no more,
+        when the moment is not known, or when this user may not.
+        """
+
+    def guard(self, seconds: float) -> RemoteGuard | None:
+        """Return one who goes back on that host when nobody confirms; it is not started yet. None for this host."""
+
+    def confirm_guard(self, token: str) -> bool:
+        """End the guard of this token, which another process may have started: what was written stays.
+
+        False when it is going back, has gone back, or was ended before. Raises HostRefused when it is somebody else's.
+        """
