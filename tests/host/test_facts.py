@@ -237,6 +237,7 @@ def test_when_a_process_started_its_unit_its_umask_and_where_it_speaks(
     (folder / "fd" / "1").symlink_to("/dev/null")
     [found] = opensm_processes(tmp_path / "proc", host=OneClock())
     assert (found.started, found.exact) == (400.0 + 22 / 100, 0.01), "field 22 of stat, in ticks since the host booted"
+    assert found.ticks == 22
     assert (found.unit, found.umask, found.output) == ("opensm@0x0002c903.service", 0o077, "/dev/null")
     assert found.environment == {"OSM_CACHE_DIR": "/c", "OSM_TMP_DIR": "/d"}
     assert (found.cwd, found.command.option("daemon")) == (tmp_path / "work", True)
@@ -247,8 +248,8 @@ def test_what_proc_does_not_say_is_not_known(tmp_path: Path, proc: Callable[...,
     for name in ("environ", "cwd"):
         (folder / name).unlink()
     [found] = opensm_processes(tmp_path / "proc", host=OneClock())
-    unknown = (found.environment, found.cwd, found.started, found.unit, found.umask, found.output)
-    assert unknown == (None,) * 6
+    unknown = (found.environment, found.cwd, found.started, found.unit, found.umask, found.output, found.ticks)
+    assert unknown == (None,) * 7
 
 
 def test_files_that_a_process_names_are_read_only_if_they_are_files(tmp_path: Path, proc: Callable[..., Path]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.sm import remote
+from ibkeys.sm import conversation, remote
 from ibkeys.sm.channel import Channel, ChannelBroken
 from ibkeys.sm.remote import READY, RemoteFiles, program
 
@@ -157,11 +157,11 @@ def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_host_that_is_silent_or_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(remote, "START_SECONDS", 0.05)
+    monkeypatch.setattr(conversation, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(conversation, "START_SECONDS", 0.05)
     with pytest.raises(HostNotReached, match="no answer in time"):
         RemoteFiles("deaf", ["/bin/sh", "-c", "cat >/dev/null"], ENVIRONMENT)
-    monkeypatch.setattr(remote, "START_SECONDS", 10.0)
+    monkeypatch.setattr(conversation, "START_SECONDS", 10.0)
     with pytest.raises(HostNotReached, match=r"host gone: it ended.*: Permission denied"):
         RemoteFiles("gone", ["/bin/sh", "-c", "echo 'Permission denied (publickey).' >&2"], ENVIRONMENT)
     with pytest.raises(HostNotReached, match="cannot be started: No such file"):
@@ -197,9 +197,21 @@ def test_what_is_said_before_a_question_ends_the_conversation() -> None:
             host.read(Path("/x"), 10)
 
 
+def test_a_host_that_was_given_up_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its late answer would be taken for that to the next question."""
+    late = ["/bin/sh", "-c", f"{LISTEN}; read -r second; echo ' 1'; echo .; cat >/dev/null"]
+    with RemoteFiles("slow", late, ENVIRONMENT) as host:
+        with monkeypatch.context() as patched:
+            patched.setattr(conversation, "ANSWER_SECONDS", 0.05)
+            with pytest.raises(HostNotReached, match="no answer in time"):
+                host.own_user()
+        with pytest.raises(HostNotReached, match="given up before"):
+            host.own_user()
+
+
 def test_a_host_that_does_not_read_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "program", lambda: "x" * (1 << 20))
-    monkeypatch.setattr(remote, "START_SECONDS", 0.05)
+    monkeypatch.setattr(conversation, "START_SECONDS", 0.05)
     with pytest.raises(HostNotReached, match="does not read"):
         RemoteFiles("deaf", ["/bin/sh", "-c", "exec tail -f /dev/null"], ENVIRONMENT)
 
@@ -238,7 +250,7 @@ def test_what_one_host_may_cost_is_bounded(
     for pid in ("10", "12"):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "comm").write_text("opensm\n")
-    monkeypatch.setattr(remote, limit, value)
+    monkeypatch.setattr(conversation if hasattr(conversation, limit) else remote, limit, value)
     with RemoteFiles("greedy", ["/bin/sh", "-s"], ENVIRONMENT) as host, pytest.raises(HostNotReached, match=words):
         host.processes(tmp_path, "opensm")
 

@@ -1,0 +1,152 @@
+"""Talking with a small shell program on another host: one question, one answer, with limits on all of it.
+
+The program goes over standard input, and then one question at a time. An answer that the program cannot have given
+ends the conversation: `HostNotReached`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final, NoReturn, Self
+
+from ibkeys import files
+from ibkeys.errors import HostNotReached
+from ibkeys.printable import clean
+from ibkeys.sm.channel import Channel, ChannelBroken
+
+START_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 20.0
+HOST_SECONDS: Final = 300.0
+HOST_BYTES: Final = 256 * files.MIB
+"""Most time and most bytes for all answers of one host."""
+MOST_LINES: Final = 1 << 16
+LONGEST_PATH: Final = 4096
+_BANNER: Final = 1 << 16
+"""Bytes that a login shell may say before the program does."""
+_MOST_WORDS: Final = 300
+_LAST_SECOND: Final = 250_000_000_000
+"""In the year 9892. What lies behind the year 9999 is no time to Python."""
+_LAST_MODE: Final = 0xFFFF_FFFF
+OpenChannel = Callable[[Sequence[str], Mapping[str, str]], Channel]
+
+
+class Conversation:
+    """A running program on the host *name*. Use it as a context manager: the connection ends on the way out."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        program: str,
+        ready: bytes,
+        open_channel: OpenChannel = Channel,
+    ) -> None:
+        """Reach the host by *command*, which starts a shell there that runs *program*; *ready* is what that says first.
+
+        Raises HostNotReached.
+        """
+        self.name = name
+        self._spent = 0.0
+        self._bytes = 0
+        self._is_over = False
+        with ExitStack() as stack:
+            try:
+                self._channel = stack.enter_context(open_channel(command, environment))
+                self._channel.send(program.encode(), START_SECONDS)
+                self._channel.lines(START_SECONDS, _BANNER, _BANNER, lambda line: line == ready)
+            except ChannelBroken as broken:
+                self.end(str(broken))
+            stack.pop_all()
+
+    def close(self) -> None:
+        """End the connection. May be called twice."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the connection."""
+        self.close()
+
+    def ask(
+        self, question: bytes, most_bytes: int = files.SETTINGS, most_lines: int = MOST_LINES, more: bytes = b""
+    ) -> tuple[list[str], bytes]:
+        """Return the lines of the answer to one line of text, and the line that ends it. *more*: bytes that follow the
+        question. Raises HostNotReached."""
+        if self._is_over:  # an answer that comes late would be taken for the next one
+            self.end("it was given up before")
+        seconds = min(HOST_SECONDS - self._spent, ANSWER_SECONDS)
+        if seconds <= 0:
+            self.end(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
+        if self._bytes > HOST_BYTES:
+            self.end(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
+        began = time.monotonic()
+        try:
+            if self._channel.is_ahead():
+                self.end("it said something before it was asked")
+            self._channel.send(b"%s\n%s" % (question, more), seconds)
+            *lines, last = self._channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
+        except ChannelBroken as broken:
+            self.end(str(broken))
+        self._spent += time.monotonic() - began
+        self._bytes += sum(map(len, lines))
+        return [os.fsdecode(line[1:]) for line in lines], last
+
+    # --- what an answer says -----------------------------------------------------------------------------------------
+
+    def hex(self, lines: Sequence[str]) -> bytes:
+        """Return the bytes that lines of hex stand for."""
+        try:
+            return bytes.fromhex(" ".join(lines))
+        except ValueError:
+            self.end("its answer makes no sense (bytes of a file)")
+
+    def number(self, text: str, base: int = 10) -> int:
+        """Return a number."""
+        if not re.fullmatch(r"[0-9a-fA-F]{1,20}", text):
+            self.end("its answer makes no sense (a number)")
+        try:
+            return int(text, base)
+        except ValueError:
+            self.end("its answer makes no sense (a number)")
+
+    def mode(self, text: str) -> int:
+        """Return the permission bits of a mode in hex."""
+        return stat.S_IMODE(self.kind_and_mode(text))
+
+    def kind_and_mode(self, text: str) -> int:
+        """Return a mode in hex, with what kind of file it is."""
+        mode = self.number(text, 16)
+        if mode > _LAST_MODE:
+            self.end("its answer makes no sense (a mode)")
+        return mode
+
+    def time(self, text: str) -> int:
+        """Return seconds since 1970."""
+        seconds = self.number(text)
+        if seconds > _LAST_SECOND:
+            self.end("its answer makes no sense (a time)")
+        return seconds
+
+    def end(self, what: str) -> NoReturn:
+        """Give the host up. Raises HostNotReached, with what the host said last."""
+        self._is_over = True
+        said = clean(self._channel.last_words())[:_MOST_WORDS] if hasattr(self, "_channel") else ""
+        raise HostNotReached(f"host {self.name}: {what}{f': {said}' if said else ''}", self.name) from None
+
+
+def path_in_question(path: os.PathLike[str]) -> bytes:
+    """Return a path as it stands at the end of a question. Raises OSError for one that cannot stand there."""
+    text = os.fsencode(path)
+    if not text.startswith(b"/") or b"\n" in text or b"\0" in text or len(text) > LONGEST_PATH:
+        raise OSError(errno.EINVAL, "a name that cannot be asked for")
+    return text
