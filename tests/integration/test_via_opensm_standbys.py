@@ -1,10 +1,11 @@
-"""``apply --via opensm`` where other OpenSMs would take over: their policy files change along, or the change is refused."""
+"""``apply --via opensm`` where other OpenSMs would take over: their policies change along, or the change is refused."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_takeover_after_the_change_changes_no_table(served: Subnet, stack: Exi
     assert done.returncode == 0, done.stdout + done.stderr
     assert [each.policy.read_text() for each in running] == [BY_GUID_GREEN] * number
     now = tables(served)
-    for former, later in zip(running, running[1:], strict=False):
+    for former, later in pairwise(running):
         before = len(later.log.lines)
         former.process.kill()
         former.process.wait(RUN_TIMEOUT)

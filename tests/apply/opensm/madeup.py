@@ -1,0 +1,226 @@
+"""A made-up OpenSM on the simulated subnet: its policy is bytes in memory, and a signal lets it write the tables.
+
+It does what `ibkeys.partitions` says that OpenSM does; that this is so is shown by the tests with the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ibkeys.apply.opensm import carrier as carrier_module
+from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
+from ibkeys.apply.opensm.site import PolicyPlace, Site
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.opensm_command_line import CommandLine
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.membership import EndPort, PortKind
+from ibkeys.partitions.opensm_tables import place_leaf
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.partitions.sweeps import Sweeps
+from ibkeys.plan.model import PartitionPlan, SmOptions
+from ibkeys.plan.planner import make_plan
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.subnet import Subnet
+from ibkeys.sm.instance import Instance
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.options import Options
+from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.topology.subnet_manager import SubnetManager
+from tests.fabricsim import subnet
+
+POLICY = Path("/etc/opensm/partitions.conf")
+SM = "node01 mlx4_0"
+
+
+@dataclass
+class MadeUpFile:
+    """One file as a host has it; ``inode`` changes with each replacement."""
+
+    data: bytes | None
+    inode: int = 1
+
+    def seen(self) -> SeenFile:
+        found = None
+        if self.data is not None:
+            found = FoundFile(self.data, Metadata(0o640, 12, 34), 1, self.inode, self.inode, 1)
+        return SeenFile(POLICY, found)
+
+
+@dataclass
+class MadeUpHost:
+    """A `PolicyHost` in memory. ``before_each``: called with a word before a file is looked at, replaced, or a signal
+    sent; raises what shall go wrong. ``log``: those words."""
+
+    file: MadeUpFile
+    sweep: Callable[[], None]
+    name: str = ""
+    files: Any = None
+    before_each: Callable[[str], None] = lambda word: None
+    log: list[str] = field(default_factory=list)
+    reason: str | None = None
+
+    def look(self, path: Path) -> SeenFile:
+        self._note("look")
+        return self.file.seen()
+
+    def hindrance(self, seen: SeenFile) -> str | None:
+        return self.reason
+
+    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+        entry = operation.record_file(FileImage(str(seen.path), seen.data, data, 0o640, 12, 34, {}, self.name))
+        self._note("replace")
+        if self.file.seen() != seen:
+            entry.failed()
+            raise FileChanged(f"{seen.path}: somebody else changed it meanwhile")
+        self.file.data, self.file.inode = data, self.file.inode + 1
+        return entry
+
+    def clean_up(self, entries: Iterable[FileEntry]) -> Any:
+        raise FileError("nobody asks for this here")
+
+    def may_signal(self, process: OpensmProcess) -> str | None:
+        return None
+
+    def signal(self, process: OpensmProcess) -> None:
+        self._note("signal")
+        self.sweep()
+
+    def guard(self, seconds: float) -> None:
+        return None
+
+    def confirm_guard(self, token: str) -> bool:
+        return False
+
+    def _note(self, word: str) -> None:
+        self.log.append(word)
+        self.before_each(word)
+
+
+class MadeUpOpensm:
+    """OpenSM on node01 of two-switch.net, with *policy* in force.
+
+    ``is_deaf``: it does not hear signals. ``late``: how many times it is waited for before it writes.
+    """
+
+    def __init__(self, policy: str | None, options: SmOptions | None = None, net: Subnet | None = None) -> None:
+        self.net = net or subnet("two-switch")
+        self.options = options or SmOptions()
+        self.host = MadeUpHost(MadeUpFile(None if policy is None else policy.encode()), self.hear)
+        self.is_deaf = False
+        self.late = 0
+        self.sweeps = 0
+        self._memory = self._new_memory()
+        self._due: list[int] = []
+        self.write()
+
+    @property
+    def sm_guid(self) -> int:
+        return self.net.port(SM, 1).guid
+
+    def hear(self) -> None:
+        if self.is_deaf:
+            return
+        self.sweeps += 1
+        if self.late:
+            self._due.append(self.late)
+        else:
+            self.write()
+
+    def sleep(self, seconds: float) -> None:
+        """What passes for time: the tables are written once it was waited for often enough."""
+        self.clock += seconds
+        due = [left - 1 for left in self._due]
+        self._due = [left for left in due if left > 0]
+        if len(self._due) < len(due):
+            self.write()
+
+    clock = 0.0
+
+    def write(self) -> None:
+        """Read the policy, and write what it makes of it where that differs from what is remembered."""
+        data = self.host.file.data
+        policy = None if data is None else parse_policy(data)
+        before = {guid: dict(table) for guid, table in self._memory.tables.items()}
+        for guid, placed in self._memory.sweep(policy).items():
+            if placed.entries == before[guid] and self.sweeps:
+                continue
+            port = self._ports[guid]
+            put(port, placed.entries)
+            peer = port.peer
+            if self.options.enforce != "off" and peer is not None and peer.node.is_switch and not port.node.is_switch:
+                put(peer, place_leaf(valid(peer), placed.entries, peer.p_key_capacity).entries)
+                peer.inbound_enforcement = int(self.options.enforce in ("both", "in"))
+                peer.outbound_enforcement = int(self.options.enforce in ("both", "out"))
+        self.sweeps += 1
+
+    def _new_memory(self) -> Sweeps:
+        ports = [port for node in self.net.nodes for port in node.end_ports]
+        self._ports = {port.guid: port for port in ports}
+        kinds = {port.guid: cast(PortKind, "switch" if port.node.is_switch else "ca") for port in ports}
+        return Sweeps(
+            [EndPort(guid, kind) for guid, kind in kinds.items()],
+            self.sm_guid,
+            {port.guid: valid(port) for port in ports},
+            {port.guid: port.p_key_capacity for port in ports},
+            self.options.allow_both_pkeys,
+            self.options.keep_pkey_indexes,
+        )
+
+    # --- for the carrier ---------------------------------------------------------------------------------------------
+
+    def plan(self, fabric: Any, text: str) -> PartitionPlan:
+        """Plan *text* on the fabric."""
+        found = fabric.sweep(p_keys=True)
+        return make_plan(
+            parse_policy(text.encode()), found, manager=SubnetManager(1, "active", "the made-up one", self.sm_guid)
+        )
+
+    def carrier(
+        self, monkeypatch: pytest.MonkeyPatch, writer: Writer, settings: Settings | None = None
+    ) -> OpensmCarrier:
+        """Return the carrier that goes through it."""
+        writer.fabric.is_simulated = False
+        monkeypatch.setattr(carrier_module, "find_site", lambda writer, reached, found: self.site(writer, found))
+        return OpensmCarrier(writer, [], settings, lambda: self.clock, self.sleep)
+
+    def site(self, writer: Writer, found: Any) -> Site:
+        data = self.host.file.data
+        process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
+        policy = None if data is None else parse_policy(data, str(POLICY))
+        instance = Instance("", process, {}, Options(CommandLine(), None, False, ""), None, policy, None, self.sm_guid)
+        port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
+        manager = Manager(port, self.sm_guid, "master", 0, 0)
+        place = PolicyPlace(instance, self.host, POLICY, POLICY)
+        return StillSite(writer, [], manager, place, self.options)
+
+
+class StillSite(Site):
+    """A site in which nothing is looked at again: processes and options files are not made up here."""
+
+    def unread_edits(self) -> list[str]:
+        return []
+
+    def verify(self) -> None:
+        """All is as it was."""
+
+    def verify_process(self) -> None:
+        """All is as it was."""
+
+    def verify_master(self) -> None:
+        """All is as it was."""
+
+
+def put(port: Port, entries: Any) -> None:
+    port.p_keys = [entries.get(index, 0) for index in range(max(entries, default=-1) + 1)]
+
+
+def valid(port: Port) -> dict[int, PKey]:
+    return {index: PKey(key) for index, key in enumerate(port.p_keys) if key & 0x7FFF}
