@@ -12,7 +12,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_f
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.carrier import Settings
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.remaining import former_in, ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError

@@ -8,7 +8,8 @@ from typing import Any, Final
 from ibkeys import jsonfile
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
+from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import reach
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError

@@ -70,9 +70,10 @@ def confirm_or_go_back(
     if run.error is not None:
         say(str(run.error))
     how = run.plan.carrier.way_back
+    how = f" {how}," if how else ""
     say(
-        f"going back in {seconds:g} s{f' {how},' if how else ''} unless this is confirmed: press Enter, or `ibkeys apply --confirm "
-        f"{operation.id}` from any shell"
+        f"going back in {seconds:g} s{how} unless this is confirmed: press Enter, or `ibkeys apply "
+        f"--confirm {operation.id}` from any shell"
     )
     if await_confirmation(operation.journal, operation.id, seconds, now, wait):
         say(f"operation {operation.id} is confirmed")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of, record_of
-from ibkeys.apply.opensm.carrier import Settings
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.remaining import former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError

@@ -252,9 +252,7 @@ def _find_others(site: Site, report: Report) -> None:
         state = each.state or "IsSM is set, SMInfo not answered"
         instance = seen.get(each.guid)
         if instance is None:
-            unreached.append(
-                f"the SM at {each.port} ({state}): it is on no host that was looked at"
-            )
+            unreached.append(f"the SM at {each.port} ({state}): it is on no host that was looked at")
             continue
         try:
             place = _place(instance, _hands(site.reached, instance))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
     from ibkeys.apply.guardian import Guardian
-    from ibkeys.apply.opensm.carrier import Settings
+    from ibkeys.apply.opensm.course import Settings
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
@@ -120,7 +120,7 @@ class _Asked:
 
     def settings(self) -> Settings:
         """Return what the way through OpenSM is asked for."""
-        from ibkeys.apply.opensm.carrier import Settings
+        from ibkeys.apply.opensm.course import Settings
 
         return Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
 

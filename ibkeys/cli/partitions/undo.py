@@ -43,7 +43,7 @@ def undo(
     were cleared cannot be given back; M_Keys have commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
-    from ibkeys.apply.opensm.carrier import Settings
+    from ibkeys.apply.opensm.course import Settings
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 

@@ -13,12 +13,15 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.opensm import carrier as carrier_module
-from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
+from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import PolicyPlace, Site
+from ibkeys.apply.opensm.watch import Clock
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, FileError
+from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import EndPort, PortKind
@@ -84,7 +87,7 @@ class MadeUpHost:
         return entry
 
     def clean_up(self, entries: Iterable[FileEntry]) -> Any:
-        raise FileError("nobody asks for this here")
+        return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         return None
@@ -189,7 +192,7 @@ class MadeUpOpensm:
         """Return the carrier that goes through it."""
         writer.fabric.is_simulated = False
         monkeypatch.setattr(carrier_module, "find_site", lambda writer, reached, found: self.site(writer, found))
-        return OpensmCarrier(writer, [], settings, lambda: self.clock, self.sleep)
+        return OpensmCarrier(writer, [], settings, Clock(lambda: self.clock, self.sleep))
 
     def site(self, writer: Writer, found: Any) -> Site:
         data = self.host.file.data
