@@ -49,6 +49,7 @@ from ibkeys.plan.order import Phase
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 WAIT: Final = 60.0
@@ -188,7 +189,11 @@ class OpensmCarrier:
         self._note(found)
         self._breaks = _breaks_of(found, prediction)
         texts += found.texts
-        self._course.enforcement = _enforcement(plan, prediction.survey, remaining)
+        blind = set(prediction.not_enforcing(found.tables[-1]))
+        self._course.enforcement = [
+            each for each in _enforcement(plan, prediction.survey, remaining) if each.port.key not in blind
+        ]
+        self._note_blind(blind)
         self._lay_out(texts)
         ours = {image.after for image in former.files} if former is not None else set()
         if site.policy is None or site.policy.data not in ours:
@@ -263,6 +268,20 @@ class OpensmCarrier:
                 f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x}, which ends, to "
                 f"0x{target:04x}: OpenSM 3.3.23 may crash at a later change; give the group to a partition that stays"
             )
+
+    def _note_blind(self, blind: Collection[PortKey]) -> None:
+        """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
+        targets = [self._prediction.survey.targets[key] for key in blind]
+        losing = [each for each in targets if each.enforcement != Enforcement(False, False)]
+        if not targets:
+            return
+        text = (
+            f"the policy fills the P_Key table of {named([each.id for each in losing or targets])} to the last entry, "
+            "and OpenSM lets such a port enforce nothing"
+        )
+        if losing:
+            raise UsageError(f"{text}, but it enforces now and the plan does not say that this ends")
+        self._site.notes.append(f"{text}, as it does now")
 
     def check(self, change: FabricChange) -> list[Objection]:
         """What may be right for the master at this moment and wrong all the same."""
