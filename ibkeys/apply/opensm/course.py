@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, BreakKind, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from ibkeys.printable import counted, named
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 WAIT: Final = 60.0
@@ -115,7 +116,10 @@ class Planning:
         self._note(found)
         course.breaks = _breaks_of(found, prediction)
         texts += found.texts
-        course.enforcement = _enforcement(plan, prediction.survey, course.remaining)
+        blind = set(prediction.not_enforcing(found.tables[-1]))
+        changes = _enforcement(plan, prediction.survey, course.remaining)
+        course.enforcement = [each for each in changes if each.port.key not in blind]
+        self._note_blind(blind)
         self._lay_out(course, texts)
         ours = {image.after for image in former.files} if former is not None else set()
         if site.policy is None or site.policy.data not in ours:
@@ -132,6 +136,20 @@ class Planning:
                     "writes them, or they are as the new policy says already"
                 )
         return course
+
+    def _note_blind(self, blind: Collection[PortKey]) -> None:
+        """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
+        targets = [self.prediction.survey.targets[key] for key in blind]
+        losing = [each for each in targets if each.enforcement != Enforcement(False, False)]
+        if not targets:
+            return
+        text = (
+            f"the policy fills the P_Key table of {named([each.id for each in losing or targets])} to the last entry, "
+            "and OpenSM lets such a port enforce nothing"
+        )
+        if losing:
+            raise UsageError(f"{text}, but it enforces now and the plan does not say that this ends")
+        self.site.notes.append(f"{text}, as it does now")
 
     def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""

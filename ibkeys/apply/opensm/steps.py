@@ -5,7 +5,7 @@ What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, PortKind, resolve
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.opensm_tables import place_leaf
+from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.model import SmOptions
@@ -114,6 +114,20 @@ class Prediction:
             if target.port.is_external and peer is not None and peer in ends:
                 after[key] = place_leaf(before[key], ends[peer], target.port.capacity or 0).entries
         return after
+
+    def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
+        """Yield the leaf ports that OpenSM lets enforce nothing: what it copies there fills the table to the end.
+
+        *ends*: the tables of end ports by port GUID.
+        """
+        if self.options.enforce == "off":
+            return
+        for key, target in self.survey.targets.items():
+            peer = self.survey.targets.get(_peer(target) or key)
+            if target.port.is_external and peer is not None and peer.port.guid in ends:
+                entries = ends[peer.port.guid].entries
+                if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
+                    yield key
 
 
 def _peer(target: Target) -> PortKey | None:

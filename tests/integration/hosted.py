@@ -1,0 +1,186 @@
+"""The served simulator inside the test's own process: the wire is looked at without asking it, and MAD by MAD.
+
+Real programs attach as to ``ibkeys sim serve``: it is the same server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from ibkeys.plan.document_reader import read_plan
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.sim import subnet as simulated
+from ibkeys.sim.server.server import Server
+from ibkeys.sim.server.traffic import Seen
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.test_served_mkeys import Log, Subnet
+
+OVERRIDES = ("--override", "index-0", "--override", "index-move")
+BLUNT = (*OVERRIDES, "--override", "default-pkey", "--override", "enforce-blind")
+Wire = dict[tuple[int, int], tuple[dict[int, int], int]]
+"""(node GUID, port) → the P_Keys by index, and the enforcement bits, inbound 2 and outbound 1."""
+File = tuple[bytes, int, int, int] | None
+"""Bytes, mode, owner and group of a file; None: there is none."""
+
+
+class Hosted(Subnet):
+    """A server in a thread. ``net``: what it serves; ``watchers``: called with each MAD, in the server's thread."""
+
+    def __init__(self, netfile: str | Path, *, sim_host: str | None = None) -> None:
+        super().__init__(netfile, sim_host=sim_host)
+        self.net = simulated.Subnet.from_file(self.netfile, "ibsim", links="initialize")
+        self.watchers: list[Callable[[Seen], None]] = []
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.server = Server(self.net, self.socket_name, watch=self._watch)
+        self._thread = threading.Thread(target=self.server.serve, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self, seen: Seen) -> None:
+        for watcher in self.watchers:
+            watcher(seen)
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self.server.stop()
+            self._thread.join(RUN_TIMEOUT)
+            self.server.close()
+            self._thread = None
+            assert self.server.counts().get("internal errors", 0) == 0
+        super().close()
+
+    def wire(self) -> Wire:
+        """Return every table and every enforcement bit, as the ports have them."""
+        return {
+            (node.guid, port.number): (
+                {index: key for index, key in enumerate(port.p_keys) if key & 0x7FFF},
+                2 * port.inbound_enforcement + port.outbound_enforcement if node.is_switch else 0,
+            )
+            for node in self.net.nodes
+            for port in node.ports
+            if port.number or node.is_switch
+        }
+
+
+class Running:
+    """An OpenSM that goes on. ``policy``: the file that it reads its policy from; ``start`` starts it (again)."""
+
+    def __init__(self, served: Ibsim, words: Sequence[str | Path], policy: Path, **options: Any) -> None:
+        self.served, self.words, self.policy, self.options = served, words, policy, options
+        self.process: subprocess.Popen[str]
+        self.log: Log
+
+    def start(self) -> None:
+        """Start it; the subnet is up when this returns."""
+        command = self.served.arguments(self.words)
+        self.process = subprocess.Popen(
+            [*self.options.get("before", ()), *command],
+            cwd=self.served.folder,
+            env={**self.served.environment, **self.served.opensm_environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.log = Log(self.process)
+        self.log.wait("SUBNET UP", timeout=180)
+
+    def kill(self) -> None:
+        """Let it die, if it has not, and wait until the server knows."""
+        self.process.kill()
+        self.process.wait(RUN_TIMEOUT)
+        self.log.close()
+        if isinstance(self.served, Subnet):
+            self.served.wait_until_no_sm()
+
+    def sweep(self) -> None:
+        """Let it read its files, and wait until that sweep is over."""
+        before = len(self.log.lines)
+        self.process.send_signal(signal.SIGHUP)
+        self.log.wait("INITIATING HEAVY SWEEP", before)
+        before = next(at for at in range(before, len(self.log.lines)) if "HEAVY SWEEP" in self.log.lines[at])
+        self.log.wait("SUBNET UP", before)
+
+    @property
+    def heavy_sweeps(self) -> int:
+        """How many heavy sweeps it has begun."""
+        return sum("INITIATING HEAVY SWEEP" in line for line in self.log.lines)
+
+
+@contextmanager
+def opensm(served: Ibsim, text: str | bytes | None, conf: str = "", policy: Path | None = None) -> Iterator[Running]:
+    """Run OpenSM with a policy (None: there is no file) until the end of the block."""
+    policy = policy or served.folder / "partitions.conf"
+    if text is not None:
+        policy.write_bytes(text.encode() if isinstance(text, str) else text)
+    words = served.opensm_arguments("sweep_interval 0\n" + conf, policy, ("-f", "stdout", "-D", "0x07"))
+    running = Running(served, words, policy)
+    with running_until_the_end(running):
+        yield running
+
+
+@contextmanager
+def running_until_the_end(running: Running) -> Iterator[None]:
+    with ExitStack() as stack:
+        running.start()
+        stack.callback(running.kill)
+        yield
+
+
+def facts(path: Path) -> File:
+    """Bytes, mode and owner of a file, None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
+
+
+def left_over(path: Path) -> list[str]:
+    """What lies beside a policy that ibkeys may have left."""
+    return sorted(name for name in os.listdir(path.parent) if "ibkeys-" in name)
+
+
+def plan_for(served: Ibsim, policy: Path | str, *words: str) -> PartitionPlan:
+    """Make the plan of a policy, and keep it in ``plan.json``."""
+    if isinstance(policy, str):
+        (served.folder / "new.conf").write_text(policy)
+        policy = served.folder / "new.conf"
+    out = served.folder / "plan.json"
+    out.unlink(missing_ok=True)
+    done = served.ibkeys("plan", "--policy", policy, "--full", "--out", out, *words, timeout=120)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return read_plan(out)
+
+
+def via(served: Ibsim, *words: str | Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run ``apply --via opensm`` of ``plan.json`` with all that a plan may need but ``--allow-break``."""
+    words = words or (served.folder / "plan.json",)
+    return served.ibkeys("apply", *words, "--via", "opensm", "--allow-removals", "--yes", *BLUNT, timeout=timeout)
+
+
+def undo(served: Ibsim, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run ``undo`` with all that it may need."""
+    return served.ibkeys("undo", "--yes", *BLUNT, *words, timeout=timeout)
+
+
+def planned(plan: PartitionPlan, wire: Wire) -> Wire:
+    """Return the wire that a plan makes of *wire*."""
+    after = dict(wire)
+    for table in plan.tables:
+        after[table.port.key] = ({index: int(key) for index, key in table.after.items()}, after[table.port.key][1])
+    for change in plan.enforcement:
+        bits = 2 * change.after.inbound + change.after.outbound
+        after[change.port.key] = (after[change.port.key][0], bits)
+    return after
