@@ -113,8 +113,8 @@ class ThisHost:
         unit = process.unit
         if unit is None or not is_unit(unit):
             return False
-        main = self._systemctl("show", "--property=MainPID", "--value", "--", unit)
-        if main is None or main.strip() != str(process.pid):
+        main = self._systemctl("show", "--property=MainPID", "--", unit)
+        if main is None or main.strip() != f"MainPID={process.pid}":
             return False
         return self._systemctl("kill", "--signal=HUP", "--kill-who=main", "--", unit) is not None
 
