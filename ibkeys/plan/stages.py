@@ -18,7 +18,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import Circle, Course, Courses
-from ibkeys.plan.kinds import Levels, Room, levels
+from ibkeys.plan.kinds import Levels, Room, levels, thinned
 from ibkeys.topology.port_id import PortId, PortKey
 
 
@@ -124,7 +124,8 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
             key = table.port.key
             goal = table.after
             if number < len(way.changed) - 1 and table.differs:
-                goal = _between(now[key], table, changed.get(owner.get(key, table.port), frozenset()))
+                mine = changed.get(owner.get(key, table.port), frozenset())
+                goal = _between(now[key], table, mine | thinned(table.before.values(), table.after.values()))
             stage.append(replace(table, before=now[key], after=goal) if table.differs else table)
             now[key] = goal
         stages.append(tuple(stage))
