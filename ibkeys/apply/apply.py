@@ -23,6 +23,7 @@ from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.topology.port_id import PortKey
 
 NEW_PLAN: Final = "make a new plan"
 
@@ -73,10 +74,16 @@ def _all_breaks(plan: PartitionPlan, remaining: Remaining) -> tuple[Break, ...]:
     more pairs than the plan's tables tell."""
     pending = {table.port.key for table in remaining.tables if table.differs}
     planned = [each for each in plan.breaks if pending & {port.key for port in each.ports}]
-    unchanged = remaining.others or [table for table in plan.tables if not table.differs]
-    known = {frozenset(port.key for port in each.ports) for each in planned}
-    found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
-    return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
+    read = {table.port.key for table in remaining.known_tables}
+    unread = [table for table in plan.tables if not table.differs and table.port.key not in read]
+    unchanged = [] if remaining.others else unread
+    known = set(map(_identity, planned))
+    found = find_breaks([*unchanged, *remaining.known_tables], remaining.known_enforcement)
+    return (*planned, *(each for each in found if _identity(each) not in known))
+
+
+def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
+    return each.kind, each.partition, frozenset(port.key for port in each.ports)
 
 
 def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ibkeys.apply.carrier import Carrier, FabricChange, Failed, OnStep
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Former, Remaining
-from ibkeys.apply.survey import Survey, look, read_others, set_keys
+from ibkeys.apply.survey import Survey, look, read_others, read_partners, set_keys
 from ibkeys.change.engine import rank_of
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.plan import Plan
@@ -167,9 +167,10 @@ def apply_plan_of(
 
     *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
     """
-    if reuses_partitions(remaining.tables, remaining.enforcement):
-        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.tables})
-    phases = order_of([*remaining.others, *remaining.tables], remaining.enforcement)
+    remaining.partners, remaining.standing = read_partners(writer, survey, remaining.tables, remaining.enforcement)
+    if reuses_partitions(remaining.known_tables, remaining.known_enforcement):
+        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
+    phases = order_of(remaining.known_tables, remaining.known_enforcement)
     plan = ApplyPlan(
         writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
     )
@@ -192,7 +193,7 @@ def undo_plan_of(
     remaining = carrier.state(former, survey)
     advice = "what somebody else wrote is kept, all else goes back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
-    plan.breaks = find_breaks([*remaining.others, *remaining.tables], remaining.enforcement)
+    plan.breaks = find_breaks(remaining.known_tables, remaining.known_enforcement)
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()
     return plan

@@ -35,8 +35,11 @@ class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
-    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0. ``others``: the tables of all other
-    end ports, which stay; read only where a partition is reused, so that nobody is cut from them.
+    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+
+    What stays is read only where it may matter who else is there. ``partners``: the tables at the other end of the
+    links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
+    from them. ``standing``: enforcement of leaf ports that stays.
     """
 
     tables: list[TableChange] = field(default_factory=list)
@@ -44,7 +47,19 @@ class Remaining:
     foreign: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
+    partners: list[TableChange] = field(default_factory=list)
     others: list[TableChange] = field(default_factory=list)
+    standing: list[EnforcementChange] = field(default_factory=list)
+
+    @property
+    def known_tables(self) -> list[TableChange]:
+        """All tables that are known, for the order: those that stay too."""
+        return [*self.others, *self.partners, *self.tables]
+
+    @property
+    def known_enforcement(self) -> list[EnforcementChange]:
+        """All enforcement that is known, for the order: also where it stays."""
+        return [*self.standing, *self.enforcement]
 
     def leave_out(self, port: str) -> None:
         """Note a port that cannot be written, and why."""
@@ -105,8 +120,9 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     if surprises:
         remaining.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
-    # What the port is, is what was found: a document may be wrong about it.
-    remaining.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
+    # What the port is, and what it is linked to, is what was found: a document may be wrong about it.
+    change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=_peer(target))
+    remaining.tables.append(change)
     values = dict(enumerate(target.values))
     if former is not None:
         values |= former.values.get(table.port.key, {})

@@ -89,11 +89,17 @@ def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
     return sorted(chains, key=lambda chain: chain.port.key)
 
 
+def enforces_all_along(change: EnforcementChange) -> bool:
+    """Return whether a leaf port enforces in one direction before and after: that lets nobody talk who may not."""
+    before, after = change.before, change.after
+    return (before.inbound and after.inbound) or (before.outbound and after.outbound)
+
+
 def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange | None) -> Chain:
     if enforcement is None:
         return Chain.of(end, leaf) if _is_mirrored(end, leaf) else Chain.of(end)
     before, after = enforcement.before, enforcement.after
-    if (before.inbound and after.inbound) or (before.outbound and after.outbound):
+    if enforces_all_along(enforcement):
         return Chain.of(end, leaf)
     at_first, at_last = before.inbound or before.outbound, after.inbound or after.outbound
     if (not at_first or _lets_pass(end.before, leaf.before)) and (not at_last or _lets_pass(end.after, leaf.after)):
@@ -124,8 +130,8 @@ def _lets_pass(end: Entries, leaf: Entries) -> bool:
 
 
 def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
-    """Return the table of a leaf port with all that its end port has, as far as it has room: at the index that it has in
-    *other*, the table at the other end of the change, else at a free one."""
+    """Return the table of a leaf port with all that its end port has, as far as it has room: each P_Key at the index
+    that it has in *other*, the table at the other end of the change, else at a free one."""
     covering, has = dict(entries), levels(entries.values())
     for base, level in levels(end.values()).items():
         if has.get(base, 0) >= level:
