@@ -97,8 +97,8 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
     unread = sum(port.occupied is None for port in others)
     if unread:
         survey.notes.append(
-            f"a partition is reused, and the P_Key tables of {counted(unread, 'end port')} could not be read: whether "
-            "they are cut from others for a moment is not known"
+            f"the P_Key tables of {counted(unread, 'end port')} could not be read: whether they are cut from others "
+            "for a moment is not known"
         )
     return [
         TableChange(port.id, table, table, port.capacity or 0, None)
@@ -113,7 +113,7 @@ def read_partners(
 ) -> tuple[list[TableChange], list[EnforcementChange]]:
     """Return the tables that stay at the other end of the links of *tables* and *enforcement*, and the enforcement of
     their leaf ports where that stays. Tables are read where the leaf port enforces, before or after, and only where it
-    may matter: a partition is both gained and lost, see `_Matters`. What cannot be read is left out.
+    may matter: a partition is both gained and lost, see `_matters`. What cannot be read is left out.
 
     SMPs: ``ceil(capacity / 32)`` Gets for each such table that was not read yet.
     """
@@ -121,13 +121,16 @@ def read_partners(
     changing = {change.port.key: change for change in enforcement}
     links = list(filter(None, (_link(survey, key) for key in dict.fromkeys([*tables_by_port, *changing]))))
     standing = {leaf.id.key: _standing(leaf) for _, leaf in links if leaf.id.key not in changing}
-    matters = _Matters(tables, enforcement)
+    leaves = {
+        key: (changing.get(key) or standing[key], tables_by_port.get(key) or _staying(leaf))
+        for _, leaf in links
+        for key in [leaf.id.key]
+    }
     wanted: dict[PortKey, Port] = {}
-    for end, leaf in links:
-        change = changing.get(leaf.id.key) or standing[leaf.id.key]
-        table = tables_by_port.get(leaf.id.key) or _staying(leaf)
-        if matters.there(change, table):
-            wanted |= {port.id.key: port for port in (end, leaf) if port.id.key not in tables_by_port}
+    if _matters(tables, leaves.values()):
+        for end, leaf in links:
+            if any(_enforces(leaves[leaf.id.key][0])):
+                wanted |= {port.id.key: port for port in (end, leaf) if port.id.key not in tables_by_port}
     client = writer.fabric.client
     unread = [port for port in wanted.values() if port.p_key_raw is None and port.end_port.info is not None]
     client.run([read_p_key_table(client, port, port.agent_path, port.end_port.m_key) for port in unread])
@@ -157,33 +160,26 @@ def _staying(port: Port) -> TableChange | None:
     return TableChange(port.id, table, table, port.capacity or 0, port.peer.id.key if port.peer is not None else None)
 
 
-class _Matters:
-    """Whether it matters what is at both ends of a link: where a partition is gained by one port and lost by another,
-    in a table or because enforcement comes or goes."""
-
-    def __init__(self, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> None:
-        self._gained: set[int] = set()
-        self._lost: set[int] = set()
-        for table in tables:
-            before, after = levels(table.before.values()), levels(table.after.values())
-            self._gained |= {base for base, level in after.items() if before.get(base, 0) < level}
-            self._lost |= {base for base, level in before.items() if after.get(base, 0) < level}
-        ways = [_enforces(each) for each in enforcement]
-        self._comes_and_goes = (False, True) in ways and (True, False) in ways
-
-    def there(self, change: EnforcementChange, leaf: TableChange | None) -> bool:
-        """Return whether it matters at the link of a leaf port with this enforcement and table."""
-        before, after = _enforces(change)
-        if not before and not after:
-            return False
+def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementChange, TableChange | None]]) -> bool:
+    """Return whether some partition may be gained by one port and lost by another: in tables, or because enforcement
+    comes or goes at one of *leaves*, whose table lacks it."""
+    gained, lost = set[int](), set[int]()
+    for table in tables:
+        before, after = levels(table.before.values()), levels(table.after.values())
+        gained |= {base for base, level in after.items() if before.get(base, 0) < level}
+        lost |= {base for base, level in before.items() if after.get(base, 0) < level}
+    found, comes, goes = bool(gained & lost), False, False
+    for change, leaf in leaves:
         entries = (leaf.before, leaf.after) if leaf is not None else ({}, {})
         had, has = ({key.partition for key in table.values()} for table in entries)
-        changes_direction = before and after and not enforces_all_along(change)
-        return bool(
-            self._gained & self._lost
-            or changes_direction
-            or (before != after and (self._comes_and_goes or (self._gained - has if after else self._lost - had)))
-        )
+        before_and_after = _enforces(change)
+        if before_and_after == (True, True):
+            found |= not enforces_all_along(change)
+        elif before_and_after == (False, True):
+            comes, found = True, found or bool(gained - has)
+        elif before_and_after == (True, False):
+            goes, found = True, found or bool(lost - had)
+    return found or (comes and goes)
 
 
 def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
