@@ -23,14 +23,19 @@ from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import ADDING, Phase, Step, order_of, sets_of
+from ibkeys.plan.order import ADDING, Phase, Step, order_of, sets_of, swapped
 from ibkeys.plan.stages import reuses_partitions
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 APPLY: Final = "apply"
+_OTHER_WAYS: Final = {
+    "no-room": "free an index first",
+    "circle": "go by a policy that needs no reused partition first",
+}
+"""Kind of a break → what can be done to have none."""
 
 Hook = Callable[["FinishedApply"], None]
 """Called when all is written and proven, or writing failed; see `FinishedApply`."""
@@ -193,10 +198,23 @@ def undo_plan_of(
     remaining = carrier.state(former, survey)
     advice = "what somebody else wrote is kept, all else goes back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
+    if not remaining.others and swapped(remaining.tables):  # of an apply the planner, who saw all ports, named them
+        remaining.others = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
+        plan.notes = list(survey.notes)
     plan.breaks = find_breaks(remaining.known_tables, remaining.known_enforcement)
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()
     return plan
+
+
+def refuse_breaks(plan: ApplyPlan) -> None:
+    """Note the refusal of a plan that cuts somebody for a moment, without permission for that."""
+    if not plan.breaks:
+        return
+    messages = named([each.message for each in plan.breaks])
+    kinds = {each.kind for each in plan.breaks}
+    ways = " or ".join(way for kind, way in _OTHER_WAYS.items() if kind in kinds)
+    plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
 
 
 def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:

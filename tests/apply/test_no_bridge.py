@@ -16,13 +16,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.apply_plan import FinishedApply
+from ibkeys.apply.carrier import Failed
 from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import Refused
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.sim.notices import Packet
 from ibkeys.store.paths import StorePaths
-from tests.apply.applying import opened, state_of
+from tests.apply.applying import apply, opened, state_of
 from tests.apply.lab import ALL, Lab, key_of, valid, watch
 from tests.fabricsim import writer
 from tests.plan.plans import Table, entries, packed, tables
@@ -123,7 +125,7 @@ def test_after_every_set_no_lasting_pair_is_cut_and_no_strangers_are_joined(
         assert seen.cut <= named
         assert talk(lab, numbers) == talk(goal, numbers)
         with writer(fabric, *OVERRIDES) as w:
-            w.apply(work := plan_undo(w))
+            w.apply(work := plan_undo(w, breaks=True))
         named |= {tuple(sorted(guids[guid] for guid in pair)) for each in work.breaks for pair in each.pairs}
         assert seen.joined == set()
         assert seen.cut <= named
@@ -154,6 +156,52 @@ def test_a_circle_is_refused_and_with_permission_cuts_its_pair_and_joins_nobody(
     assert work.breaks == plan.breaks
     assert seen.joined == set()
     assert len(seen.cut) == len(each.pairs) == 1
+
+
+def test_the_way_back_through_a_circle_is_asked_for_and_the_one_that_nobody_confirmed_is_not(
+    lab: Lab, stores: StorePaths
+) -> None:
+    four_tenants(lab)
+    before = lab.image()
+    plan = lab.plan({number: entries(0, 0x8002 if number < 3 else 0x8001) for number in range(1, 5)})
+    with opened(lab, stores) as fabric:
+        apply(fabric, plan, *OVERRIDES)
+        with writer(fabric, *OVERRIDES) as w, pytest.raises(Refused) as raised:
+            plan_undo(w)
+        assert raised.value.interlock == "breaks"
+        assert str(raised.value).startswith("a circle of ports that wait for each other: 'node0")
+        with writer(fabric, *OVERRIDES, dry_run=True) as w:
+            assert [each.interlock for each in plan_undo(w).refusals] == ["breaks"]
+        with writer(fabric, *OVERRIDES) as w:
+            w.apply(plan_undo(w, breaks=True))
+        assert lab.image() == before
+        run = apply(fabric, plan, *OVERRIDES, ended=lambda run: run.plan.failed.extend(go_back(run)))
+    assert not run.failed
+    assert lab.image() == before
+
+
+def go_back(run: FinishedApply) -> list[Failed]:
+    assert run.operation.id is not None
+    run.operation.journal.set_state(run.operation.id, "done")
+    run.operation.has_ended = True
+    run.plan.gone_back = True
+    return run.plan.carrier.go_back(run.operation)
+
+
+def test_the_way_back_names_the_pairs_that_a_full_table_cuts_with_ports_that_stay(lab: Lab, stores: StorePaths) -> None:
+    # the table of host 4 is full; P_Keys of two blocks change places, and host 5, which stays, is in the one that goes
+    # before it comes
+    for number in (4, 5):
+        lab.net.node(f"node0{number} mlx4_0").set_p_key_capacity(64)
+    full = entries(*range(0x8001, 0x8041))
+    lab.put({4: {**full, 0: full[40], 40: full[0]}, 5: entries(0, 0x8001, 0x8029)})
+    plan = lab.plan({4: full}, leaves=False)
+    assert plan.breaks
+    with opened(lab, stores) as fabric:
+        apply(fabric, plan, *OVERRIDES)
+        with writer(fabric, *OVERRIDES, dry_run=True) as w:
+            work = plan_undo(w)
+    assert {pair for each in work.breaks for pair in each.pairs} >= {(lab.host(4).guid, lab.host(5).guid)}
 
 
 def test_another_break_of_the_same_ports_is_named_too(lab: Lab, stores: StorePaths) -> None:
@@ -239,7 +287,7 @@ def made(lab: Lab, stores: StorePaths, plan: PartitionPlan, numbers: list[int]) 
         assert talk(lab, numbers) == after
         seen[0] = back
         with writer(fabric, *OVERRIDES) as w:
-            w.apply(work := plan_undo(w))
+            w.apply(work := plan_undo(w, breaks=True))
         back.name(work.breaks)
         assert talk(lab, numbers) == before
     return there, back
@@ -292,6 +340,16 @@ def test_nor_into_what_another_is_about_to_leave(lab: Lab, stores: StorePaths) -
     put_leaf(lab, 1, {})
     plan = lab.plan({2: entries(0, 0x8003)}, {1: ""})
     there, back = made(lab, stores, plan, [1, 2])
+    assert [each.joined | each.cut for each in (there, back)] == [set(), set()]
+
+
+def test_nor_to_one_whose_leaf_port_does_not_get_what_the_end_port_has(lab: Lab, stores: StorePaths) -> None:
+    # host 4 has 1 and its leaf port goes from 1 to 2; host 3 comes into 1 because enforcement before it goes off
+    lab.put({3: entries(0, 0x8001, 0x8002), 4: entries(0, 0x8001)}, "io")
+    put_leaf(lab, 3, {})
+    plan = lab.plan({4: entries(0, 0x8002)}, {3: ""})
+    leaf_only = tuple(table for table in plan.tables if table.port.is_external)
+    there, back = made(lab, stores, replace(plan, tables=leaf_only), [3, 4])
     assert [each.joined | each.cut for each in (there, back)] == [set(), set()]
 
 

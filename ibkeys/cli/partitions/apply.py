@@ -168,7 +168,7 @@ def undo_command(where: Where, stores: StorePaths) -> list[str]:
         "config": where.config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force"),
+        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--allow-break"),
         *(f"--override={name}" for name in INTERLOCKS),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(["--trust-topology"] if where.trust_topology else []),

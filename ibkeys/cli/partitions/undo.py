@@ -14,10 +14,11 @@ from ibkeys.cli.types import Number
 
 @click.command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that it names for a moment.")
 @options.changing
 @options.format
 @options.fabric
-def undo(where: Where, consent: Changing, format: str, operation: int | None) -> int:
+def undo(where: Where, consent: Changing, format: str, operation: int | None, allow_break: bool) -> int:
     """Give back what an operation overwrote.
 
     P_Key tables byte for byte, and enforcement bits: of apply, pkey-set, pkey-add, pkey-remove and enforce-set. ID is
@@ -30,5 +31,5 @@ def undo(where: Where, consent: Changing, format: str, operation: int | None) ->
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar))
+        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar), breaks=allow_break)
         return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()
