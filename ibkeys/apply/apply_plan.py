@@ -113,10 +113,12 @@ class ApplyPlan(Plan):
         try:
             carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
             wrong = dict(carried.failed)
-            if carried.problem is None:
-                fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
-                wrong |= find_differences(writer, fine)
-            self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+            try:
+                if carried.problem is None:
+                    fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
+                    wrong |= find_differences(writer, fine)
+            finally:  # also where the proof breaks off
+                self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
             if carried.problem is not None:
                 raise carried.problem
             if wrong:

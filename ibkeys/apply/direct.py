@@ -60,7 +60,12 @@ class DirectCarrier:
             former = former_in(journal, journal.find(operation.id))
             back = undo_plan_of(writer, self, former, operation.id)
             with journal.undo_of(operation.id, writer.origin) as undo:
-                writer.apply_within(back, undo)
+                try:
+                    writer.apply_within(back, undo)
+                except IbkeysError as error:
+                    if not back.failed:
+                        raise
+                    return [*back.failed, (None, str(error))]
             return back.failed
         finally:
             writer.consent = kept

@@ -37,7 +37,8 @@ class Remaining:
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
     index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
 
-    What stays is read only where it may matter who else is there. ``partners``: the tables at the other end of the
+    What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
+    a table is too full. ``partners``: the tables at the other end of the
     links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
     from them. ``standing``: enforcement of leaf ports that stays.
     """
@@ -154,11 +155,15 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 
 @dataclass(slots=True)
 class Former:
-    """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port."""
+    """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port.
+
+    ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own.
+    """
 
     values: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     written: dict[tuple[PortKey, int], frozenset[int]] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
+    changed: dict[PortKey, frozenset[str]] = field(default_factory=dict)
     names: dict[PortKey, str] = field(default_factory=dict)
     counters: int = 0
 
@@ -178,8 +183,11 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     former = former_of(record.command, journal.entries(record.id))
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
+            key = (entry.image.node_guid, entry.image.port)
             if entry.image.attribute == "P_KeyTable":
-                _remember_written(former, (entry.image.node_guid, entry.image.port), entry.image)
+                _remember_written(former, key, entry.image)
+            else:
+                _remember_changed(former, key, entry.image)
     return former
 
 
@@ -219,8 +227,7 @@ def _value(value: int) -> int:
 
 def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
-    changed = {name for name in _BITS if getattr(before, name) != getattr(after, name)}
-    if changed or key in former.bits:
+    if _remember_changed(former, key, image) or key in former.bits:
         former.bits.setdefault(key, Enforcement(*(bool(getattr(before, name)) for name in _BITS)))
     elif image.key_ref is None and any(getattr(after, f"{letter}_key_violations") == 0 for letter in "mpq"):
         former.counters += 1
@@ -229,6 +236,13 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
             f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and "
             "enforcement: set them with mkey-set, the former key is in the key store"
         )
+
+
+def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    changed = frozenset(name for name in _BITS if getattr(before, name) != getattr(after, name))
+    former.changed[key] = former.changed.get(key, frozenset()) | changed
+    return bool(changed)
 
 
 def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
@@ -242,10 +256,18 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
         if key in former.values:
             _undo_table(remaining, key, target, former)
         if key in former.bits:
-            now = target.enforcement
-            if now != former.bits[key]:
-                remaining.enforcement.append(EnforcementChange(target.id, now, former.bits[key]))
+            _undo_bits(remaining, key, target, former)
     return remaining
+
+
+def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
+    now, found = target.enforcement, former.bits[key]
+    inbound, outbound = (name in former.changed[key] for name in _BITS)
+    back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
+    if back != found:
+        remaining.foreign.append(f"{target.id} (an enforcement bit that the operation did not write changed)")
+    if back != now:
+        remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
 def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
