@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
@@ -82,11 +82,8 @@ def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> 
                 "removals",
             )
         )
-    if apply_plan.breaks and not permissions.breaks:
-        messages = named([each.message for each in apply_plan.breaks])
-        other_ways = {"no-room": "free an index first", "circle": "go by a policy that needs no reused partition first"}
-        ways = " or ".join(way for kind, way in other_ways.items() if kind in {each.kind for each in apply_plan.breaks})
-        apply_plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
+    if not permissions.breaks:
+        refuse_breaks(apply_plan)
     if apply_plan.refusals and not writer.dry_run:
         raise apply_plan.refusals[0]
     if permissions.first is not None:

@@ -150,6 +150,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--yes",
         "--force",
         "--at-once",
+        "--allow-break",
         *(f"--override={name}" for name in INTERLOCKS),
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",

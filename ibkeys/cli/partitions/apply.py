@@ -220,7 +220,7 @@ def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[st
         "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once"),
+        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once", "--allow-break"),
         *(f"--override={name}" for name in INTERLOCKS),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
