@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from ibkeys.apply.remaining import Remaining, former_in, ports_of
 from ibkeys.apply.survey import look
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
+from ibkeys.keys.pkey import PKey
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
@@ -86,8 +88,10 @@ def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
     return each.kind, each.partition, frozenset(port.key for port in each.ports)
 
 
-def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> None:
-    lost = list(removals(apply_plan.remaining.tables))
+def _permit(
+    writer: Writer, apply_plan: ApplyPlan, permissions: Permissions, brought: Collection[tuple[PortKey, PKey]] = ()
+) -> None:
+    lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in brought]
     apply_plan.removed = len(lost)
     if lost and not permissions.removals:
         ports = list(dict.fromkeys(port for port, _ in lost))
@@ -156,7 +160,7 @@ def plan_resume(
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
-    survey = look(writer, ports_of(kept), by_port_guid=True)
+    survey = look(writer, list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
     carrier = carrier or carrier_of(writer, memory)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
@@ -164,7 +168,8 @@ def plan_resume(
     apply_plan.digest = digest
     apply_plan.breaks = _all_breaks(kept, remaining)
     apply_plan.operation_id = operation
-    _permit(writer, apply_plan, permissions)
+    had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
+    _permit(writer, apply_plan, permissions, former.brought - had)
     apply_plan.hooks = hooks or ApplyHooks()
     return apply_plan
 
