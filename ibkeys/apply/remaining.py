@@ -86,12 +86,19 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either. An entry that is foreign becomes what the plan says where the plan changes it, else it stays.
+    no surprise either, and a table that was written for a while, though the plan leaves it alone, is given back. An
+    entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
     for table in plan.tables:
         if table.differs:
             _add_table(remaining, table, survey, former)
+    if former is not None:
+        for key in sorted(former.values.keys() - {table.port.key for table in plan.tables if table.differs}):
+            if key in survey.targets:
+                _undo_table(remaining, key, survey.targets[key], former)
+            else:
+                remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former is not None)
@@ -173,6 +180,12 @@ class Former:
     def ports(self) -> list[PortKey]:
         """The ports that something can be given back to."""
         return list(dict.fromkeys([*self.values, *self.bits]))
+
+    @property
+    def brought(self) -> set[tuple[PortKey, PKey]]:
+        """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
+        found = {(key, PKey(value)) for key, values in self.values.items() for value in values.values()}
+        return {(key, PKey(value)) for (key, _), values in self.written.items() for value in values if value} - found
 
 
 def former_in(journal: Journal, record: OperationRecord) -> Former:

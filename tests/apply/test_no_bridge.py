@@ -353,6 +353,30 @@ def test_nor_to_one_whose_leaf_port_does_not_get_what_the_end_port_has(lab: Lab,
     assert [each.joined | each.cut for each in (there, back)] == [set(), set()]
 
 
+def test_what_a_leaf_port_has_for_a_while_goes_again_when_the_apply_is_resumed(lab: Lab, stores: StorePaths) -> None:
+    # enforcement takes host 1 out of 1 before host 2 comes in: until then its leaf port has 1, which the plan lacks
+    lab.put({1: entries(0, 0x8001)})
+    lab.put({2: {}}, "io")
+    put_leaf(lab, 1, {})
+    plan = lab.plan({2: entries(0, 0x8001)}, {1: "io"})
+    seen = Watched(lab, [1, 2], set(), set())
+    runs = 1
+    with opened(lab, stores) as fabric:
+        watch(fabric, seen.look)
+        with writer(fabric, *OVERRIDES) as w:
+            w.apply(plan_apply(w, plan, Permissions(first=1)))
+        assert 0x8001 in lab.leaf(1).p_keys
+        while state_of(stores) == "open":
+            runs += 1
+            with writer(fabric, *OVERRIDES) as w:
+                w.apply(plan_resume(w, Permissions(first=1)))
+    assert runs > 2
+    assert seen.joined == set()
+    assert 0x8001 not in lab.leaf(1).p_keys
+    assert lab.leaf(1).inbound_enforcement == 1
+    assert 0x8001 in lab.host(2).p_keys
+
+
 @st.composite
 def torn(draw: st.DrawFn) -> tuple[Lab, PartitionPlan]:
     """A fabric on which leaf ports differ from their end ports, and a plan for some of the ports. All members are full:
