@@ -43,12 +43,13 @@ Hook = Callable[["FinishedApply"], None]
 class ApplyHooks:
     """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
     the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
-    confirm it."""
+    confirm it. ``confirm_within``: the seconds in which somebody has to."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep | None = None
     began: Callable[[Operation], None] = lambda operation: None
     ended: Hook | None = None
+    confirm_within: float | None = None
 
 
 @dataclass(slots=True)
@@ -111,6 +112,8 @@ class ApplyPlan(Plan):
         self.hooks.began(operation)
         error: IbkeysError | KeyboardInterrupt | None = None
         try:
+            if self.hooks.confirm_within is not None:
+                self.carrier.arm(operation, self.hooks.confirm_within)
             carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
             wrong = dict(carried.failed)
             try:
@@ -123,6 +126,7 @@ class ApplyPlan(Plan):
             if carried.gone_back:
                 self.gone_back, operation.has_ended = True, True
                 self.failed = list(carried.not_given_back)
+                self.late_notes += self.carrier.disarm(confirmed=False)
                 raise GoneBack(carried.gone_back)
             if carried.problem is not None:
                 raise carried.problem

@@ -69,13 +69,18 @@ def confirm_or_go_back(
     operation.has_ended = True
     if run.error is not None:
         say(str(run.error))
-    how = run.plan.carrier.way_back
+    carrier = run.plan.carrier
+    for problem in carrier.wait_for_word():
+        say(problem)
+    how = carrier.way_back
     how = f" {how}," if how else ""
     say(
         f"going back in {seconds:g} s{how} unless this is confirmed: press Enter, or `ibkeys apply "
         f"--confirm {operation.id}` from any shell"
     )
     if await_confirmation(operation.journal, operation.id, seconds, now, wait):
+        for problem in carrier.disarm(confirmed=True):
+            run.plan.failed.append((None, problem))
         say(f"operation {operation.id} is confirmed")
         return
     say("not confirmed: going back")
@@ -92,6 +97,8 @@ def _go_back(run: FinishedApply) -> None:
         plan.failed += plan.carrier.go_back(operation)
     except IbkeysError as error:
         plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
+        return  # whoever waits on another host may do better
+    plan.carrier.disarm(confirmed=False)
 
 
 def confirm(journal: Journal, operation: int) -> bool:

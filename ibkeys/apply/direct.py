@@ -96,6 +96,17 @@ class DirectCarrier:
         """Nothing: what was set is in the journal."""
         return {}
 
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Nobody on another host."""
+
+    def wait_for_word(self) -> list[str]:
+        """Nobody on another host."""
+        return []
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """Nobody on another host."""
+        return []
+
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:

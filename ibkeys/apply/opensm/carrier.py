@@ -14,6 +14,7 @@ from typing import Any
 
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
 from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
+from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Reached, Site, find_site
@@ -48,6 +49,7 @@ class OpensmCarrier:
         self._settings = settings or Settings()
         self._clock = clock
         self._course = Course()
+        self._guards = Guards()
         self._site: Site
         self._prediction: Prediction
 
@@ -118,6 +120,22 @@ class OpensmCarrier:
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Start a guard on each other host, and note in the journal how it is reached."""
+        try:
+            self._guards.begin(self._site, self._course.files, seconds)
+        finally:
+            if operation.id is not None and self._guards.tokens:
+                operation.journal.add_options(operation.id, {"guards": self._guards.tokens})
+
+    def wait_for_word(self) -> list[str]:
+        """Let the time of the guards run."""
+        return self._guards.waiting()
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """End the guards."""
+        return self._guards.end(confirmed)
+
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:
@@ -132,6 +150,7 @@ class OpensmCarrier:
             self._settings.wait,
             check,
             progress,
+            self._guards,
         )
         carried = run.carried
         try:

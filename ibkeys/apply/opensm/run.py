@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ibkeys.apply.carrier import Carried, OnStep, Written
 from ibkeys.apply.opensm.course import Course
+from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.images import images_of, table_image
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
@@ -34,6 +35,7 @@ class Run:
     wait: float
     check: Callable[[], None]
     progress: OnStep | None
+    guards: Guards
     carried: Carried = field(default_factory=Carried)
 
     def make(self) -> bool:
@@ -61,6 +63,7 @@ class Run:
     def _give(self, number: int) -> list[FileEntry]:
         """Put the files of a step in place, and tell OpenSM."""
         self.site.verify()
+        self.guards.written(self.course.contents[number])
         written = []
         for file in self.course.files:
             entry = file.put(self.operation, self.course.contents[number][file.key])
@@ -94,6 +97,7 @@ class Run:
         """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
         self.check()
         self.site.verify_process()
+        self.guards.alive()
 
     def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
         progress = self.progress
