@@ -122,8 +122,8 @@ class Planning:
         self._note_blind(blind)
         self._lay_out(course, texts)
         ours = {image.after for image in former.files} if former is not None else set()
-        if site.policy is None or site.policy.data not in ours:
-            course.objections += objections_to_edits(site)
+        is_ours = site.policy is not None and site.policy.data in ours
+        course.objections += objections_to_edits(site, prediction, is_ours)
         course.objections += objections_to_standbys(site, self.files) if former is None else ()
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)

@@ -15,7 +15,7 @@ from ibkeys.apply.opensm.site import Site
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.sm.hands.policy_host import PolicyHost, RemoteGuard
 
-MARGIN: Final = 15.0
+MARGIN: Final = 5.0
 """Seconds that a guard waits longer than this process does."""
 
 

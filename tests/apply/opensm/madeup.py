@@ -32,7 +32,7 @@ from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sm.instance import Instance
+from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.store.journal import FileEntry, FileImage, Operation
@@ -208,8 +208,8 @@ class MadeUpOpensm:
 class StillSite(Site):
     """A site in which nothing is looked at again: processes and options files are not made up here."""
 
-    def unread_edits(self) -> list[str]:
-        return []
+    def unread_edit(self, role: Role) -> str:
+        return ""
 
     def verify(self) -> None:
         """All is as it was."""
