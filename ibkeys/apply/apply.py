@@ -89,6 +89,9 @@ def _permit(
     if not permissions.breaks:
         refuse_breaks(apply_plan)
     if apply_plan.refusals and not writer.dry_run:
+        for objection in writer.not_overridden(apply_plan):
+            if objection.interlock == "active-sm":  # it names another way, which is to be taken before all else
+                raise objection.refusal()
         raise apply_plan.refusals[0]
     if permissions.first is not None:
         keep_first(writer, apply_plan, permissions.first)
