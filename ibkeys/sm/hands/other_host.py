@@ -28,6 +28,7 @@ from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.sm.channel import Channel
 from ibkeys.sm.hands.ground import Ground, hindrance_of, read_ground
+from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
 from ibkeys.sm.hands.this_host import is_unit
 from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
@@ -81,6 +82,7 @@ class OtherHost:
         if not path.is_absolute():
             raise FileError(f"{self._at(path)}: is relative to nothing on another host")
         place, status = self._real_place(path)
+        refuse_other_root(self._reader, path, place)
         if status is None:
             return SeenFile(place, None)
         if not stat.S_ISREG(status.kind):

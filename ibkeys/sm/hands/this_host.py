@@ -20,6 +20,7 @@ from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile, look
+from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.policy_host import RemoteGuard
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -52,7 +53,9 @@ class ThisHost:
 
     def look(self, path: Path) -> SeenFile:
         """Return what is where *path* leads. Raises FileError, FileChanged."""
-        return look(path)
+        seen = look(path)
+        refuse_other_root(self.files, path, seen.path)
+        return seen
 
     def hindrance(self, seen: SeenFile) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way. Raises FileError."""

@@ -22,13 +22,16 @@ from ibkeys.sm.hands import opening, other_host
 from ibkeys.sm.hands.ground import Ground, hindrance_of
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.other_host import OtherHost
+from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hands.writer import CHUNK, READY, No, Writer, program
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.remote import RemoteFiles
 from ibkeys.sm.ssh import SshHost
 from ibkeys.store.journal import FileEntry, FileImage, Journal
 from tests.sm.hands.there import ENVIRONMENT, There, cutting, heard, opensm
+from tests.sm.hosts import MadeUpHost
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
 OLD, NEW = b"old\n" * 100, b"new\n" * 100
@@ -142,6 +145,44 @@ def test_a_link_of_another_user_is_refused(host: OtherHost, file: Path) -> None:
     os.lchown(link, 65534, 65534)
     with pytest.raises(FileError, match=r"symbolic link of another user \(UID 65534\)"):
         host.look(link)
+
+
+@needs_root
+@pytest.mark.soak
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
+    host: OtherHost, file: Path, tmp_path: Path, where: str
+) -> None:
+    """/proc/PID/root reads like a link to /: the name leads to a file of the host, with the same path or none."""
+    hands: PolicyHost = THIS if where == "here" else host
+    plain = Path(f"/proc/{os.getpid()}/root") / str(file)[1:]
+    assert hands.look(plain).path == file
+    assert hands.look(plain.with_name("none")).path == file.with_name("none")
+    script = f"mount -t tmpfs none {file.parent} && echo theirs >{file} && echo ready && exec cat"
+    with subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        inside = Path(f"/proc/{process.pid}/root") / str(file)[1:]
+        for path in (inside, inside.with_name("none")):
+            with pytest.raises(FileError, match="on mounts of its own"):
+                hands.look(path)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert file.read_bytes() == OLD
+
+
+@pytest.mark.parametrize(("inside", "outside"), [("/etc/p", "/etc/p"), ("/etc/p", None), (None, None)])
+def test_what_a_name_means_and_where_it_leads_are_compared(inside: str | None, outside: str | None) -> None:
+    made_up = MadeUpHost("sm2")
+    for folder, path in (("/proc/7/root/etc", inside), ("/etc", outside)):
+        made_up.folder(folder)
+        if path is not None:
+            made_up.file(f"{folder}/p")
+    with pytest.raises(FileError, match=r"^sm2: /proc/7/root/etc/p: lies in another root directory"):
+        refuse_other_root(made_up, Path("/proc/7/root/etc/p"), Path("/etc/p"))
+    refuse_other_root(made_up, Path("/etc/p"), Path("/etc/p"))
 
 
 # --- what hinders -----------------------------------------------------------------------------------------------------

@@ -34,8 +34,10 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["python3", "-u", "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def seen(process: subprocess.Popen[bytes], unit: str | None = None) -> OpensmProcess:

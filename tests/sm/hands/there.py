@@ -68,8 +68,10 @@ def opensm() -> Iterator[tuple[OpensmProcess, subprocess.Popen[bytes]]]:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         ticks = started_at(Path(f"/proc/{process.pid}/stat").read_text())
-        yield OpensmProcess(process.pid, Path("/x"), True, None, ticks=ticks), process
-        process.kill()
+        try:
+            yield OpensmProcess(process.pid, Path("/x"), True, None, ticks=ticks), process
+        finally:
+            process.kill()
 
 
 def heard(process: subprocess.Popen[bytes]) -> bytes:
