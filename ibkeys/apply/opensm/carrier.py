@@ -228,28 +228,31 @@ class OpensmCarrier:
     def _plan_back(self, former: Former) -> Remaining:
         """Lay out the way back: the same policies in reverse, and at the end each file's own former bytes."""
         ways = ways_in(former.files)
-        strange = [file.name for file in self._files if file.key not in ways]
         gone = ways.keys() - {file.key for file in self._files}
-        if gone or (self._files[-1].key not in ways):
-            listed = named([f"{path}{f' on {host}' if host else ''}" for host, path in sorted(gone)] or strange)
+        if gone:
+            listed = named([f"{path}{f' on {host}' if host else ''}" for host, path in sorted(gone)])
             raise UsageError(
                 f"the policy files of that operation are not those that the SMs read now ({listed}); name the hosts as "
                 "then (--sm-host), or put the files back yourself: `ibkeys journal` has them"
             )
+        master = self._files[-1]
+        # Those that are not in there were not at their turn when it was cut off.
         self._files = [file for file in self._files if file.key in ways]
         try:
             contents = steps_back(self._files, ways, self._settings.at_once)
         except FileChanged as error:
             raise _stale(error) from error
-        master = self._files[-1].key
-        first = {file.key: ways[file.key][0] for file in self._files}
-        tables = self._prediction.follow(_parsed(each[master]) for each in contents or [first])
-        if not contents and tables[-1] != self._course.start:
-            contents = [first]  # the file is back, and OpenSM was not told
+        if master.key in ways:
+            first = {file.key: ways[file.key][0] for file in self._files}
+            tables = self._prediction.follow(_parsed(each[master.key]) for each in contents or [first])
+            if not contents and tables[-1] != self._course.start:
+                contents = [first]  # the file is back, and OpenSM was not told
+        else:
+            tables = [dict(self._course.start) for _ in contents]
         names = ["between"] * (len(contents) - 1) + ["former"]
         self._course.steps = [
             PolicyStep(*each)  # type: ignore[arg-type]
-            for each in zip(names, [each[master] for each in contents], tables, strict=False)
+            for each in zip(names, [each.get(master.key) for each in contents], tables, strict=False)
         ][: len(contents)]
         self._course.contents = list(contents)
         self._course.enforcement = list(_former_enforcement(former, self._prediction.survey))
