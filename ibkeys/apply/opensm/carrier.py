@@ -38,7 +38,7 @@ from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused, UsageError
+from ibkeys.errors import FileChanged, FileError, IbkeysError, NotStored, Refused, UsageError
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
@@ -314,6 +314,7 @@ class OpensmCarrier:
     ) -> Carried:
         """Give OpenSM one policy after the other, each proven on the wire before the next."""
         carried = Carried()
+        self._clean_up(operation, carried)
         run = _Run(self, change, operation, check, progress, carried)
         try:
             run.make()
@@ -322,6 +323,24 @@ class OpensmCarrier:
         except (IbkeysError, KeyboardInterrupt) as problem:
             carried.problem = problem
         return carried
+
+    def _clean_up(self, operation: Operation, carried: Carried) -> None:
+        """Remove what a run that was cut off has left beside the files."""
+        journal, places = operation.journal, {file.key for file in self._files}
+        entries = [
+            entry
+            for record in journal.list_operations()
+            for entry in journal.files(record.id)
+            if (entry.image.host, entry.image.path) in places
+        ]
+        for host in {file.hands.name: file.hands for file in self._files}.values():
+            try:
+                left = host.clean_up(entries)
+            except FileError as error:
+                carried.notes.append(str(error))
+                continue
+            if left.foreign:
+                carried.notes.append(f"what nobody knows lies beside a policy, and stays: {named(left.foreign)}")
 
     def go_back(self, operation: Operation) -> list[Failed]:
         """Put the former files back in one step, tell OpenSM, and prove it. The files come first: that the fabric can
