@@ -428,6 +428,7 @@ class _Run:
                 return
             self.note_silent(seen, is_last=number == len(self.course.steps) - 1)
             self.settle(number, entries, written)
+        self.verify_files("what it holds now comes into force when OpenSM sweeps again")
         self.carried.written = {
             each.port.key: Written(target, dict(target.table), self.bits_of(each.port))
             for phase in self.phases
@@ -450,11 +451,15 @@ class _Run:
     def tell(self) -> None:
         """Send SIGHUP to the very process that was looked at, while the files are as they were left."""
         self.site.verify()
-        for file in self.files:
-            if file.hands.look(file.path) != file.seen:
-                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; OpenSM was not told to read it")
+        self.verify_files("OpenSM was not told to read it")
         master = self.site.master
         master.hands.signal(master.instance.process)
+
+    def verify_files(self, otherwise: str) -> None:
+        """Raise FileChanged where a file is not as it was left."""
+        for file in self.files:
+            if file.hands.look(file.path) != file.seen:
+                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
 
     def wait(self, number: int) -> Watched:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""
