@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
@@ -34,14 +34,15 @@ File = tuple[bytes, int, int, int] | None
 class Hosted(Subnet):
     """A server in a thread. ``net``: what it serves; ``watchers``: called with each MAD, in the server's thread."""
 
-    def __init__(self, netfile: str | Path, *, sim_host: str | None = None) -> None:
+    def __init__(self, netfile: str | Path, *, sim_host: str | None = None, allow_others: bool = False) -> None:
         super().__init__(netfile, sim_host=sim_host)
+        self._allow_others = allow_others
         self.net = simulated.Subnet.from_file(self.netfile, "ibsim", links="initialize")
         self.watchers: list[Callable[[Seen], None]] = []
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        self.server = Server(self.net, self.socket_name, watch=self._watch)
+        self.server = Server(self.net, self.socket_name, watch=self._watch, allow_others=self._allow_others)
         self._thread = threading.Thread(target=self.server.serve, daemon=True)
         self._thread.start()
         return self
@@ -73,10 +74,21 @@ class Hosted(Subnet):
 
 
 class Running:
-    """An OpenSM that goes on. ``policy``: the file that it reads its policy from; ``start`` starts it (again)."""
+    """An OpenSM that goes on. ``policy``: the file that it reads its policy from; ``start`` starts it (again).
 
-    def __init__(self, served: Ibsim, words: Sequence[str | Path], policy: Path, **options: Any) -> None:
-        self.served, self.words, self.policy, self.options = served, words, policy, options
+    *before*: what stands before its command line; *folder*: where it keeps its cache.
+    """
+
+    def __init__(
+        self,
+        served: Ibsim,
+        words: Sequence[str | Path],
+        policy: Path,
+        before: Sequence[str] = (),
+        folder: Path | None = None,
+    ) -> None:
+        self.served, self.words, self.policy, self.before = served, words, policy, before
+        self.folder = folder or served.folder
         self.process: subprocess.Popen[str]
         self.log: Log
 
@@ -84,9 +96,9 @@ class Running:
         """Start it; the subnet is up when this returns."""
         command = self.served.arguments(self.words)
         self.process = subprocess.Popen(
-            [*self.options.get("before", ()), *command],
-            cwd=self.served.folder,
-            env={**self.served.environment, **self.served.opensm_environment},
+            [*self.before, *command],
+            cwd=self.folder,
+            env={**self.served.environment, "OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,6 +1,6 @@
 /*
  * Preloaded by crash_driver.py: every system call that writes is a point at which the process can be made to die, or
- * from which on the disk can be made to fail.
+ * from which on the disk can be made to fail. So are, before and after, each change of a name and each signal sent.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,8 +8,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#define REAL(type, name, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
 
 enum mode { OFF, COUNT, KILL, NO_SPACE, NO_SYNC };
 
@@ -41,7 +45,7 @@ int crash_point(void)
         return 0;
     }
     if (mode == KILL)
-        kill(getpid(), SIGKILL);
+        REAL(int, kill, pid_t, int)(getpid(), SIGKILL);
     return 1;
 }
 
@@ -62,8 +66,6 @@ static int sync_fails(void)
     }
     return 0;
 }
-
-#define REAL(type, name, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int fd, const void *data, size_t size)
 {
@@ -123,3 +125,89 @@ int unlink(const char *path)
 
 OPEN(open)
 OPEN(open64)
+
+#define OPEN_AT(name)                                                                                                  \
+    int name(int folder, const char *path, int flags, ...)                                                             \
+    {                                                                                                                  \
+        mode_t permissions = 0;                                                                                        \
+        if (flags & O_CREAT) {                                                                                         \
+            va_list list;                                                                                              \
+            va_start(list, flags);                                                                                     \
+            permissions = va_arg(list, mode_t);                                                                        \
+            va_end(list);                                                                                              \
+            if (write_fails())                                                                                         \
+                return -1;                                                                                             \
+        }                                                                                                              \
+        return REAL(int, name, int, const char *, int, ...)(folder, path, flags, permissions);                        \
+    }
+
+OPEN_AT(openat)
+OPEN_AT(openat64)
+
+/* A call before which and after which is a point. */
+#define AROUND(call)                                                                                                   \
+    crash_point();                                                                                                     \
+    int result = call;                                                                                                 \
+    int error = errno;                                                                                                 \
+    crash_point();                                                                                                     \
+    errno = error;                                                                                                     \
+    return result
+
+int unlinkat(int folder, const char *path, int flags)
+{
+    AROUND((REAL(int, unlinkat, int, const char *, int)(folder, path, flags)));
+}
+
+int rename(const char *old, const char *new)
+{
+    AROUND((REAL(int, rename, const char *, const char *)(old, new)));
+}
+
+int renameat(int from, const char *old, int to, const char *new)
+{
+    AROUND((REAL(int, renameat, int, const char *, int, const char *)(from, old, to, new)));
+}
+
+int renameat2(int from, const char *old, int to, const char *new, unsigned int flags)
+{
+    AROUND((REAL(int, renameat2, int, const char *, int, const char *, unsigned int)(from, old, to, new, flags)));
+}
+
+int fchmod(int fd, mode_t permissions)
+{
+    crash_point();
+    return REAL(int, fchmod, int, mode_t)(fd, permissions);
+}
+
+int fchown(int fd, uid_t user, gid_t group)
+{
+    crash_point();
+    return REAL(int, fchown, int, uid_t, gid_t)(fd, user, group);
+}
+
+int kill(pid_t process, int number)
+{
+    if (number == 0)
+        return REAL(int, kill, pid_t, int)(process, number);
+    AROUND((REAL(int, kill, pid_t, int)(process, number)));
+}
+
+/* Python sends a signal to a descriptor of a process by this. */
+long syscall(long number, ...)
+{
+    long words[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        words[i] = va_arg(list, long);
+    va_end(list);
+    int signals = number == SYS_pidfd_send_signal && words[1] != 0;
+    if (signals)
+        crash_point();
+    long result = REAL(long, syscall, long, ...)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    int error = errno;
+    if (signals)
+        crash_point();
+    errno = error;
+    return result;
+}

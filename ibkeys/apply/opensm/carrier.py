@@ -24,7 +24,7 @@ from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, IbkeysError, Refused, UsageError
+from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
@@ -164,14 +164,22 @@ class OpensmCarrier:
         return carried
 
     def _clean_up(self, operation: Operation) -> Iterator[str]:
-        """Remove what runs that were killed left beside the files; yield notes on what somebody else left there."""
-        journal = operation.journal
-        entries = [entry for record in journal.list_operations() for entry in journal.files(record.id)]
+        """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
+        journal, places = operation.journal, {file.key for file in self._course.files}
+        entries = [
+            entry
+            for record in journal.list_operations()
+            for entry in journal.files(record.id)
+            if (entry.image.host, entry.image.path) in places
+        ]
         for hands in {file.hands.name: file.hands for file in self._course.files}.values():
-            left = hands.clean_up([entry for entry in entries if entry.image.host == hands.name])
-            yield from (
-                f"{path}: somebody else's bytes, left by a run that was killed: look at it" for path in left.foreign
-            )
+            try:
+                left = hands.clean_up([entry for entry in entries if entry.image.host == hands.name])
+            except FileError as error:
+                yield str(error)
+                continue
+            if left.foreign:
+                yield f"what nobody knows lies beside a policy, and stays: {named(left.foreign)}"
 
     def _fall_back(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""

@@ -53,6 +53,7 @@ class Run:
                 return False
             self._note_silent(seen, is_last=number == len(course.steps) - 1)
             self._settle(number, entries, written)
+        self._verify_files("what it holds now comes into force when OpenSM sweeps again")
         for phase in self.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
@@ -75,11 +76,15 @@ class Run:
     def _tell(self) -> None:
         """Send SIGHUP to the very process that was looked at, while the files are as they were left."""
         self.site.verify()
-        for file in self.course.files:
-            if file.hands.look(file.path) != file.seen:
-                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; OpenSM was not told to read it")
+        self._verify_files("OpenSM was not told to read it")
         master = self.site.master
         master.hands.signal(master.instance.process)
+
+    def _verify_files(self, otherwise: str) -> None:
+        """Raise FileChanged where a file is not as it was left."""
+        for file in self.course.files:
+            if file.hands.look(file.path) != file.seen:
+                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
 
     def _watch(self, number: int) -> Watched:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""

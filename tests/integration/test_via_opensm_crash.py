@@ -1,0 +1,262 @@
+"""``apply --via opensm`` and its undo die, or OpenSM does: what was begun can be finished, and can be undone.
+
+ibkeys is killed before every system call that writes, and around every rename and every signal. OpenSM is killed at
+random MADs and started again with the same arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.sim.server.traffic import Seen
+from ibkeys.store.journal import Journal, OperationRecord
+from tests.corpus import DATA
+from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
+from tests.integration.ibsim import ROOT, tool
+from tests.integration.test_sm_policies import TENANTS
+from tests.integration.test_via_opensm import GREEN
+
+DRIVER = Path(__file__).with_name("via_crash_driver.py")
+SHIM = ROOT / "tests" / "mkeys" / "crashpoint.c"
+SAMPLE = 4
+"""Points of each way under `make test`; under `make soak` all, in `PARTS` tests."""
+PARTS = 4
+WAYS = ("apply, resume", "apply, undo", "undo, undo")
+"""What is cut off, and what comes after it."""
+MOMENTS, FEW_MOMENTS = 50, 2
+"""At which OpenSM dies, under `make soak` and `make test`."""
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """LD_PRELOAD with the shim below libumad2sim: what goes to the fabric is no point."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
+    found = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
+    assert found, "ibsim-run does not say where libumad2sim is"
+    library = tmp_path_factory.mktemp("shim") / "crashpoint.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
+    return f"{found[1]}:{library}"
+
+
+class Scene:
+    """A fabric under OpenSM with a policy, a plan of another one, and what there was before."""
+
+    def __init__(self, served: Hosted, running: Running, preloaded: str) -> None:
+        self.served, self.running, self.preloaded = served, running, preloaded
+        self.serial = 0
+        running.policy.chmod(0o640)
+        os.chown(running.policy, 12, 34)
+        running.sweep()
+        self.exact = True
+        self.look()
+
+    def look(self) -> None:
+        """Take what there is for the former state, and plan."""
+        plan = plan_for(self.served, GREEN)
+        self.former: tuple[Wire, File] = self.state()
+        self.planned = planned(plan, self.former[0])
+
+    def state(self) -> tuple[Wire, File]:
+        return self.served.wire(), facts(self.running.policy)
+
+    # --- ibkeys ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take a new journal."""
+        self.serial += 1
+        self.assert_former()
+
+    @property
+    def stores(self) -> Path:
+        return self.served.folder / f"stores-{self.serial}"
+
+    def run(self, words: list[Any], mode: str = "off", point: int = 0) -> tuple[subprocess.CompletedProcess[str], int]:
+        """Run ibkeys; returns how it ended and how many points it passed."""
+        result = self.served.folder / "points"
+        result.unlink(missing_ok=True)
+        self.stores.mkdir(exist_ok=True)
+        command = [sys.executable, DRIVER, mode, point, result, self.stores, *words]
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=self.served.folder,
+            env={**self.served.environment, "LD_PRELOAD": self.preloaded},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return done, int(result.read_text()) if result.exists() else 0
+
+    def must(self, words: list[Any]) -> None:
+        done, _ = self.run(words)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+
+    @property
+    def apply(self) -> list[Any]:
+        return ["apply", self.served.folder / "plan.json", "--via", "opensm", "--allow-removals", "--yes", *BLUNT]
+
+    resume = ("apply", "--resume", "--yes")
+    undo = ("undo", "--yes", *BLUNT)
+
+    def operations(self) -> list[OperationRecord]:
+        with Journal(self.stores / "journal.db", create=False) as journal:
+            return sorted(journal.list_operations(), key=lambda each: each.id)
+
+    # --- what must hold ----------------------------------------------------------------------------------------------
+
+    def assert_planned(self) -> None:
+        assert self.former[1] is not None
+        assert facts(self.running.policy) == (GREEN.encode(), *self.former[1][1:])
+        assert self.like(self.served.wire()) == self.like(self.planned)
+        assert left_over(self.running.policy) == []
+
+    def assert_former(self) -> None:
+        assert facts(self.running.policy) == self.former[1]
+        assert self.like(self.served.wire()) == self.like(self.former[0])
+        assert left_over(self.running.policy) == []
+
+    def like(self, wire: Wire) -> Any:
+        """A wire as it is compared: an OpenSM that was started again does not know where a P_Key was before."""
+        return wire if self.exact else {key: (sorted(table.values()), bits) for key, (table, bits) in wire.items()}
+
+    def follow(self, second: str) -> None:
+        """Finish or go back from wherever it is, and look at all of it; the former state is there again."""
+        found = self.operations()
+        if not found:
+            self.assert_former()
+            return
+        if second == "undo":
+            if found[0].state != "undone":
+                self.must([*self.undo, found[0].id])
+        else:
+            if found[-1].is_unfinished:
+                self.must([*self.resume])
+            self.assert_planned()
+            assert [each.state for each in self.operations()] == ["done"]
+            self.must([*self.undo])
+        self.assert_former()
+        assert [each.state for each in self.operations()] == ["undone", "done"]
+
+
+@pytest.fixture
+def scene(preloaded: str) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        served = stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net"))
+        running = stack.enter_context(opensm(served, TENANTS))
+        yield Scene(served, running, preloaded)
+
+
+# --- ibkeys dies ------------------------------------------------------------------------------------------------------
+
+
+def count(scene: Scene, way: str) -> int:
+    """How many points the first command of *way* has."""
+    scene.begin()
+    if way.startswith("undo"):
+        scene.must(scene.apply)
+    done, points = scene.run([*scene.undo] if way.startswith("undo") else scene.apply, "count")
+    assert done.returncode == 0, done.stderr
+    if way.startswith("apply"):
+        scene.must([*scene.undo])
+    return points
+
+
+def cut_off(scene: Scene, way: str, point: int) -> None:
+    """Let the first command of *way* die at a point, and the second one mend it."""
+    first, second = way.split(", ")
+    scene.begin()
+    if first == "undo":
+        scene.must(scene.apply)
+    done, _ = scene.run([*scene.undo] if first == "undo" else scene.apply, "kill", point)
+    assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+    assert scene.running.process.poll() is None
+    scene.follow(second)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(scene: Scene, way: str) -> None:
+    points = count(scene, way)
+    assert points > 100
+    for number in range(SAMPLE):
+        cut_off(scene, way, (2 * number + 1) * points // (2 * SAMPLE))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("way", WAYS)
+def test_after_a_kill_at_any_point_it_is_finished_or_undone(scene: Scene, way: str, part: int) -> None:
+    for point in range(part, count(scene, way) + 1, PARTS):
+        cut_off(scene, way, point)
+
+
+# --- OpenSM dies ------------------------------------------------------------------------------------------------------
+
+
+class Count:
+    """Counts the MADs that leave for the fabric, and lets OpenSM die at one of them."""
+
+    def __init__(self, process: subprocess.Popen[str] | None = None, at: int = 0) -> None:
+        self.passed, self._process, self._at = 0, process, at
+
+    def __call__(self, seen: Seen) -> None:
+        if seen.out:
+            if self.passed == self._at and self._process is not None:
+                os.kill(self._process.pid, signal.SIGKILL)
+            self.passed += 1
+
+
+def until_it_ends(scene: Scene, way: str, count: Count) -> int:
+    """Make the first command of *way* and return how it ends."""
+    scene.begin()
+    if way.startswith("undo"):
+        scene.must(scene.apply)
+    scene.served.watchers = [count]
+    done, _ = scene.run([*scene.undo] if way.startswith("undo") else scene.apply)
+    scene.served.watchers = []
+    return done.returncode
+
+
+def lose_opensm_at(scene: Scene, way: str, moments: Sequence[float]) -> None:
+    """Let OpenSM die at each moment (0 to 1) of the first command of *way*, start it again, and let the second mend
+    what was begun."""
+    whole = Count()
+    assert until_it_ends(scene, way, whole) == 0
+    if way.startswith("apply"):
+        scene.must([*scene.undo])
+    for moment in moments:
+        scene.exact = True
+        scene.look()
+        code = until_it_ends(scene, way, Count(scene.running.process, int(moment * whole.passed)))
+        assert code in (0, 2, 3, 4)
+        scene.running.kill()
+        scene.running.start()
+        scene.exact = False
+        scene.follow(way.split(", ")[1])
+
+
+def moments(way: str, count: int) -> list[float]:
+    return [random.Random(f"{way} {number}").random() for number in range(count)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_after_opensm_died_and_was_started_again_it_is_finished_or_undone(scene: Scene, way: str) -> None:
+    lose_opensm_at(scene, way, moments(way, FEW_MOMENTS))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", WAYS)
+def test_after_opensm_died_at_any_of_many_moments(scene: Scene, way: str) -> None:
+    lose_opensm_at(scene, way, moments(way, MOMENTS)[FEW_MOMENTS:])
