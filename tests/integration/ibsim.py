@@ -79,6 +79,15 @@ def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.Completed
     return subprocess.run(command, text=True, errors="replace", **options)
 
 
+def unlayered() -> str | None:
+    """Return a folder for files that ibkeys replaces, None for the usual one: that may lie in the layer of a container,
+    where ibkeys refuses to."""
+    kind = subprocess.run(
+        ["stat", "-f", "-c", "%T", tempfile.gettempdir()], check=True, capture_output=True, text=True, timeout=60
+    )
+    return "/dev/shm" if kind.stdout.startswith("overlay") else None
+
+
 class Ibsim:
     """A running ibsim with its own sockets and its own folder, `folder`. Use it as a context manager.
 
@@ -100,7 +109,7 @@ class Ibsim:
         self.limits = tuple(limits) if limits is not None else count_limits(self.netfile.read_text(errors="replace"))
         self.console = console
         self.socket_name = f"ibkeys-{os.getpid()}-{next(_serial)}"
-        self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-")
+        self._folder = tempfile.TemporaryDirectory(prefix="ibkeys-ibsim-", dir=unlayered())
         self.folder = Path(self._folder.name)
         self.opensm_cache = self.folder
         self.output: list[str] = []

@@ -5,14 +5,11 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
-from ibkeys.host.replacing import hindrances
-from ibkeys.sm.hands import other_host
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
@@ -22,7 +19,7 @@ from tests.corpus import DATA
 from tests.integration.served import Served
 from tests.integration.sshd import Sshd
 from tests.integration.test_sm_show import UP_SECONDS, opensm, write
-from tests.sm.hands.there import Held
+from tests.sm.hands.there import Held, outside_a_container
 
 GUID = "0x0002c903000a1011"
 OLD = "Default=0x7fff : ALL=full ;\n"
@@ -36,11 +33,7 @@ def fabric(served: Callable[[Path], Served]) -> Served:
 
 @pytest.fixture(autouse=True)
 def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
-    real = other_host.read_ground
-    monkeypatch.setattr(
-        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
-    )
+    outside_a_container(monkeypatch)
 
 
 @pytest.fixture

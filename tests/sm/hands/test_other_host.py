@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused
-from ibkeys.host.replacing import hindrances
 from ibkeys.host.replacing.seen import look
 from ibkeys.sm.conversation import Conversation
-from ibkeys.sm.hands import opening, other_host
+from ibkeys.sm.hands import opening
 from ibkeys.sm.hands.ground import Ground, hindrance_of
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.other_host import OtherHost
@@ -49,29 +48,9 @@ def host(there: There) -> Iterator[OtherHost]:
         yield hands
 
 
-@pytest.fixture
-def journal() -> Iterator[Journal]:
-    with Journal(None) as journal:
-        yield journal
-
-
 @pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no folder pass for the layer of a container: the tests may run in one."""
-    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
-    real = other_host.read_ground
-    monkeypatch.setattr(
-        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
-    )
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "etc" / "partitions.conf"
-    path.parent.mkdir()
-    path.write_bytes(OLD)
-    path.chmod(0o640)
-    return path
+def _old(file: Path) -> None:
+    file.write_bytes(OLD)
 
 
 def names(folder: Path) -> list[str]:

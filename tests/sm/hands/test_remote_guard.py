@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,19 +35,9 @@ def _the_program_of_the_test(there: There, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("ibkeys.sm.hands.other_host.hindrance_of", lambda *_: None)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "etc" / "partitions.conf"
-    path.parent.mkdir()
-    path.write_bytes(OLD)
-    path.chmod(0o640)
-    return path
-
-
-@pytest.fixture
-def journal() -> Iterator[Journal]:
-    with Journal(None) as journal:
-        yield journal
+@pytest.fixture(autouse=True)
+def _old(file: Path) -> None:
+    file.write_bytes(OLD)
 
 
 def began(host: OtherHost, file: Path, process: OpensmProcess, seconds: float) -> tuple[OtherGuard, Held]:

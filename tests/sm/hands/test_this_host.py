@@ -12,32 +12,17 @@ import pytest
 
 from ibkeys.errors import FileChanged, HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.host.replacing import hindrances
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.this_host import ThisHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import FileImage, Journal
-
-
-@pytest.fixture(autouse=True)
-def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
+from tests.sm.hands.there import heard, opensm
 
 
 @pytest.fixture
 def running() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that says when it hears SIGHUP, and goes on."""
-    code = (
-        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP]); print('up', flush=True)\n"
-        "while signal.sigwait([signal.SIGHUP]): print('hup', flush=True)"
-    )
-    with subprocess.Popen(["python3", "-u", "-c", code], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+    with opensm() as (_, process):
+        yield process
 
 
 def seen(process: subprocess.Popen[bytes], unit: str | None = None) -> OpensmProcess:
@@ -54,11 +39,6 @@ def hands(tmp_path: Path, main: int | str = "", says: int = 0) -> tuple[ThisHost
     )
     stub.chmod(0o755)
     return ThisHost({"PATH": f"{tmp_path}:/usr/bin:/bin"}), log
-
-
-def heard(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stdout is not None
-    return process.stdout.readline()
 
 
 def test_the_process_that_was_seen_gets_the_signal(running: subprocess.Popen[bytes], tmp_path: Path) -> None:

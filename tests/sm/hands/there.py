@@ -7,12 +7,16 @@ import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ibkeys.host.opensm_process import OpensmProcess, started_at
+from ibkeys.host.replacing import hindrances
 from ibkeys.sm.channel import Channel
 from ibkeys.sm.conversation import Conversation, OpenChannel
-from ibkeys.sm.hands import writer
+from ibkeys.sm.hands import other_host, writer
 from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
 from ibkeys.sm.hands.writer import READY, Writer
 from ibkeys.sm.remote import RemoteFiles
@@ -21,6 +25,15 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 PATHS = "PATH=/usr/sbin:"
 LONGEST = 60
 """Seconds that a test waits for what must happen."""
+
+
+def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no folder pass for the layer of a container: the tests may run in one."""
+    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
+    real = other_host.read_ground
+    monkeypatch.setattr(
+        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
+    )
 
 
 class There:
