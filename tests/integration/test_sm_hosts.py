@@ -33,6 +33,14 @@ def ask(fabric: Served, server: Sshd, *words: str, code: int = 0) -> tuple[dict[
     return document, done.stderr
 
 
+def without_judgement(value: Any) -> Any:
+    """Leave out what depends on how exactly a host tells when a process started: these files were written right before."""
+    if isinstance(value, dict):
+        judged = ("certain", "reading", "reading_words", "doubt")
+        return {name: without_judgement(each) for name, each in value.items() if name not in judged}
+    return [without_judgement(each) for each in value] if isinstance(value, list) else value
+
+
 def test_another_host_shows_what_this_one_shows(fabric: Served, tmp_path: Path) -> None:
     folder = fabric.folder / "osm"
     write(folder / "o.conf", f"m_key {KEY}\nsm_key {SM_KEY}\nqos true\n")
