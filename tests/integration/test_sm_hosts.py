@@ -34,9 +34,9 @@ def ask(fabric: Served, server: Sshd, *words: str, code: int = 0) -> tuple[dict[
 
 
 def without_judgement(value: Any) -> Any:
-    """Leave out what depends on how exactly a host tells when a process started: these files were written right before."""
+    """Leave out what depends on how exactly a host tells when a process started: the files here are hardly older."""
     if isinstance(value, dict):
-        judged = ("certain", "reading", "reading_words", "doubt")
+        judged = ("certain", "reading", "doubt")
         return {name: without_judgement(each) for name, each in value.items() if name not in judged}
     return [without_judgement(each) for each in value] if isinstance(value, list) else value
 
