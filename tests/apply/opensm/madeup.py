@@ -16,9 +16,10 @@ from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
 from ibkeys.apply.opensm.site import PolicyPlace, Site
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, FileError
+from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import EndPort, PortKind
@@ -83,8 +84,8 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> Any:
-        raise FileError("nobody asks for this here")
+    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+        return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         return None
@@ -156,9 +157,10 @@ class MadeUpOpensm:
             put(port, placed.entries)
             peer = port.peer
             if self.options.enforce != "off" and peer is not None and peer.node.is_switch and not port.node.is_switch:
-                put(peer, place_leaf(valid(peer), placed.entries, peer.p_key_capacity).entries)
-                peer.inbound_enforcement = int(self.options.enforce in ("both", "in"))
-                peer.outbound_enforcement = int(self.options.enforce in ("both", "out"))
+                leaf = place_leaf(valid(peer), placed.entries, peer.p_key_capacity)
+                put(peer, leaf.entries)
+                peer.inbound_enforcement = int(leaf.enforces and self.options.enforce in ("both", "in"))
+                peer.outbound_enforcement = int(leaf.enforces and self.options.enforce in ("both", "out"))
         self.sweeps += 1
 
     def _new_memory(self) -> Sweeps:
