@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.carrier import Settings
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.remaining import former_in, ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
+from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
@@ -24,6 +25,7 @@ from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.topology.port_id import PortKey
 
 NEW_PLAN: Final = "make a new plan"
 
@@ -69,8 +71,10 @@ def plan_apply(
     return apply_plan
 
 
-def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> None:
-    lost = list(removals(apply_plan.remaining.tables))
+def _permit(
+    writer: Writer, apply_plan: ApplyPlan, permissions: Permissions, brought: Collection[tuple[PortKey, PKey]] = ()
+) -> None:
+    lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in brought]
     apply_plan.removed = len(lost)
     if lost and not permissions.removals:
         ports = list(dict.fromkeys(port for port, _ in lost))
@@ -82,12 +86,12 @@ def _permit(writer: Writer, apply_plan: ApplyPlan, permissions: Permissions) -> 
                 "removals",
             )
         )
-    if apply_plan.breaks and not permissions.breaks:
-        messages = named([each.message for each in apply_plan.breaks])
-        other_ways = {"no-room": "free an index first", "circle": "go by a policy that needs no reused partition first"}
-        ways = " or ".join(way for kind, way in other_ways.items() if kind in {each.kind for each in apply_plan.breaks})
-        apply_plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
+    if not permissions.breaks:
+        refuse_breaks(apply_plan)
     if apply_plan.refusals and not writer.dry_run:
+        for objection in writer.not_overridden(apply_plan):
+            if objection.interlock == "active-sm":  # it names another way, which is to be taken before all else
+                raise objection.refusal()
         raise apply_plan.refusals[0]
     if permissions.first is not None:
         keep_first(writer, apply_plan, permissions.first)
@@ -151,14 +155,15 @@ def plan_resume(
     carrier = carrier or carrier_of(writer, memory, settings, hosts)
     if via is not None and carrier.name != via:
         raise UsageError(f"operation {operation} goes by way of {carrier.name}; leave --via out to resume")
-    survey = carrier.survey(ports_of(kept), by_port_guid=True)
+    survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept.options.disconnect_unconfigured, advice)
     apply_plan.digest = digest
     apply_plan.breaks = carrier.breaks(kept, remaining)
     apply_plan.operation_id = operation
-    _permit(writer, apply_plan, permissions)
+    had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
+    _permit(writer, apply_plan, permissions, former.brought - had)
     apply_plan.hooks = hooks or ApplyHooks()
     return apply_plan
 

@@ -23,12 +23,17 @@ from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import ADDING, Phase, Step, sets_of
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 APPLY: Final = "apply"
+_OTHER_WAYS: Final = {
+    "no-room": "free an index first",
+    "circle": "go by a policy that needs no reused partition first",
+}
+"""Kind of a break → what can be done to have none."""
 
 Hook = Callable[["FinishedApply"], None]
 """Called when all is written and proven, or writing failed; see `FinishedApply`."""
@@ -38,12 +43,13 @@ Hook = Callable[["FinishedApply"], None]
 class ApplyHooks:
     """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
     the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
-    confirm it."""
+    confirm it. ``confirm_within``: the seconds in which somebody has to."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep | None = None
     began: Callable[[Operation], None] = lambda operation: None
     ended: Hook | None = None
+    confirm_within: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,16 +112,21 @@ class ApplyPlan(Plan):
         self.hooks.began(operation)
         error: IbkeysError | KeyboardInterrupt | None = None
         try:
+            if self.hooks.confirm_within is not None:
+                self.carrier.arm(operation, self.hooks.confirm_within)
             carried = self.carrier.carry_out(self.change, operation, self.hooks.check, self.hooks.progress)
             wrong = dict(carried.failed)
-            if carried.problem is None:
-                fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
-                wrong |= find_differences(writer, fine)
-            self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+            try:
+                if carried.problem is None:
+                    fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
+                    wrong |= find_differences(writer, fine)
+            finally:  # also where the proof breaks off
+                self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
             self.late_notes += carried.notes
             if carried.gone_back:
                 self.gone_back, operation.has_ended = True, True
                 self.failed = list(carried.not_given_back)
+                self.late_notes += self.carrier.disarm(confirmed=False)
                 raise GoneBack(carried.gone_back)
             if carried.problem is not None:
                 raise carried.problem
@@ -207,6 +218,16 @@ def undo_plan_of(
     plan.undoes = operation
     plan.hooks = hooks or ApplyHooks()
     return plan
+
+
+def refuse_breaks(plan: ApplyPlan) -> None:
+    """Note the refusal of a plan that cuts somebody for a moment, without permission for that."""
+    if not plan.breaks:
+        return
+    messages = named([each.message for each in plan.breaks])
+    kinds = {each.kind for each in plan.breaks}
+    ways = " or ".join(way for kind, way in _OTHER_WAYS.items() if kind in kinds)
+    plan.refusals.append(Refused(f"{messages}; --allow-break goes ahead, or {ways}", "breaks"))
 
 
 def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:

@@ -120,6 +120,19 @@ class Carrier(Protocol):
         """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
         ...
 
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Let those wait who go back when this process cannot, *seconds* after `wait_for_word`. Called before anything
+        is written."""
+        ...
+
+    def wait_for_word(self) -> list[str]:
+        """All is written: let their time run. Return what is wrong with them, in words."""
+        ...
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """End them: the change is *confirmed*, or was undone. Return what is wrong, in words."""
+        ...
+
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
     ) -> Carried:

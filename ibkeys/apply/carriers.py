@@ -8,7 +8,8 @@ from typing import Any, Final
 from ibkeys import jsonfile
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
+from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import reach
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError
@@ -18,7 +19,7 @@ from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 
 def _opensm(writer: Writer, kept: Mapping[str, Any], settings: Settings, hosts: Sequence[SmHost]) -> Carrier:
-    hosts = hosts if any(each.ssh is not None for each in hosts) else [*hosts[:1], *_hosts_in(kept)]
+    hosts = hosts if any(each.ssh is not None for each in hosts) else [*hosts[:1], *hosts_in(kept)]
     gaps = settings.gaps or bool(kept.get("breaks"))
     return OpensmCarrier(
         writer, reach(writer, hosts), Settings(settings.wait, gaps, settings.rewrite, settings.at_once)
@@ -45,7 +46,7 @@ def carrier_of(
 ) -> Carrier:
     """Return the carrier by which an operation of the journal went; those of earlier versions went the direct way, and
     so do operations without a plan. Raises StoreError for one that this version does not know, and HostNotReached."""
-    kept = _options_in(record.options) if record is not None else {}
+    kept = options_of(record)
     return carrier_named(writer, str(kept.get("carrier", DirectCarrier.name)), kept, settings, hosts)
 
 
@@ -72,15 +73,18 @@ def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
     return journal.plan_of(record.id)
 
 
-def _options_in(options: str) -> dict[str, Any]:
+def options_of(record: PlanRecord | None) -> dict[str, Any]:
+    """Return what the journal kept of an operation besides its plan; nothing where there is none, or it is damaged."""
+    if record is None:
+        return {}
     try:
-        kept = jsonfile.loads(options.encode("utf-8", "surrogatepass"))
+        kept = jsonfile.loads(record.options.encode("utf-8", "surrogatepass"))
     except FileFormatError:
         return {}  # who reads the permissions says that this is damaged
     return kept if isinstance(kept, dict) else {}
 
 
-def _hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
+def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
     """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
     try:
         return [

@@ -8,7 +8,7 @@ happens: both move the operation's stage, and the journal lets one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.errors import IbkeysError, StoreError
@@ -20,8 +20,9 @@ POLL: Final = 0.5
 
 def await_confirmation(
     journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
-) -> bool:
-    """Wait until *operation* is confirmed; False when *seconds* are over, and nobody can confirm it any more.
+) -> Literal["", "here", "elsewhere"]:
+    """Wait until *operation* is confirmed, and return where that was done; "" when *seconds* are over, and nobody can
+    confirm it any more.
 
     *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
     user confirmed meanwhile. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
@@ -30,7 +31,7 @@ def await_confirmation(
     while True:
         plan = journal.plan_of(operation)
         if plan is None or plan.stage != "unconfirmed":
-            return plan is not None and plan.stage == "confirmed"
+            return "elsewhere" if plan is not None and plan.stage == "confirmed" else ""
         left = deadline - now()
         try:
             if left > 0 and not wait(min(left, POLL)):
@@ -38,9 +39,10 @@ def await_confirmation(
         except KeyboardInterrupt:
             left = 0
         if left > 0:
-            journal.move_stage(operation, "unconfirmed", "confirmed")
+            if journal.move_stage(operation, "unconfirmed", "confirmed"):
+                return "here"
         elif journal.move_stage(operation, "unconfirmed", "going-back"):
-            return False
+            return ""
 
 
 def confirm_or_go_back(
@@ -69,12 +71,20 @@ def confirm_or_go_back(
     operation.has_ended = True
     if run.error is not None:
         say(str(run.error))
-    how = run.plan.carrier.way_back
+    carrier = run.plan.carrier
+    for problem in carrier.wait_for_word():
+        say(problem)
+    how = carrier.way_back
+    how = f" {how}," if how else ""
     say(
-        f"going back in {seconds:g} s{f' {how},' if how else ''} unless this is confirmed: press Enter, or `ibkeys apply --confirm "
-        f"{operation.id}` from any shell"
+        f"going back in {seconds:g} s{how} unless this is confirmed: press Enter, or `ibkeys apply "
+        f"--confirm {operation.id}` from any shell"
     )
-    if await_confirmation(operation.journal, operation.id, seconds, now, wait):
+    confirmed = await_confirmation(operation.journal, operation.id, seconds, now, wait)
+    if confirmed:
+        # Whoever confirms elsewhere has reached those on other hosts before.
+        for problem in carrier.disarm(confirmed=True) if confirmed == "here" else ():
+            run.plan.failed.append((None, problem))
         say(f"operation {operation.id} is confirmed")
         return
     say("not confirmed: going back")
@@ -91,6 +101,8 @@ def _go_back(run: FinishedApply) -> None:
         plan.failed += plan.carrier.go_back(operation)
     except IbkeysError as error:
         plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
+        return  # whoever waits on another host may do better
+    plan.carrier.disarm(confirmed=False)
 
 
 def confirm(journal: Journal, operation: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep, Written
 from ibkeys.apply.remaining import Former, Remaining, former_in, remaining_of, remaining_of_undo
-from ibkeys.apply.survey import Survey, look, read_others
+from ibkeys.apply.survey import Survey, look, read_others, read_partners
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks, in_order, rank_of
@@ -23,7 +23,7 @@ from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, write
+from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, swapped, write
 from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
@@ -39,6 +39,7 @@ class DirectCarrier:
 
     def __init__(self, writer: Writer, command: str = "") -> None:
         self._writer, self._command = writer, command
+        self._goes_back = False
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Look at the ports that are to be written, and at no other."""
@@ -58,32 +59,53 @@ class DirectCarrier:
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """What is left is what the tables show: nothing else holds a part of the change."""
+        self._goes_back = isinstance(wanted, Former)
         if isinstance(wanted, Former):
             return remaining_of_undo(wanted, survey)
         return remaining_of(wanted, survey, former)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
-        """Additions, removals, enforcement; where a partition is reused, all other end ports are read before."""
-        if reuses_partitions(remaining.tables, remaining.enforcement):
-            remaining.others = read_others(self._writer, survey, {table.port.key for table in remaining.tables})
-        return order_of([*remaining.others, *remaining.tables], remaining.enforcement)
+        """Additions, removals, enforcement.
+
+        What is at the other ends of changing links is read where it matters; all other end ports are where a partition
+        is reused, or an undo has tables without room: of an apply the planner, who saw all, has named whom they cut.
+        """
+        writer = self._writer
+        remaining.partners, remaining.standing = read_partners(writer, survey, remaining.tables, remaining.enforcement)
+        is_tight = self._goes_back and swapped(remaining.tables)
+        if is_tight or reuses_partitions(remaining.known_tables, remaining.known_enforcement):
+            remaining.others = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
+        return order_of(remaining.known_tables, remaining.known_enforcement)
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
         """What a plan names, as far as its tables are still to be written, and what it does not name; the planner knew
         more pairs than the plan's tables tell."""
         tables = wanted.tables if isinstance(wanted, PartitionPlan) else ()
-        unchanged = remaining.others or [table for table in tables if not table.differs]
-        found = find_breaks([*unchanged, *remaining.tables], remaining.enforcement)
+        read = {table.port.key for table in remaining.known_tables}
+        unread = [table for table in tables if not table.differs and table.port.key not in read]
+        unchanged = [] if remaining.others else unread
+        found = find_breaks([*unchanged, *remaining.known_tables], remaining.known_enforcement)
         if not isinstance(wanted, PartitionPlan):
             return found
         pending = {table.port.key for table in remaining.tables if table.differs}
         planned = [each for each in wanted.breaks if pending & {port.key for port in each.ports}]
-        known = {frozenset(port.key for port in each.ports) for each in planned}
-        return (*planned, *(each for each in found if frozenset(port.key for port in each.ports) not in known))
+        known = set(map(_identity, planned))
+        return (*planned, *(each for each in found if _identity(each) not in known))
 
     def kept(self) -> Mapping[str, Any]:
         """Nothing: what was set is in the journal."""
         return {}
+
+    def arm(self, operation: Operation, seconds: float) -> None:
+        """Nobody on another host."""
+
+    def wait_for_word(self) -> list[str]:
+        """Nobody on another host."""
+        return []
+
+    def disarm(self, confirmed: bool) -> list[str]:
+        """Nobody on another host."""
+        return []
 
     def carry_out(
         self, change: FabricChange, operation: Operation, check: Callable[[], None], progress: OnStep | None
@@ -101,10 +123,19 @@ class DirectCarrier:
             former = former_in(journal, journal.find(operation.id))
             back = undo_plan_of(writer, self, former, operation.id)
             with journal.undo_of(operation.id, writer.origin) as undo:
-                writer.apply_within(back, undo)
+                try:
+                    writer.apply_within(back, undo)
+                except IbkeysError as error:
+                    if not back.failed:
+                        raise
+                    return [*back.failed, (None, str(error))]
             return back.failed
         finally:
             writer.consent = kept
+
+
+def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
+    return each.kind, each.partition, frozenset(port.key for port in each.ports)
 
 
 class _Phases(EngineHooks):

@@ -35,8 +35,12 @@ class Remaining:
     """What there is to do. ``tables`` and ``enforcement``: as is, as it shall be.
 
     ``foreign``: ports that are not as expected; ``absent``: those of them that could not be found or read. ``empties``:
-    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0. ``others``: the tables of all other
-    end ports, which stay; read only where a partition is reused, so that nobody is cut from them.
+    index → value by port, where an entry without P_Key shall hold 0x8000 and not 0.
+
+    What stays is read only where it may matter who else is there: a partition is reused, and on the way back also where
+    a table is too full. ``partners``: the tables at the other end of the
+    links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
+    from them. ``standing``: enforcement of leaf ports that stays.
     """
 
     tables: list[TableChange] = field(default_factory=list)
@@ -44,7 +48,19 @@ class Remaining:
     foreign: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
+    partners: list[TableChange] = field(default_factory=list)
     others: list[TableChange] = field(default_factory=list)
+    standing: list[EnforcementChange] = field(default_factory=list)
+
+    @property
+    def known_tables(self) -> list[TableChange]:
+        """All tables that are known, for the order: those that stay too."""
+        return [*self.others, *self.partners, *self.tables]
+
+    @property
+    def known_enforcement(self) -> list[EnforcementChange]:
+        """All enforcement that is known, for the order: also where it stays."""
+        return [*self.standing, *self.enforcement]
 
     def leave_out(self, port: str) -> None:
         """Note a port that cannot be written, and why."""
@@ -70,12 +86,19 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     """Return what is left to do of *plan*.
 
     Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan read or wrote is
-    no surprise either. An entry that is foreign becomes what the plan says where the plan changes it, else it stays.
+    no surprise either, and a table that was written for a while, though the plan leaves it alone, is given back. An
+    entry that is foreign becomes what the plan says where the plan changes it, else it stays.
     """
     remaining = Remaining()
     for table in plan.tables:
         if table.differs:
             _add_table(remaining, table, survey, former)
+    if former is not None:
+        for key in sorted(former.values.keys() - {table.port.key for table in plan.tables if table.differs}):
+            if key in survey.targets:
+                _undo_table(remaining, key, survey.targets[key], former)
+            else:
+                remaining.leave_out(f"{former.names[key]} ({survey.missing[key]})")
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former is not None)
@@ -105,8 +128,9 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     if surprises:
         remaining.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
-    # What the port is, is what was found: a document may be wrong about it.
-    remaining.tables.append(replace(table, port=target.id, before=now, after=after, capacity=capacity))
+    # What the port is, and what it is linked to, is what was found: a document may be wrong about it.
+    change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=_peer(target))
+    remaining.tables.append(change)
     values = dict(enumerate(target.values))
     if former is not None:
         values |= former.values.get(table.port.key, {})
@@ -139,11 +163,15 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 @dataclass(slots=True)
 class Former:
     """What an operation overwrote, and what it may have left: by port and index, and the enforcement bits by port.
-    ``files``: those that it replaced, in that order."""
+
+    ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
+    that it replaced, in that order.
+    """
 
     values: dict[PortKey, dict[int, int]] = field(default_factory=dict)
     written: dict[tuple[PortKey, int], frozenset[int]] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
+    changed: dict[PortKey, frozenset[str]] = field(default_factory=dict)
     names: dict[PortKey, str] = field(default_factory=dict)
     files: list[FileImage] = field(default_factory=list)
     counters: int = 0
@@ -152,6 +180,12 @@ class Former:
     def ports(self) -> list[PortKey]:
         """The ports that something can be given back to."""
         return list(dict.fromkeys([*self.values, *self.bits]))
+
+    @property
+    def brought(self) -> set[tuple[PortKey, PKey]]:
+        """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
+        found = {(key, PKey(value)) for key, values in self.values.items() for value in values.values()}
+        return {(key, PKey(value)) for (key, _), values in self.written.items() for value in values if value} - found
 
 
 def former_in(journal: Journal, record: OperationRecord) -> Former:
@@ -165,8 +199,11 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     former.files = [entry.image for entry in journal.files(record.id)]
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
+            key = (entry.image.node_guid, entry.image.port)
             if entry.image.attribute == "P_KeyTable":
-                _remember_written(former, (entry.image.node_guid, entry.image.port), entry.image)
+                _remember_written(former, key, entry.image)
+            else:
+                _remember_changed(former, key, entry.image)
     return former
 
 
@@ -206,8 +243,7 @@ def _value(value: int) -> int:
 
 def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
-    changed = {name for name in _BITS if getattr(before, name) != getattr(after, name)}
-    if changed or key in former.bits:
+    if _remember_changed(former, key, image) or key in former.bits:
         former.bits.setdefault(key, Enforcement(*(bool(getattr(before, name)) for name in _BITS)))
     elif image.key_ref is None and any(getattr(after, f"{letter}_key_violations") == 0 for letter in "mpq"):
         former.counters += 1
@@ -216,6 +252,13 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
             f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}; undo is for P_Keys and "
             "enforcement: set them with mkey-set, the former key is in the key store"
         )
+
+
+def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
+    before, after = PortInfo(image.before), PortInfo(image.after)
+    changed = frozenset(name for name in _BITS if getattr(before, name) != getattr(after, name))
+    former.changed[key] = former.changed.get(key, frozenset()) | changed
+    return bool(changed)
 
 
 def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
@@ -229,10 +272,18 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
         if key in former.values:
             _undo_table(remaining, key, target, former)
         if key in former.bits:
-            now = target.enforcement
-            if now != former.bits[key]:
-                remaining.enforcement.append(EnforcementChange(target.id, now, former.bits[key]))
+            _undo_bits(remaining, key, target, former)
     return remaining
+
+
+def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
+    now, found = target.enforcement, former.bits[key]
+    inbound, outbound = (name in former.changed[key] for name in _BITS)
+    back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
+    if back != found:
+        remaining.foreign.append(f"{target.id} (an enforcement bit that the operation did not write changed)")
+    if back != now:
+        remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
 def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:

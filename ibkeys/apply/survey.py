@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.change.target import Target, key_for_set
-from ibkeys.change.wanted import TableChange
+from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.discovery.tables import read_p_key_table
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.plan.kinds import levels
+from ibkeys.plan.stages import enforces_all_along
 from ibkeys.printable import counted
-from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Enforcement, enforced, leaf_of
 from ibkeys.topology.model import Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
@@ -113,8 +115,8 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
     unread = sum(port.occupied is None for port in others)
     if unread:
         survey.notes.append(
-            f"a partition is reused, and the P_Key tables of {counted(unread, 'end port')} could not be read: whether "
-            "they are cut from others for a moment is not known"
+            f"the P_Key tables of {counted(unread, 'end port')} could not be read: whether they are cut from others "
+            "for a moment is not known"
         )
     return [
         TableChange(port.id, table, table, port.capacity or 0, None)
@@ -122,6 +124,84 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
         for table in [dict(port.occupied or ())]
         if port.occupied is not None
     ]
+
+
+def read_partners(
+    writer: Writer, survey: Survey, tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange]
+) -> tuple[list[TableChange], list[EnforcementChange]]:
+    """Return the tables that stay at the other end of the links of *tables* and *enforcement*, and the enforcement of
+    their leaf ports where that stays. Tables are read where the leaf port enforces, before or after, and only where it
+    may matter: a partition is both gained and lost, see `_matters`. What cannot be read is left out.
+
+    SMPs: ``ceil(capacity / 32)`` Gets for each such table that was not read yet.
+    """
+    tables_by_port = {table.port.key: table for table in tables}
+    changing = {change.port.key: change for change in enforcement}
+    links = list(filter(None, (_link(survey, key) for key in dict.fromkeys([*tables_by_port, *changing]))))
+    standing = {leaf.id.key: _standing(leaf) for _, leaf in links if leaf.id.key not in changing}
+    leaves = {
+        key: (changing.get(key) or standing[key], tables_by_port.get(key) or _staying(leaf))
+        for _, leaf in links
+        for key in [leaf.id.key]
+    }
+    wanted: dict[PortKey, Port] = {}
+    if _matters(tables, leaves.values()):
+        for end, leaf in links:
+            if any(_enforces(leaves[leaf.id.key][0])):
+                wanted |= {port.id.key: port for port in (end, leaf) if port.id.key not in tables_by_port}
+    client = writer.fabric.client
+    unread = [port for port in wanted.values() if port.p_key_raw is None and port.end_port.info is not None]
+    client.run([read_p_key_table(client, port, port.agent_path, port.end_port.m_key) for port in unread])
+    return list(filter(None, map(_staying, wanted.values()))), list(standing.values())
+
+
+def _link(survey: Survey, key: PortKey) -> tuple[Port, Port] | None:
+    """Return the end port and the leaf port of the link that a port is at, None where it has no such link."""
+    target = survey.targets.get(key)
+    if target is None:
+        return None
+    end = target.port.peer if target.port.is_external else target.port
+    leaf = leaf_of(end) if end is not None else None
+    return None if end is None or leaf is None else (end, leaf)
+
+
+def _standing(leaf: Port) -> EnforcementChange:
+    bits = enforced(leaf)
+    both = Enforcement(bool(bits & INBOUND), bool(bits & OUTBOUND))
+    return EnforcementChange(leaf.id, both, both)
+
+
+def _staying(port: Port) -> TableChange | None:
+    if port.occupied is None:
+        return None
+    table = dict(port.occupied)
+    return TableChange(port.id, table, table, port.capacity or 0, port.peer.id.key if port.peer is not None else None)
+
+
+def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementChange, TableChange | None]]) -> bool:
+    """Return whether some partition may be gained by one port and lost by another: in tables, or because enforcement
+    comes or goes at one of *leaves*, whose table lacks it."""
+    gained, lost = set[int](), set[int]()
+    for table in tables:
+        before, after = levels(table.before.values()), levels(table.after.values())
+        gained |= {base for base, level in after.items() if before.get(base, 0) < level}
+        lost |= {base for base, level in before.items() if after.get(base, 0) < level}
+    found, comes, goes = bool(gained & lost), False, False
+    for change, leaf in leaves:
+        entries = (leaf.before, leaf.after) if leaf is not None else ({}, {})
+        had, has = ({key.partition for key in table.values()} for table in entries)
+        before_and_after = _enforces(change)
+        if before_and_after == (True, True):
+            found |= not enforces_all_along(change)
+        elif before_and_after == (False, True):
+            comes, found = True, found or bool(gained - has)
+        elif before_and_after == (True, False):
+            goes, found = True, found or bool(lost - had)
+    return found or (comes and goes)
+
+
+def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
+    return change.before.inbound or change.before.outbound, change.after.inbound or change.after.outbound
 
 
 def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, undo_plan_of
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of, record_of
-from ibkeys.apply.opensm.carrier import Settings
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.remaining import former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError
@@ -27,13 +27,17 @@ def plan_undo(
     carrier: Carrier | None = None,
     settings: Settings | None = None,
     hosts: Sequence[SmHost] = (),
+    *,
+    breaks: bool = False,
 ) -> ApplyPlan:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default as it went; *settings* and *hosts* are for that one where it goes through OpenSM.
+    default as it went; *settings* and *hosts* are for that one where it goes through OpenSM. *breaks*: pairs may be cut
+    for a moment, where there is no other way; what was permitted on the way there does not count.
 
-    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters.
+    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters,
+    Refused for breaks that are not permitted.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         if operation is None:
@@ -56,4 +60,9 @@ def plan_undo(
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    return undo_plan_of(writer, carrier, former, operation, hooks)
+    plan = undo_plan_of(writer, carrier, former, operation, hooks)
+    if not breaks:
+        refuse_breaks(plan)
+    if plan.refusals and not writer.dry_run:
+        raise plan.refusals[0]
+    return plan

@@ -28,7 +28,7 @@ def levels(keys: Iterable[PKey]) -> dict[int, int]:
 @dataclass(frozen=True, slots=True)
 class Room:
     """A table that may be too small for all that its port has on the way: its capacity, and how many entries each
-    partition takes before and after."""
+    partition takes before and after; the fewer of both where its membership stays (`thinned`)."""
 
     capacity: int
     before: tuple[tuple[int, int], ...]
@@ -37,18 +37,34 @@ class Room:
     @classmethod
     def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> Room | None:
         """Return the room of a table, None where that is no question on the way."""
+        before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
         partitions = {*counts[0], *counts[1]}
         if sum(max(count.get(base, 0) for count in counts) for base in partitions) <= capacity:
             return None
         if sum(counts[1].values()) > capacity:
             return None  # it never fits: that is for whoever planned it to say
+        was, will = levels(before), levels(after)
+        for base in was.keys() & will.keys():
+            if was[base] == will[base]:
+                counts[0][base] = counts[1][base] = min(count[base] for count in counts)
         return cls(capacity, *(tuple(sorted(count.items())) for count in counts))
 
     def fits(self, pending: Collection[int]) -> bool:
         """Whether there is room when all partitions but *pending* are as they will be."""
         entries = sum(count for base, count in self.before if base in pending)
         return entries + sum(count for base, count in self.after if base not in pending) <= self.capacity
+
+
+def thinned(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]:
+    """Return the partitions whose membership stays and that take fewer entries afterwards, as where the limited P_Key
+    beside the full one goes. That concerns nobody, so it comes first; the other way round it comes last."""
+    counts, memberships = (_count(before), _count(after)), (levels(before), levels(after))
+    return frozenset(
+        base
+        for base, level in memberships[0].items()
+        if memberships[1].get(base) == level and counts[1][base] < counts[0][base]
+    )
 
 
 def _count(keys: Iterable[PKey]) -> dict[int, int]:

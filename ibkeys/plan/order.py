@@ -102,13 +102,16 @@ def order(plan: PartitionPlan) -> list[Phase]:
 
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
     """As `order`, for tables and enforcement alone. *tables* should include those that stay as they are, where a
-    partition is reused: nobody shall be cut from them."""
+    partition is reused: nobody shall be cut from them; *enforcement* that of leaf ports where it stays."""
     enforcement = tuple(enforcement)
-    stages = stages_of(tables, enforcement).tables
+    stages = stages_of(tables, enforcement)
+    turned = [each for each in enforcement if each.port.key in stages.turned]
+    others = [each for each in enforcement if each.port.key not in stages.turned]
     phases: list[Phase] = []
-    for number, stage in enumerate(stages):
-        off = enforcement if number == 0 else ()
-        on = enforcement if number == len(stages) - 1 else ()
+    for number, stage in enumerate(stages.tables):
+        is_first, is_last = number == 0, number == len(stages.tables) - 1
+        off = [*(others if is_first else ()), *(turned if is_last else ())]
+        on = [*(turned if is_first else ()), *(others if is_last else ())]
         phases += phases_of(stage, off, on)
     return phases
 

@@ -5,8 +5,13 @@ which ports change in which stage; here each table gets its entries for that. A 
 by one that goes later stands at an index of its own or a free one until then. Where a table has no free index, the
 P_Key comes later than it should: that may cut a pair, and `ibkeys.plan.breaks` names it; it joins nobody.
 
-What counts of an end port behind a leaf port is the lesser of both memberships. A leaf port is taken to enforce unless
-the plan says otherwise, and counts only where it mirrors its end port before or after.
+What counts of an end port behind an enforcing leaf port is the lesser of both memberships. Of a leaf port whose
+enforcement is not known, the table counts only where it mirrors its end port before or after.
+
+Enforcement goes off before all else and on after all else, which does nothing where the leaf port has all that its end
+port has. Where it lacks something, that would join or cut by itself, out of turn. There it is the other way round, off
+last and on first, and in between the table counts; where it would do something even then, the leaf port has all that
+its end port has for as long (`Chain.turned`). Where one of two tables loses what the other gets, it loses it first.
 """
 
 from __future__ import annotations
@@ -18,30 +23,32 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import Circle, Course, Courses
-from ibkeys.plan.kinds import Levels, Room, levels
+from ibkeys.plan.kinds import Levels, Room, levels, thinned
 from ibkeys.topology.port_id import PortId, PortKey
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A port and what its packets must pass: the table of an end port, then of its leaf port where that counts."""
+    """A port and what its packets must pass: the table of an end port, then of its leaf port where that counts.
+
+    ``before`` and ``after``: its memberships. ``turned``: enforcement that goes on before all else and off after all
+    else, where the table of the leaf port is as ``tables`` has it.
+    """
 
     tables: tuple[TableChange, ...]
+    before: Levels
+    after: Levels
+    turned: EnforcementChange | None = None
+
+    @classmethod
+    def of(cls, *tables: TableChange) -> Chain:
+        """Return the chain of tables that all count, before and after."""
+        return cls(tables, least([table.before for table in tables]), least([table.after for table in tables]))
 
     @property
     def port(self) -> PortId:
         """The end port; a leaf port whose end port is not known."""
         return self.tables[0].port
-
-    @property
-    def before(self) -> Levels:
-        """Its memberships before."""
-        return least([table.before for table in self.tables])
-
-    @property
-    def after(self) -> Levels:
-        """Its memberships after."""
-        return least([table.after for table in self.tables])
 
 
 def least(tables: Sequence[Entries]) -> Levels:
@@ -54,33 +61,60 @@ def least(tables: Sequence[Entries]) -> Levels:
 @dataclass(frozen=True, slots=True)
 class Stages:
     """``tables``: for each stage all tables, as they are when it begins and when it ends. ``changed``: for each stage
-    the partitions of each port that are as planned when it ends."""
+    the partitions of each port that are as planned when it ends. ``turned``: the leaf ports whose enforcement goes on
+    in the first stage and off in the last one, not off in the first and on in the last."""
 
     tables: tuple[tuple[TableChange, ...], ...]
     changed: tuple[dict[PortId, frozenset[int]], ...]
     circles: tuple[Circle[PortId], ...] = ()
+    turned: frozenset[PortKey] = frozenset()
 
 
 def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Chain]:
-    """Return the chains that tables belong to, by port, so that whoever knows the same tables finds the same order."""
+    """Return the chains that tables belong to, by port, so that whoever knows the same tables finds the same order.
+
+    *enforcement*: also of leaf ports where it stays, as far as that is known.
+    """
     by_port = {table.port.key: table for table in tables}
-    lets_pass = {each.port.key for each in enforcement if not _enforces_all_along(each)}
+    known = {each.port.key: each for each in enforcement}
     chains, paired = [], set[PortKey]()
     for table in by_port.values():
         leaf = by_port.get(table.peer) if table.peer is not None and not table.port.is_external else None
         if leaf is not None and leaf.port.is_external:
             paired.add(leaf.port.key)
-            counts = leaf.port.key not in lets_pass and _is_mirrored(table, leaf)
-            chains.append(Chain((table, leaf) if counts else (table,)))
+            chains.append(_chain(table, leaf, known.get(leaf.port.key)))
         elif not table.port.is_external:
-            chains.append(Chain((table,)))
-    chains += [Chain((table,)) for table in by_port.values() if table.port.is_external and table.port.key not in paired]
+            chains.append(Chain.of(table))
+    chains += [Chain.of(table) for table in by_port.values() if table.port.is_external and table.port.key not in paired]
     return sorted(chains, key=lambda chain: chain.port.key)
 
 
-def _enforces_all_along(change: EnforcementChange) -> bool:
+def enforces_all_along(change: EnforcementChange) -> bool:
+    """Return whether a leaf port enforces in one direction before and after: that lets nobody talk who may not."""
     before, after = change.before, change.after
     return (before.inbound and after.inbound) or (before.outbound and after.outbound)
+
+
+def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange | None) -> Chain:
+    if enforcement is None:
+        return Chain.of(end, leaf) if _is_mirrored(end, leaf) else Chain.of(end)
+    before, after = enforcement.before, enforcement.after
+    if enforces_all_along(enforcement):
+        return Chain.of(end, leaf)
+    at_first, at_last = before.inbound or before.outbound, after.inbound or after.outbound
+    if (not at_first or _lets_pass(end.before, leaf.before)) and (not at_last or _lets_pass(end.after, leaf.after)):
+        return Chain.of(end)
+    turned = replace(
+        leaf,
+        before=leaf.before if at_first else _covering(leaf.before, end.before, leaf, leaf.after),
+        after=leaf.after if at_last else _covering(leaf.after, end.after, leaf, leaf.before),
+    )
+    return Chain(
+        (end, turned),
+        least([end.before, leaf.before] if at_first else [end.before]),
+        least([end.after, leaf.after] if at_last else [end.after]),
+        enforcement,
+    )
 
 
 def _is_mirrored(end: TableChange, leaf: TableChange) -> bool:
@@ -90,9 +124,38 @@ def _is_mirrored(end: TableChange, leaf: TableChange) -> bool:
     )
 
 
+def _lets_pass(end: Entries, leaf: Entries) -> bool:
+    has = levels(leaf.values())
+    return all(has.get(base, 0) >= level for base, level in levels(end.values()).items())
+
+
+def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
+    """Return the table of a leaf port with all that its end port has, as far as it has room: each P_Key at the index
+    that it has in *other*, the table at the other end of the change, else at a free one."""
+    covering, has = dict(entries), levels(entries.values())
+    for base, level in levels(end.values()).items():
+        if has.get(base, 0) >= level:
+            continue
+        key = PKey(base | (FULL_BIT if level == 2 else 0))
+        own = [index for index, old in entries.items() if old.partition == base]
+        index = own[0] if own else _waiting_place(covering, other, leaf, base, 0)
+        if index is not None:
+            covering[index] = key
+    return covering
+
+
 def reuses_partitions(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> bool:
-    """Return whether a port must leave a partition before another enters it. Only tables that change decide that."""
-    return Courses(_courses(chains_of(tables, enforcement))).reuses
+    """Return whether a port must leave a partition before another enters it, or a leaf port has no room for what its
+    enforcement takes meanwhile: then it matters who else is there. Only what changes decides that."""
+    chains = chains_of(tables, enforcement)
+    return Courses(_courses(chains)).reuses or any(map(_has_no_room, chains))
+
+
+def _has_no_room(chain: Chain) -> bool:
+    if chain.turned is None:
+        return False
+    standing = Chain.of(*chain.tables)
+    return (standing.before, standing.after) != (chain.before, chain.after)
 
 
 def _courses(chains: Iterable[Chain]) -> list[Course[PortId]]:
@@ -112,23 +175,61 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
     tables = tuple(tables)
     chains = chains_of(tables, enforcement)
     way = Courses(_courses(chains)).plan(additions_first=True)
-    if len(way.changed) < 2:
+    turned = frozenset(chain.turned.port.key for chain in chains if chain.turned is not None)
+    early, late = _out_of_turn(chains)
+    if len(way.changed) < 2 and not (turned or early or late):
         return Stages((tables,), tuple(way.changed), way.circles)
     owner = {chain.tables[0].peer: chain.port for chain in chains if chain.tables[0].peer is not None}
     owner |= {table.port.key: chain.port for chain in chains for table in chain.tables}
+    staged = {table.port.key: table for chain in chains for table in chain.tables if chain.turned is not None}
+    between = way.changed or [{}]
+    all_changed = [*([{}] if turned or early else []), *between, *(between[-1:] if turned or late else [])]
+    last = len(all_changed) - (2 if turned or late else 1)
     now: dict[PortKey, Entries] = {table.port.key: table.before for table in tables}
     stages = []
-    for number, changed in enumerate(way.changed):
+    for number, changed in enumerate(all_changed):
         stage = []
         for table in tables:
             key = table.port.key
+            held = staged.get(key, table)
             goal = table.after
-            if number < len(way.changed) - 1 and table.differs:
-                goal = _between(now[key], table, changed.get(owner.get(key, table.port), frozenset()))
-            stage.append(replace(table, before=now[key], after=goal) if table.differs else table)
+            if number < len(all_changed) - 1 and (table.differs or held.differs):
+                mine = changed.get(owner.get(key, table.port), frozenset()) | early.get(key, frozenset())
+                mine |= thinned(held.before.values(), held.after.values())
+                if number == last:
+                    mine = frozenset(entry.partition for entry in (*now[key].values(), *held.after.values()))
+                start = held.before if number == 0 and key in staged else now[key]
+                goal = _between(start, held, mine - late.get(key, frozenset()))
+            is_written = table.differs or held.differs
+            stage.append(replace(table, before=now[key], after=goal) if is_written else table)
             now[key] = goal
         stages.append(tuple(stage))
-    return Stages(tuple(stages), tuple(way.changed), way.circles)
+    return Stages(tuple(stages), tuple(all_changed), way.circles, turned)
+
+
+def _out_of_turn(chains: Iterable[Chain]) -> tuple[dict[PortKey, frozenset[int]], dict[PortKey, frozenset[int]]]:
+    """Return what a table loses before all else, and what it gets after all else, because the other table of its chain
+    gets, or loses, the same: were both to have it, more would pass than before and afterwards."""
+    early: dict[PortKey, frozenset[int]] = {}
+    late: dict[PortKey, frozenset[int]] = {}
+    for chain in chains:
+        if len(chain.tables) < 2 or not all(table.differs for table in chain.tables):
+            continue
+        end, leaf = chain.tables
+        (e0, e1), (l0, l1) = ([levels(entries.values()) for entries in (t.before, t.after)] for t in (end, leaf))
+        if e0 == l0 or e1 == l1:
+            continue
+        for base in e0.keys() | e1.keys():
+            ends, leaves = ((each[0].get(base, 0), each[1].get(base, 0)) for each in ((e0, e1), (l0, l1)))
+            before, after = map(min, zip(ends, leaves, strict=True))
+            if min(max(ends), max(leaves)) <= max(before, after):
+                continue
+            loses, gets = (end, leaf) if ends[0] > ends[1] else (leaf, end)
+            if before > after:
+                late[gets.port.key] = late.get(gets.port.key, frozenset()) | {base}
+            else:
+                early[loses.port.key] = early.get(loses.port.key, frozenset()) | {base}
+    return early, late
 
 
 def _between(now: Entries, table: TableChange, changed: Collection[int]) -> Entries:

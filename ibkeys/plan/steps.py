@@ -4,6 +4,9 @@ A *gap* cuts two ports that may talk before and after, in a partition or, where 
 A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
 one that enters it. Against a gap the way in comes first, against a bridge the way out.
 
+Where a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and nobody is
+concerned: it is lost in the first step and gained in the last, which leaves the most room.
+
 In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
 once. Rises let more talk and drops fewer. So a rise makes a bridge only with a drop that is still to come, whatever
 else is done, and a rise that has none to wait for harms nobody: it is made at once. A drop is made when everybody whom
@@ -21,7 +24,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.courses import Circle, Course, Courses
-from ibkeys.plan.kinds import Room, levels
+from ibkeys.plan.kinds import Room, levels, thinned
 
 P = TypeVar("P", bound=Hashable)
 
@@ -56,11 +59,12 @@ def steps_between(
         room = Room.of(capacity[port], had[port], gets[port]) if capacity and port in capacity else None
         courses.append(Course(port, levels(had[port]), levels(gets[port]), (room,) if room else ()))
     found = Courses(courses, gaps=gaps).plan(additions_first=False)
+    at_once = {port: thinned(had[port], gets[port]) for port in ports}
     states = [
-        {port: _mixed(had[port], gets[port], changed.get(port, frozenset())) for port in ports}
+        {port: _mixed(had[port], gets[port], at_once[port] | changed.get(port, frozenset())) for port in ports}
         for changed in found.changed
     ]
-    if states or had != gets:  # where only duplicates or forms of a P_Key change, no level does
+    if states or had != gets:  # where a port gains or loses the limited P_Key beside the full one, no level changes
         states[-1:] = [gets]
     return Steps(tuple(states), found.circles)
 

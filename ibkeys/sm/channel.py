@@ -23,9 +23,16 @@ class Channel:
     """A running program. Not thread-safe. Use it as a context manager: it is ended on the way out."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+        own_session: bool = False,
     ) -> None:
-        """Start the program. Raises ChannelBroken where it cannot be started."""
+        """Start the program. *own_session*: an interrupt at the terminal ends this process only, not the program.
+
+        Raises ChannelBroken where it cannot be started.
+        """
         self._clock = clock
         try:
             self._process = subprocess.Popen(
@@ -35,6 +42,7 @@ class Channel:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
+                start_new_session=own_session,
             )
         except OSError as error:
             raise ChannelBroken(f"{command[0]} cannot be started: {error.strerror}") from None

@@ -7,7 +7,7 @@ names a row of the key store instead), and files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -246,6 +246,14 @@ class Journal(Store):
         query = "SELECT document, options, stage FROM plans WHERE operation = ?"
         rows = self._database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
+
+    def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
+        """Add to what an operation with a plan was begun with. *added*: JSON, no key in it."""
+        plan = self.plan_of(operation)
+        if plan is not None:
+            options = {**json.loads(plan.options), **added}
+            with self._database.transaction() as connection:
+                connection.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def set_stage(self, operation: int, stage: Stage) -> None:
         """Set how far an operation is; nothing happens to one without a plan."""

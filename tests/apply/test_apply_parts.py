@@ -11,7 +11,7 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.errors import Incomplete, NoReply, Refused, StoreError, UsageError
+from ibkeys.errors import DeviceGone, Incomplete, NoReply, Refused, StoreError, UsageError
 from ibkeys.mad.const import Method
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import Journal
@@ -210,6 +210,25 @@ def test_a_table_that_somebody_else_writes_meanwhile_is_not_written_over(lab: La
         undo(fabric, 1, "stale")
     assert lab.host(5).p_keys[1] == 0x8077
     assert lab.host(4).p_keys[1] == 0
+
+
+def test_a_proof_that_breaks_off_does_not_hide_what_failed_before_it(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({number: entries(0xFFFF, 0x8001) for number in (4, 5)})
+    with opened(lab, stores) as fabric, pytest.MonkeyPatch.context() as patch:
+
+        def interfere(out: Any) -> None:
+            lab.host(5).p_keys = [0xFFFF, 0x8077]
+
+        def breaks_off(*arguments: Any) -> Any:
+            raise DeviceGone("the adapter is gone")
+
+        watch(fabric, interfere)
+        patch.setattr("ibkeys.apply.apply_plan.find_differences", breaks_off)
+        with writer(fabric) as w:
+            work = plan_apply(w, plan, ALL)
+            with pytest.raises(DeviceGone):
+                w.apply(work)
+    assert [port.port_guid for port, _ in work.failed if port is not None] == [lab.host(5).guid]
 
 
 def test_port_info_that_somebody_else_changes_meanwhile_is_not_written_over(lab: Lab, stores: StorePaths) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ibkeys.apply.apply_plan import FinishedApply
+from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
@@ -88,3 +90,35 @@ def test_a_p_key_whose_index_is_gone_is_named_and_the_undo_stays_open(lab: Lab, 
     ]
     assert state_of(stores, 1) == "done"
     assert state_of(stores, 2) == "open"
+
+
+def test_an_enforcement_bit_that_the_operation_did_not_write_stays_as_somebody_else_set_it(
+    lab: Lab, stores: StorePaths
+) -> None:
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({}, {2: "i"}))
+        lab.leaf(2).outbound_enforcement = 1
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(an enforcement bit that the operation did not write"):
+            undo(fabric)
+        undo(fabric, None, "stale")
+        assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (0, 1)
+        undo(fabric, 2)
+    assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (1, 1)
+
+
+def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_back(
+    lab: Lab, stores: StorePaths
+) -> None:
+    def go_back(run: FinishedApply) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+            confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
+
+    with opened(lab, stores) as fabric:
+        work = apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001), 3: entries(0xFFFF, 0x8001)}), ended=go_back)
+    assert work.gone_back
+    *ports, (nobody, summary) = work.failed
+    assert {port.port_guid for port, _ in ports if port is not None} == {lab.host(2).guid, lab.host(3).guid}
+    assert nobody is None
+    assert summary.startswith("2 ports could not be written: ")
+    assert "`ibkeys undo 1` finishes it" in summary

@@ -7,9 +7,13 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ibkeys.apply.carrier import Carried
+from ibkeys.apply.direct import DirectCarrier
+from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
 from tests.cli.conftest import Cli, pkeys, written
 from tests.plan.plans import entries
@@ -85,6 +89,7 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         "gone_back": False,
         "operation": 1,
         "digest": json.loads(plan.read_text())["digest"],
+        "carrier": "direct",
         "phases": [
             {"phase": "leaf-add", "ports": 2, "sets": 2},
             {"phase": "end-add", "ports": 2, "sets": 2},
@@ -177,6 +182,31 @@ def test_ports_that_could_not_be_written_are_named(cli: Cli, plan: Path) -> None
     lines = result.err.splitlines()
     assert [line.split(":")[1] for line in lines] == [" not written", " not written", " error"]
     assert lines[-1].endswith("`ibkeys apply --resume` finishes it, `ibkeys undo 1` goes back")
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"), [(StoreError("the disk is full"), 3), (KeyboardInterrupt("by SIGINT"), 130)]
+)
+def test_they_are_named_too_where_something_else_stopped_the_change(
+    cli: Cli, plan: Path, problem: IbkeysError | KeyboardInterrupt, code: int
+) -> None:
+    carry_out = DirectCarrier.carry_out
+
+    def stopped(self: DirectCarrier, *arguments: Any) -> Carried:
+        carried = carry_out(self, *arguments)
+        carried.problem = problem
+        return carried
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+        patch.setattr(DirectCarrier, "carry_out", stopped)
+        result = cli("apply", plan, "--allow-removals", "--yes", "-f", "json")
+    assert result.code == code
+    document = json.loads(result.out)
+    assert (document["complete"], len(document["errors"])) == (False, 2)
+    lines = result.err.splitlines()
+    assert [line.split(":")[1] for line in lines[:2]] == [" not written", " not written"]
+    assert str(problem) in lines[-1]
 
 
 def test_a_signal_at_the_question_ends_it_and_changes_nothing(

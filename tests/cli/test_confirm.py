@@ -16,7 +16,7 @@ import pytest
 
 from ibkeys.apply.guardian import Watch, _undo
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
@@ -143,17 +143,24 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
 def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    command = undo_command(Where(**values), stores)
+    hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
+    command = undo_command(Where(**values), stores, hosts)
     assert command[3:] == [
         "undo",
         "--yes",
         "--force",
+        "--at-once",
+        "--allow-break",
         *(f"--override={name}" for name in INTERLOCKS),
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",
         f"--journal={tmp_path / 'journal'}",
+        "--ssh-config=/etc/own_ssh_config",
+        "--sm-host=root@sm1",
+        "--sm-host=sm2",
+        "--sudo",
     ]
-    kept = undo_command(Where(**{**values, "m_key": "@/etc/key"}), stores)
+    kept = undo_command(Where(**{**values, "m_key": "@/etc/key"}), stores, hosts)
     assert "--m_key=@/etc/key" in kept
 
 

@@ -28,6 +28,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--via",
+    "--rewrite",
     "--dry-run",
     "--Lid",
     "--Direct",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.apply.lab import Lab
-from tests.cli.conftest import Cli, pkeys
+from tests.cli.conftest import Cli, pkeys, written
+from tests.plan.plans import entries
 
 
 def test_undo_of_pkey_set(cli: Cli) -> None:
@@ -66,3 +69,21 @@ def test_counters_that_were_cleared_are_in_the_journal_and_not_given_back(cli: C
     result = cli("undo", "--yes")
     assert result.code == 2
     assert "a counter cannot be given back" in result.error
+
+
+def test_a_way_back_that_cuts_somebody_needs_allow_break(cli: Cli, tmp_path: Path) -> None:
+    lab = Lab()
+    lab.put({number: entries(0, 0x8001 if number < 3 else 0x8002) for number in range(1, 5)}, "io")
+    to = {number: entries(0, 0x8002 if number < 3 else 0x8001) for number in range(1, 5)}
+    plan = written(tmp_path, lab.plan(to))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
+        assert cli("apply", plan, "--allow-removals", "--allow-break", "--yes").code == 0
+        there = lab.image()
+        refused = cli("undo", "--yes")
+        assert (refused.code, lab.image() == there) == (4, True)
+        assert "--allow-break goes ahead" in refused.error
+        dry = cli("undo", "--dry-run")
+        assert (dry.code, "would be refused" in dry.err, "cut for a moment: " in dry.out) == (1, True, True)
+        assert cli("undo", "--yes", "--allow-break").code == 0
+    assert lab.host(1).p_keys[1] == 0x8001

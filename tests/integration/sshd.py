@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
+import signal
 import socket
 import subprocess
 import threading
@@ -95,6 +96,17 @@ class Sshd:
             if "Server listening" in line:
                 ready.set()
         ready.set()
+
+    def cut(self) -> None:
+        """End the server and every connection that stands."""
+        table = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout
+        rows = [line.split(None, 2) for line in table.splitlines()]
+        below = {self._server.pid}
+        while more := {int(pid) for pid, above, _ in rows if int(above) in below} - below:
+            below |= more
+        for pid, _, words in rows:
+            if int(pid) in below and words.startswith(("sshd", SSHD)):
+                os.kill(int(pid), signal.SIGKILL)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -73,12 +73,12 @@ class Driven:
 
 
 @contextmanager
-def opensm(served: Subnet, conf: str, text: str) -> Iterator[Driven]:
+def opensm(served: Subnet, conf: str, text: str, *extra: str) -> Iterator[Driven]:
     policy = served.folder / "partitions.conf"
     policy.write_text(text)
     with ExitStack() as stack:
         process = subprocess.Popen(
-            served.arguments(served.opensm_arguments(conf, policy, extra=("-f", "stdout", "-D", "0x07"))),
+            served.arguments(served.opensm_arguments(conf, policy, extra=("-f", "stdout", "-D", "0x07", *extra))),
             cwd=served.folder,
             env={**served.environment, **served.opensm_environment},
             stdin=subprocess.DEVNULL,

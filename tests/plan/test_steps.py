@@ -183,6 +183,52 @@ def test_no_table_has_more_than_its_room_on_the_way(case: tuple[dict[str, Keys],
             assert rules.gaps(state) <= named(found)
 
 
+@st.composite
+def changes_of_forms(
+    draw: st.DrawFn, most_ports: int, most_partitions: int
+) -> tuple[dict[str, Keys], dict[str, Keys], dict[str, int] | None]:
+    """As `changes`, where a port may also have both P_Keys of a partition, and the rooms of all tables or None."""
+    names = "abcdefgh"[: draw(st.integers(2, most_ports))]
+    partitions = range(1, draw(st.integers(1, most_partitions)) + 1)
+    words = st.sampled_from(["", "", "-{0}", "{0}", "{0}", "{0} -{0}"])
+    before, after = (
+        policy(**{name: " ".join(draw(words).format(base) for base in partitions) for name in names}) for _ in range(2)
+    )
+    spare = draw(st.sampled_from([None, 0, 1, 2]))
+    if spare is None:
+        return before, after, None
+    return before, after, {port: max(len(before[port]), len(after[port])) + spare for port in before}
+
+
+def parts(old: Keys, new: Keys) -> Iterator[Keys]:
+    """Every table between two, and what passes where end port and leaf port are not equally far: each partition is as
+    it was or as it will be."""
+    bases = sorted({key.partition for key in old ^ new})
+    for count in range(len(bases) + 1):
+        for gone in combinations(bases, count):
+            yield frozenset(
+                [key for key in old if key.partition not in gone] + [key for key in new if key.partition in gone]
+            )
+
+
+@given(changes_of_forms(4, 4), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_block_by_block_in_whatever_order_there_is_no_gap_and_no_bridge_and_always_room(
+    case: tuple[dict[str, Keys], dict[str, Keys], dict[str, int] | None], gaps: bool
+) -> None:
+    before, after, capacity = case
+    found = steps_between(before, after, capacity, gaps=gaps)
+    assert ([before, *found.states])[-1] == after
+    for state in found.states:
+        assert capacity is None or all(len(state[port]) <= capacity[port] for port in state)
+    for one, other in combinations(sorted(before), 2):
+        pair = Rules(*({port: state[port] for port in (one, other)} for state in (before, after)))
+        for old, new in sequence(before, found):
+            for mine, its in product(parts(old[one], new[one]), parts(old[other], new[other])):
+                assert not pair.bridges({one: mine, other: its})
+                assert gaps or pair.gaps({one: mine, other: its}) <= named(found)
+
+
 # --- examples ---------------------------------------------------------------------------------------------------------
 
 
@@ -224,6 +270,12 @@ def test_equal_policies_need_no_step() -> None:
 def test_both_forms_become_the_full_one_though_no_membership_changes() -> None:
     after = policy(a="1")
     assert steps_between(policy(a="1 -1"), after) == Steps((after,))
+
+
+def test_a_full_port_gives_up_its_limited_p_key_before_another_needs_its_room() -> None:
+    before, after = policy(a="1", b="", c="2 -2"), policy(a="", b="1", c="2 3")
+    found = steps_between(before, after, {"a": 1, "b": 1, "c": 2})
+    assert found == Steps((policy(a="", b="", c="2 3"), after))
 
 
 def test_two_tenants_that_change_places_are_a_circle() -> None:

@@ -24,7 +24,7 @@ from ibkeys.printable import named
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import Instance, InstanceFile
+from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.report import HostReport, Report, join, look_at_host
@@ -83,10 +83,11 @@ class Site:
         """All policy files, that of the master last."""
         return (*self.standbys, self.master)
 
-    def unread_edits(self) -> list[str]:
-        """Return which files of the master somebody changed and OpenSM has not read: the next signal applies them."""
-        read = [self.master.instance.files[role] for role in _READ]
-        return [f"{each.path}: {WORDS['not-read']}" for each in read if each.reading == "not-read"]
+    def unread_edit(self, role: Role) -> str:
+        """Return, in words, that somebody changed the master's file of that *role* and OpenSM has not read it; "" where
+        nothing says so. The next signal applies it."""
+        file = self.master.instance.files[role]
+        return f"{file.path}: {WORDS['not-read']}" if file.reading == "not-read" else ""
 
     def verify(self) -> None:
         """Look again whether the master is the same process, still the one master, with the options file as it was.
@@ -116,9 +117,6 @@ class Site:
             raise _stale(
                 f"the master was the SM of port GUID 0x{self.manager.guid:016x}; now {found.evidence or 'none answers'}"
             )
-
-
-_READ: Final = ("options", "policy")
 
 
 def reach(writer: Writer, hosts: Iterable[SmHost]) -> list[Reached]:
@@ -252,9 +250,7 @@ def _find_others(site: Site, report: Report) -> None:
         state = each.state or "IsSM is set, SMInfo not answered"
         instance = seen.get(each.guid)
         if instance is None:
-            unreached.append(
-                f"the SM at {each.port} ({state}): it is on no host that was looked at"
-            )
+            unreached.append(f"the SM at {each.port} ({state}): it is on no host that was looked at")
             continue
         try:
             place = _place(instance, _hands(site.reached, instance))

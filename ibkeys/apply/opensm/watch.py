@@ -82,6 +82,14 @@ def _words(enforcement: Enforcement) -> str:
     return "+".join(both) or "nothing"
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock that only goes forward, and what lets its time pass; both in seconds."""
+
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
 @dataclass(slots=True)
 class Watched:
     """How a wait ended. ``wrong``: ports that are not as expected, and how; ``silent``: those that did not answer the
@@ -95,13 +103,12 @@ class Watched:
 
 @dataclass(slots=True)
 class Watch:
-    """Reads ports until they are as expected. ``now`` and ``sleep``: of a clock that only goes forward; ``check``:
-    called often, raises to stop; ``report``: told how many of the ports that are to change are right."""
+    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: told how many of the
+    ports that are to change are right, and how many these are."""
 
     writer: Writer
     targets: Mapping[PortKey, Target]
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
+    clock: Clock
     check: Callable[[], None]
     report: Callable[[int, int], None] = lambda done, whole: None
 
@@ -109,7 +116,7 @@ class Watch:
         """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
         *patience* seconds. What is silent is not waited for."""
         left = [key for key in changing if key in self.targets]
-        last, nearest, pause = self.now(), len(left) + 1, FIRST_PAUSE
+        last, nearest, pause = self.clock.now(), len(left) + 1, FIRST_PAUSE
         while True:
             self.check()
             seen = self.look(expected, left)
@@ -125,10 +132,10 @@ class Watch:
                     return whole
             far = len(seen.wrong)
             if far < nearest:
-                nearest, last, pause = far, self.now(), FIRST_PAUSE
-            elif self.now() - last >= patience:
+                nearest, last, pause = far, self.clock.now(), FIRST_PAUSE
+            elif self.clock.now() - last >= patience:
                 return seen
-            self.sleep(min(pause, max(0.0, last + patience - self.now())))
+            self.clock.sleep(min(pause, max(0.0, last + patience - self.clock.now())))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def look(self, expected: Mapping[PortKey, Expected], keys: Sequence[PortKey]) -> Watched:

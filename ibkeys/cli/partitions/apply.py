@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
     from ibkeys.apply.guardian import Guardian
-    from ibkeys.apply.opensm.carrier import Settings
+    from ibkeys.apply.opensm.course import Settings
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
-    from ibkeys.store.journal import Operation
+    from ibkeys.store.journal import Journal, Operation
     from ibkeys.store.paths import StorePaths
 
 MOST_SECONDS: Final = 86_400
@@ -120,7 +120,7 @@ class _Asked:
 
     def settings(self) -> Settings:
         """Return what the way through OpenSM is asked for."""
-        from ibkeys.apply.opensm.carrier import Settings
+        from ibkeys.apply.opensm.course import Settings
 
         return Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
 
@@ -145,9 +145,26 @@ def _confirm(where: Where, operation: int) -> int:
     from ibkeys.store.journal import Journal
 
     with Journal(journal_of(where), create=False) as journal:
+        _tell_guards(journal, operation)
         fresh = confirm(journal, operation)
     exits.write(f"operation {operation} is confirmed" if fresh else f"operation {operation} was confirmed already")
     return exits.DONE
+
+
+def _tell_guards(journal: Journal, operation: int) -> None:
+    """Reach those who wait on other hosts, before it is too late there."""
+    from contextlib import ExitStack
+
+    from ibkeys.apply.carriers import hosts_in, options_of
+    from ibkeys.apply.opensm.guards import confirm_guards
+    from ibkeys.sm.hands.opening import open_policy_host
+
+    kept = options_of(journal.plan_of(operation))
+    tokens = kept.get("guards")
+    if isinstance(tokens, list) and journal.find(operation).awaits_confirmation:
+        with ExitStack() as stack:
+            hands = [stack.enter_context(open_policy_host(host)) for host in hosts_in(kept)]
+            confirm_guards({each.name: each for each in hands}, tokens)
 
 
 def _apply(asked: _Asked, confirm_within: int | None) -> int:
@@ -220,7 +237,7 @@ def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[st
         "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once"),
+        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once", "--allow-break"),
         *(f"--override={name}" for name in INTERLOCKS),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
@@ -243,7 +260,7 @@ def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardi
             guardian.send("waiting")
         confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), _say)
 
-    run.began, run.ended = began, ended
+    run.began, run.ended, run.confirm_within = began, ended, seconds
 
 
 def _say(text: str) -> None:

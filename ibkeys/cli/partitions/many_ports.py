@@ -16,7 +16,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import LISTED_TROUBLES
-from ibkeys.errors import Incomplete
+from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -85,16 +85,18 @@ class ManyPortsChange(ShownChange):
         super().say_refusals()
 
     def apply(self) -> None:
-        """Make the change; where ports fail, say which before Incomplete is raised."""
+        """Make the change; where ports fail, say which before the error is raised: Incomplete, or what stopped it."""
         try:
             with self._interrupts:
                 try:
                     self.writer.apply(self.plan)
                 finally:
                     self._bar.stop()
-        except Incomplete:
+        except Refused:
+            raise  # before the first Set
+        except (IbkeysError, KeyboardInterrupt):
             self._say_failed()
-            if self.format == "json":
+            if self.format == "json" and self.plan.failed and self.plan.operation_id is not None:
                 self._write_result(applied=True)
             raise
 

@@ -15,6 +15,7 @@ from ibkeys.cli.types import Number
 
 @click.command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that it names for a moment.")
 @options.option(
     "--at-once",
     env=False,
@@ -33,6 +34,7 @@ def undo(
     sm_wait: int,
     format: str,
     operation: int | None,
+    allow_break: bool,
     at_once: bool,
 ) -> int:
     """Give back what an operation overwrote.
@@ -43,13 +45,14 @@ def undo(
     were cleared cannot be given back; M_Keys have commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
-    from ibkeys.apply.opensm.carrier import Settings
+    from ibkeys.apply.opensm.course import Settings
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        settings = Settings(sm_wait, at_once=at_once)
+        settings = Settings(sm_wait, allow_break, at_once=at_once)
         hosts = hosts_of(where, sm_hosts)
-        apply_plan = plan_undo(writer, operation, ApplyHooks(interrupts.check, bar), settings=settings, hosts=hosts)
+        hooks = ApplyHooks(interrupts.check, bar)
+        apply_plan = plan_undo(writer, operation, hooks, settings=settings, hosts=hosts, breaks=allow_break)
         return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ibkeys.errors import HostNotReached
+from ibkeys.sm.conversation import Conversation
+from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
 from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.hands.writer import READY, Writer, program
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.remote import RemoteFiles
+from ibkeys.sm.ssh import environment
 
 
 @contextmanager
@@ -17,4 +21,9 @@ def open_policy_host(host: SmHost) -> Iterator[PolicyHost]:
     if host.ssh is None:
         yield THIS
         return
-    raise HostNotReached(f"host {host.name}: cannot be changed by this version", host.name)
+    name, command = host.ssh.name, host.ssh.command()
+    with (
+        RemoteFiles(name, command, environment(), OWN_SESSION) as reader,
+        Conversation(name, command, environment(), program(), READY, OWN_SESSION) as talk,
+    ):
+        yield OtherHost(reader, Writer(talk))

@@ -20,6 +20,7 @@ from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile, look
+from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.policy_host import RemoteGuard
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -52,7 +53,9 @@ class ThisHost:
 
     def look(self, path: Path) -> SeenFile:
         """Return what is where *path* leads. Raises FileError, FileChanged."""
-        return look(path)
+        seen = look(path)
+        refuse_other_root(self.files, path, seen.path)
+        return seen
 
     def hindrance(self, seen: SeenFile) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way. Raises FileError."""
@@ -113,8 +116,8 @@ class ThisHost:
         unit = process.unit
         if unit is None or not is_unit(unit):
             return False
-        main = self._systemctl("show", "--property=MainPID", "--value", "--", unit)
-        if main is None or main.strip() != str(process.pid):
+        main = self._systemctl("show", "--property=MainPID", "--", unit)
+        if main is None or main.strip() != f"MainPID={process.pid}":
             return False
         return self._systemctl("kill", "--signal=HUP", "--kill-who=main", "--", unit) is not None
 

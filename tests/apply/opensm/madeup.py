@@ -13,8 +13,10 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.opensm import carrier as carrier_module
-from ibkeys.apply.opensm.carrier import OpensmCarrier, Settings
+from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import PolicyPlace, Site
+from ibkeys.apply.opensm.watch import Clock
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine
@@ -30,7 +32,7 @@ from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sm.instance import Instance
+from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.store.journal import FileEntry, FileImage, Operation
@@ -191,7 +193,7 @@ class MadeUpOpensm:
         """Return the carrier that goes through it."""
         writer.fabric.is_simulated = False
         monkeypatch.setattr(carrier_module, "find_site", lambda writer, reached, found: self.site(writer, found))
-        return OpensmCarrier(writer, [], settings, lambda: self.clock, self.sleep)
+        return OpensmCarrier(writer, [], settings, Clock(lambda: self.clock, self.sleep))
 
     def site(self, writer: Writer, found: Any) -> Site:
         data = self.host.file.data
@@ -207,8 +209,8 @@ class MadeUpOpensm:
 class StillSite(Site):
     """A site in which nothing is looked at again: processes and options files are not made up here."""
 
-    def unread_edits(self) -> list[str]:
-        return []
+    def unread_edit(self, role: Role) -> str:
+        return ""
 
     def verify(self) -> None:
         """All is as it was."""

@@ -34,8 +34,10 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["python3", "-u", "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def seen(process: subprocess.Popen[bytes], unit: str | None = None) -> OpensmProcess:
@@ -47,7 +49,9 @@ def hands(tmp_path: Path, main: int | str = "", says: int = 0) -> tuple[ThisHost
     """This host with a systemctl that notes how it was called, and knows *main* as a unit's process."""
     log = tmp_path / "calls"
     stub = tmp_path / "systemctl"
-    stub.write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$2" = show ] && echo "{main}"\n[ "$2" = show ] || exit {says}\n')
+    stub.write_text(
+        f'#!/bin/sh\necho "$*" >>{log}\n[ "$2" = show ] && echo "MainPID={main}"\n[ "$2" = show ] || exit {says}\n'
+    )
     stub.chmod(0o755)
     return ThisHost({"PATH": f"{tmp_path}:/usr/bin:/bin"}), log
 
@@ -98,7 +102,7 @@ def test_systemd_sends_the_signal_to_the_main_process_of_a_unit(
     unit = r"opensm@0x1\x2d2.service"
     host.signal(seen(running, unit))
     assert log.read_text().splitlines() == [
-        rf"--no-ask-password show --property=MainPID --value -- {unit}",
+        rf"--no-ask-password show --property=MainPID -- {unit}",
         rf"--no-ask-password kill --signal=HUP --kill-who=main -- {unit}",
     ]
 

@@ -1,0 +1,337 @@
+"""What is done through OpenSM, worked out before anything is written: policies, files, the tables after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from ibkeys.apply.opensm.interlocks import (
+    drift_of,
+    objections_to_edits,
+    objections_to_managers,
+    objections_to_self,
+    objections_to_standbys,
+)
+from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
+from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, rewriting
+from ibkeys.apply.remaining import Former, Remaining
+from ibkeys.apply.survey import Survey
+from ibkeys.change.consent import Objection
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.errors import FileChanged, Refused, UsageError
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.courses import Circle
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.model import Break, BreakKind, PartitionPlan
+from ibkeys.plan.sm_policies import SmPolicies, policies_between
+from ibkeys.printable import counted, named
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortId, PortKey
+
+WAIT: Final = 60.0
+"""Seconds without progress after which OpenSM is told once more, and after which it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may be cut for a moment; ``rewrite``:
+    OpenSM writes every table anew first; ``at_once``: an undo goes back in one step."""
+
+    wait: float = WAIT
+    gaps: bool = False
+    rewrite: bool = False
+    at_once: bool = False
+
+
+@dataclass(slots=True)
+class Course:
+    """What is done, step by step. ``contents``: what each file holds in each step; ``enforcement``: what the last step
+    changes; ``start``: the tables before the first step; ``files``: those that are replaced, the master's last;
+    ``breaks``: who is cut; ``objections``: the interlocks that are set off; ``remaining``: what is not as the
+    plan found it."""
+
+    start: Mapping[PortKey, Entries] = field(default_factory=dict)
+    steps: list[PolicyStep] = field(default_factory=list)
+    contents: list[Mapping[Place, bytes | None]] = field(default_factory=list)
+    enforcement: list[EnforcementChange] = field(default_factory=list)
+    files: list[PolicyFile] = field(default_factory=list)
+    breaks: tuple[Break, ...] = ()
+    objections: list[Objection] = field(default_factory=list)
+    remaining: Remaining = field(default_factory=Remaining)
+
+    @property
+    def end(self) -> Mapping[PortKey, Entries]:
+        """The tables after the last step."""
+        return self.steps[-1].tables if self.steps else self.start
+
+    def before(self, number: int) -> Mapping[PortKey, Entries]:
+        """Return the tables before a step."""
+        return self.steps[number - 1].tables if number else self.start
+
+    def bits(self, number: int) -> Sequence[EnforcementChange]:
+        """Return the enforcement bits that a step changes: only the last one does."""
+        return self.enforcement if number == len(self.steps) - 1 else ()
+
+
+@dataclass(slots=True)
+class Planning:
+    """Works out the course of one change. *files*: the policy files of the site, that of the master last."""
+
+    site: Site
+    files: list[PolicyFile]
+    prediction: Prediction
+    settings: Settings
+
+    def forth(self, plan: PartitionPlan, former: Former | None) -> Course:
+        """Return the course of a plan; *former*: what an earlier run of it wrote.
+
+        Raises UsageError, FileFormatError.
+        """
+        site, prediction = self.site, self.prediction
+        course = Course(dict(prediction.now), files=self.files)
+        new = _policy_for(plan, site)
+        goal = _goal(plan, prediction, course.remaining, is_resumed=former is not None)
+        old = site.policy
+        texts: list[bytes] = []
+        before = prediction
+        if self.settings.rewrite:
+            text = rewriting(old, partitions_in(prediction.now.values()))
+            texts, old = [text], parse_policy(text, str(site.master.path))
+            before = replace(prediction)
+            before.now = prediction.follow([old])[0]
+        found = policies_between(
+            old,
+            new,
+            _between(prediction, before.now, goal),
+            site.manager.guid,
+            site.options,
+            plan_digest(plan),
+            others=prediction.unread,
+            gaps=self.settings.gaps,
+        )
+        self._note(found)
+        course.breaks = _breaks_of(found, prediction)
+        texts += found.texts
+        blind = set(prediction.not_enforcing(found.tables[-1]))
+        changes = _enforcement(plan, prediction.survey, course.remaining)
+        course.enforcement = [each for each in changes if each.port.key not in blind]
+        self._note_blind(blind)
+        self._lay_out(course, texts)
+        ours = {image.after for image in former.files} if former is not None else set()
+        is_ours = site.policy is not None and site.policy.data in ours
+        course.objections += objections_to_edits(site, prediction, is_ours)
+        course.objections += objections_to_standbys(site, self.files) if former is None else ()
+        course.objections += objections_to_self(site, new)
+        course.objections += objections_to_managers(self.files)
+        if former is None and not self.settings.rewrite:
+            drift = drift_of(prediction, site.policy, goal, new)
+            course.objections += drift.objections()
+            if drift.mended:
+                site.notes.append(
+                    f"{counted(drift.mended, 'port')} do not have what OpenSM's present policy says; this change "
+                    "writes them, or they are as the new policy says already"
+                )
+        return course
+
+    def _note_blind(self, blind: Collection[PortKey]) -> None:
+        """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
+        targets = [self.prediction.survey.targets[key] for key in blind]
+        losing = [each for each in targets if each.enforcement != Enforcement(False, False)]
+        if not targets:
+            return
+        text = (
+            f"the policy fills the P_Key table of {named([each.id for each in losing or targets])} to the last entry, "
+            "and OpenSM lets such a port enforce nothing"
+        )
+        if losing:
+            raise UsageError(f"{text}, but it enforces now and the plan does not say that this ends")
+        self.site.notes.append(f"{text}, as it does now")
+
+    def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
+        """Set the steps of an apply; none where files and tables are as the last policy says."""
+        tables = self.prediction.follow(map(parse_policy, texts))
+        names = ["between"] * (len(texts) - 1) + ["policy"]
+        if self.settings.rewrite:
+            names[0] = "rewrite"
+        steps = [PolicyStep(*each) for each in zip(names, texts, tables, strict=True)]  # type: ignore[arg-type]
+        is_there = all(file.seen.data == texts[-1] for file in self.files)
+        if len(steps) == 1 and is_there and steps[0].tables == course.start and not course.enforcement:
+            return
+        course.steps = steps
+        course.contents = [{file.key: text for file in self.files} for text in texts]
+
+    def back(self, former: Former) -> Course:
+        """Return the way back: the same policies in reverse, and at the end each file's own former bytes.
+
+        Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
+        host that is not reached, FileError.
+        """
+        ways = self._ways(former)
+        try:
+            contents = steps_back(self.files, ways, self.settings.at_once)
+        except FileChanged as error:
+            raise stale(error) from error
+        course = Course(dict(self.prediction.now), files=self.files)
+        master = self.files[-1].key
+        first = {file.key: ways[file.key][0] for file in self.files}
+        tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
+        if not contents and former.files and tables[-1] != course.start:
+            contents = [first]  # the file is back, and OpenSM was not told
+        names = ["between"] * (len(contents) - 1) + ["former"]
+        course.contents = list(contents)
+        course.steps = [
+            PolicyStep(name, each[master], after)  # type: ignore[arg-type]
+            for name, each, after in zip(names, contents, tables, strict=False)
+        ]
+        course.enforcement = list(_former_enforcement(former, self.prediction.survey))
+        return course
+
+    def _ways(self, former: Former) -> dict[Place, Way]:
+        """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
+        it. A file that no SM reads any more goes back too."""
+        ways = ways_in(former.files)
+        read = {file.key for file in self.files}
+        hands = {each.hands.name: each.hands for each in self.site.reached}
+        left = []
+        for host, path in sorted(ways.keys() - read):
+            if host not in hands:
+                raise UsageError(f"{path} on {host} was replaced too, and that host is not reached: --sm-host {host}")
+            left.append(PolicyFile(hands[host], Path(path), hands[host].look(Path(path))))
+        *standbys, master = self.files
+        self.files = [*left, *(file for file in standbys if file.key in ways), master]
+        ways.setdefault(master.key, (master.seen.data,))
+        return ways
+
+    def _note(self, found: SmPolicies) -> None:
+        notes, names = self.site.notes, _names(self.prediction)
+        if found.given_default:
+            ports = named([names(guid) for guid in found.given_default])
+            notes.append(f"OpenSM gives {ports} a P_Key of the default partition, which they do not have now")
+        if found.torn:
+            listed = named([f"{names(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
+            notes.append(f"OpenSM moves a P_Key to another block of its table, so it is away for a moment: {listed}")
+        for mgid, source, target in found.moved_groups[:3]:
+            notes.append(
+                f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x}, which ends, to "
+                f"0x{target:04x}: OpenSM 3.3.23 may crash at a later change; give the group to a partition that stays"
+            )
+
+
+def _policy_for(plan: PartitionPlan, site: Site) -> Policy:
+    """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
+    FileFormatError for a policy that OpenSM would refuse."""
+    if plan.options.disconnect_unconfigured:
+        raise UsageError(
+            "the plan disconnects ports that no partition names, and OpenSM gives each port its default P_Key: that "
+            "cannot go through it; plan again without --disconnect-unconfigured"
+        )
+    text, made_for = plan.policy.require_text(), plan.sm_options
+    policy = parse_policy(text, plan.policy.file)
+    policy.require_accepted()
+    if made_for is not None and (made_for.enforce, made_for.allow_both_pkeys) != (
+        site.options.enforce,
+        site.options.allow_both_pkeys,
+    ):
+        raise UsageError(
+            f"the plan was made for enforcement {made_for.enforce} and allow_both_pkeys "
+            f"{str(made_for.allow_both_pkeys).upper()}; {site.master.instance.name} works with enforcement "
+            f"{site.options.enforce} and {str(site.options.allow_both_pkeys).upper()}; plan again with "
+            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+        )
+    return policy
+
+
+def _goal(
+    plan: PartitionPlan, prediction: Prediction, remaining: Remaining, is_resumed: bool
+) -> dict[PortKey, Entries]:
+    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it."""
+    targets = prediction.survey.targets
+    goal = dict(prediction.now)
+    for table in plan.tables:
+        key = table.port.key
+        if key not in targets:
+            if table.differs:
+                remaining.leave_out(f"{table.port} ({prediction.survey.missing.get(key, 'not found on the fabric')})")
+            continue
+        now = targets[key].table
+        goal[key] = table.after
+        if not table.differs or now == table.before:
+            continue
+        known = {*table.before.values(), *table.after.values()}
+        if not is_resumed or not known >= {*now.values()}:
+            remaining.foreign.append(f"{table.port} ({_surprise(table, now)})")
+    return goal
+
+
+def _surprise(table: TableChange, now: Entries) -> str:
+    index = next(index for index in sorted({*now, *table.before}) if now.get(index) != table.before.get(index))
+    return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
+
+
+def _between(
+    prediction: Prediction, now: Mapping[PortKey, Entries], goal: Mapping[PortKey, Entries]
+) -> list[TableChange]:
+    return [replace(each, before=now[each.port.key], after=goal[each.port.key]) for each in prediction.tables]
+
+
+def _enforcement(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
+    found = []
+    for change in plan.enforcement:
+        target = survey.targets.get(change.port.key)
+        if target is None:
+            if change.before != change.after:
+                remaining.leave_out(f"{change.port} ({survey.missing.get(change.port.key, 'not found')})")
+        elif target.enforcement != change.after:
+            found.append(replace(change, port=target.id, before=target.enforcement))
+    return found
+
+
+def _former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:
+    for key, bits in former.bits.items():
+        target = survey.targets.get(key)
+        if target is not None and target.enforcement != bits:
+            yield EnforcementChange(target.id, target.enforcement, bits)
+
+
+def _breaks_of(found: SmPolicies, prediction: Prediction) -> tuple[Break, ...]:
+    """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
+    ports = {port.guid: port.id for port in prediction.survey.end_ports}
+    breaks = []
+    for circle in found.circles:
+        shown = Circle(
+            circle.partition,
+            _with_names(circle.leaving, ports),
+            _with_names(circle.entering, ports),
+            tuple((ports[one], ports[other]) for one, other in circle.pairs),
+            tuple(
+                (_with_names(leaving, ports), base, _with_names(entering, ports))
+                for leaving, base, entering in circle.waits
+            ),
+        )
+        kind: BreakKind = "circle" if circle.entering else "no-room"
+        breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
+    return tuple(breaks)
+
+
+def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
+    return tuple(ports[guid] for guid in guids)
+
+
+def _names(prediction: Prediction) -> Callable[[int], str]:
+    names = {port.guid: str(port) for port in prediction.survey.end_ports}
+    return lambda guid: names.get(guid, f"port GUID 0x{guid:016x}")
+
+
+def parsed(text: bytes | None) -> Policy | None:
+    """Return the policy that OpenSM reads; None where it finds no file."""
+    return None if text is None else parse_policy(text)
+
+
+def stale(error: FileChanged) -> Refused:
+    """Return the refusal of a file that somebody else changed, with what differs."""
+    shown = f"\n{error.difference}" if error.difference else ""
+    return Refused(f"refused by interlock stale, which nothing overrides: {error}{shown}", "stale")

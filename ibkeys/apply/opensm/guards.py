@@ -1,0 +1,84 @@
+"""Those who go back on other hosts when nobody confirms a change: one for each file that is replaced there.
+
+A guard needs neither the connection nor this process. Whoever is left of the two goes back: this process at the end of
+the time, a guard a little later (`MARGIN`). Both do nothing where the former bytes are in place already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ibkeys.apply.opensm.policy_files import Place, PolicyFile
+from ibkeys.apply.opensm.site import Site
+from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.sm.hands.policy_host import PolicyHost, RemoteGuard
+
+MARGIN: Final = 5.0
+"""Seconds that a guard waits longer than this process does."""
+
+
+@dataclass(slots=True)
+class Guards:
+    """The guards of one change; none on this host, where a child of this process does the same."""
+
+    by_file: dict[Place, RemoteGuard] = field(default_factory=dict)
+    tokens: list[dict[str, str]] = field(default_factory=list)
+
+    def begin(self, site: Site, files: Iterable[PolicyFile], seconds: float) -> None:
+        """Start a guard for each file on another host. Raises HostRefused, HostNotReached."""
+        processes = {(place.hands.name, place.path): place.instance.process for place in site.places}
+        for file in files:
+            process = processes.get((file.hands.name, file.path))
+            guard = file.hands.guard(seconds + MARGIN) if process is not None else None
+            if guard is not None and process is not None:
+                self.tokens.append({"host": file.hands.name, "token": guard.began(file.seen, process)})
+                self.by_file[file.key] = guard
+
+    def written(self, contents: Mapping[Place, bytes | None]) -> None:
+        """Tell each guard what is about to be written to its file. Raises HostRefused, HostNotReached."""
+        for key, guard in self.by_file.items():
+            data = contents.get(key)
+            if data is not None:
+                guard.written(data)
+
+    def alive(self) -> None:
+        """Give each a sign of life. Raises HostRefused, HostNotReached."""
+        for guard in self.by_file.values():
+            guard.alive()
+
+    def waiting(self) -> list[str]:
+        """Let their time run; return what is wrong with them, in words."""
+        problems = []
+        for guard in self.by_file.values():
+            try:
+                guard.waiting()
+            except IbkeysError as error:
+                problems.append(f"{error}; its guard goes back when it has had no sign of life for too long")
+        return problems
+
+    def end(self, confirmed: bool) -> list[str]:
+        """End them; return what is wrong, in words: a guard that goes back although the change is *confirmed*."""
+        problems = []
+        for (host, path), guard in self.by_file.items():
+            try:
+                is_late = not (guard.confirm() if confirmed else guard.over())
+            except IbkeysError as error:
+                problems.append(f"{path} on {host}: the guard there cannot be told ({error}); look at the file")
+                continue
+            if is_late and confirmed:
+                problems.append(f"{path} on {host}: it was too late, the guard there is going back or has gone back")
+        self.by_file.clear()
+        return problems
+
+
+def confirm_guards(hands: Mapping[str, PolicyHost], tokens: Sequence[Mapping[str, Any]]) -> None:
+    """Tell the guards that an earlier process left on other hosts that the change is confirmed.
+
+    Raises StoreError where it is too late at one of them, HostRefused, HostNotReached.
+    """
+    for each in tokens:
+        host = str(each.get("host", ""))
+        if host in hands and not hands[host].confirm_guard(str(each.get("token", ""))):
+            raise StoreError(f"the guard on host {host} is going back, or has gone back: it was too late to confirm")

@@ -1,0 +1,149 @@
+"""One run over the steps of a course: the files, the signal, the wire; then the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ibkeys.apply.carrier import Carried, OnStep, Written
+from ibkeys.apply.opensm.course import Course
+from ibkeys.apply.opensm.guards import Guards
+from ibkeys.apply.opensm.images import images_of, table_image
+from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
+from ibkeys.apply.opensm.watch import Clock, Watch, Watched
+from ibkeys.change.portinfo import ENFORCEMENT_BITS
+from ibkeys.errors import FileChanged, NotStored
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.plan.order import Phase
+from ibkeys.printable import named
+from ibkeys.store.journal import Entry, FileEntry, Operation
+from ibkeys.topology.port_id import PortId
+
+
+@dataclass(slots=True)
+class Run:
+    """One run. ``phases``: what each step of the course changes, port by port; ``check``: called often, raises to stop;
+    ``wait``: seconds without progress after which OpenSM is told once more, and after which it is given up."""
+
+    site: Site
+    course: Course
+    prediction: Prediction
+    phases: Sequence[Phase]
+    operation: Operation
+    clock: Clock
+    wait: float
+    check: Callable[[], None]
+    progress: OnStep | None
+    guards: Guards
+    carried: Carried = field(default_factory=Carried)
+
+    def make(self) -> bool:
+        """Make the steps; return whether OpenSM fell back to its built-in policy. Raises what stops it."""
+        course, targets = self.course, self.prediction.survey.targets
+        for number, (step, phase) in enumerate(zip(course.steps, self.phases, strict=True)):
+            self.check()
+            entries = self.operation.record_all(images_of(phase, targets, course.before(number), step.tables))
+            written = self._give(number)
+            seen = self._watch(number)
+            if seen.fell_back:
+                return True
+            if seen.wrong:
+                self._stop(seen, entries, phase)
+                return False
+            self._note_silent(seen, is_last=number == len(course.steps) - 1)
+            self._settle(number, entries, written)
+        self._verify_files("what it holds now comes into force when OpenSM sweeps again")
+        for phase in self.phases:
+            for each in phase.steps:
+                key, target = each.port.key, targets[each.port.key]
+                if key not in self.carried.failed:
+                    self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
+        return False
+
+    def _give(self, number: int) -> list[FileEntry]:
+        """Put the files of a step in place, and tell OpenSM."""
+        self.site.verify()
+        self.guards.written(self.course.contents[number])
+        written = []
+        for file in self.course.files:
+            entry = file.put(self.operation, self.course.contents[number][file.key])
+            if entry is not None:
+                written.append(entry)
+        self._tell()
+        return written
+
+    def _tell(self) -> None:
+        """Send SIGHUP to the very process that was looked at, while the files are as they were left."""
+        self.site.verify()
+        self._verify_files("OpenSM was not told to read it")
+        master = self.site.master
+        master.hands.signal(master.instance.process)
+
+    def _verify_files(self, otherwise: str) -> None:
+        """Raise FileChanged where a file is not as it was left."""
+        for file in self.course.files:
+            if file.hands.look(file.path) != file.seen:
+                raise FileChanged(f"{file.name}: somebody else changed it meanwhile; {otherwise}")
+
+    def _watch(self, number: int) -> Watched:
+        """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""
+        step, survey = self.course.steps[number], self.prediction.survey
+        keeps_indexes = self.site.options.keep_pkey_indexes
+        expected = expectations(step, self.course.before(number), self.course.bits(number), survey, keeps_indexes)
+        watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self._report(step))
+        seen = watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
+        if seen.wrong and not seen.fell_back:
+            self._tell()
+            seen = watch.until(expected, [*seen.wrong, *seen.silent], self.wait)
+        return seen
+
+    def _look_around(self) -> None:
+        """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
+        self.check()
+        self.site.verify_process()
+        self.guards.alive()
+
+    def _report(self, step: PolicyStep) -> Callable[[int, int], None]:
+        progress = self.progress
+        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(step.name, done, whole)
+
+    # --- how a step ended --------------------------------------------------------------------------------------------
+
+    def _settle(self, number: int, entries: list[Entry], written: list[FileEntry]) -> None:
+        """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
+        step, before, targets = self.course.steps[number], self.course.before(number), self.prediction.survey.targets
+        late = []
+        for key, after in step.tables.items():
+            now = targets[key].table
+            if now != after and key not in self.carried.failed:
+                blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
+                late += [table_image(targets[key], block, before[key], now) for block in sorted(blocks)]
+        entries += self.operation.record_all(late)
+        self.operation.record_all((), done=entries)
+        for entry in written:
+            entry.done()
+        # What comes next begins at what is there.
+        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
+
+    def _note_silent(self, seen: Watched, is_last: bool) -> None:
+        if is_last:
+            self.carried.failed.update(seen.silent)
+        elif seen.silent:
+            names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
+            self.carried.notes.append(f"silent while a policy in between came into force: {names}")
+
+    def _stop(self, seen: Watched, entries: list[Entry], phase: Phase) -> None:
+        """Go no further: name each port."""
+        why = f"{self.wait:g} s without progress, OpenSM told twice"
+        for key, text in seen.wrong.items():
+            self.carried.failed[key] = NotStored(f"{text} ({why})")
+        self.carried.failed.update(seen.silent)
+        self.operation.record_all((), failed=entries)
+        self.carried.stopped = phase
+
+    def _bits_of(self, port: PortId) -> dict[str, int]:
+        after = next((each.after for each in self.course.enforcement if each.port.key == port.key), None)
+        return (
+            {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, (after.inbound, after.outbound)), strict=True))
+        )

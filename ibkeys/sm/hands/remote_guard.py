@@ -1,0 +1,101 @@
+"""One who goes back on another host, alone: a process there that needs neither the connection nor the fabric.
+
+It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
+may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "going back" exactly
+one happens: both make the same symbolic link in there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ibkeys.errors import HostRefused
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.hands import writer as program_there
+from ibkeys.sm.hands.writer import No, Writer, sum_of
+
+QUIET_SECONDS: Final = 900
+"""So long without a sign of life, and the guard takes the connection for cut. The program has the same number."""
+_TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
+
+
+class OtherGuard:
+    """A `RemoteGuard`. ``pid``: its process there, 0 before it began. *named*: gives the words that mean a process."""
+
+    def __init__(
+        self,
+        host: str,
+        writer: Writer,
+        seconds: float,
+        named: Callable[[OpensmProcess], tuple[str, str, str]],
+    ) -> None:
+        self._host, self._writer, self._named = host, writer, named
+        self._seconds = max(math.ceil(seconds), 0)
+        self.token = ""
+        self.pid = 0
+
+    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+        """Start it, and return its token. Raises HostRefused, HostNotReached."""
+        if self.token:
+            raise HostRefused(f"{self._host}: the guard runs already", self._host)
+        talk = self._writer.conversation
+        who = "+".join(self._named(process))
+        try:
+            token = self._writer.one("make_room")
+            if not _TOKEN.fullmatch(token):
+                talk.end("its answer makes no sense (a guard)")
+            self._writer.send("keep", program_there.program().encode(), token, "program")
+            if seen.data is not None:
+                self._writer.send("keep", seen.data, token, "former")
+            words = (token, str(self._seconds), who, sum_of(seen.data))
+            self.pid = talk.number(self._writer.one("watch", *words, path=seen.path))
+        except No as no:
+            raise HostRefused(f"{self._host}: no guard can be started: {no.reason or no.kind}", self._host) from None
+        self.token = token
+        return token
+
+    def written(self, data: bytes) -> None:
+        """Tell it a text that is about to be written. Raises HostRefused, HostNotReached."""
+        self._say("note", sum_of(data))
+
+    def alive(self) -> None:
+        """Give it a sign of life. Raises HostNotReached."""
+        self._say("alive")
+
+    def waiting(self) -> None:
+        """Let the seconds run from now. Raises HostRefused, HostNotReached."""
+        self._say("waiting")
+
+    def over(self) -> bool:
+        """End it: everything was given back by this process. Raises HostRefused, HostNotReached."""
+        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+
+    def confirm(self) -> bool:
+        """End it: what was written stays. Raises HostRefused, HostNotReached."""
+        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+
+    def _say(self, question: str, *words: str) -> None:
+        if not self.token:
+            raise HostRefused(f"{self._host}: the guard was not started", self._host)
+        try:
+            self._writer.ask(question, self.token, *words)
+        except No as no:
+            why = no.reason or "it is not there any more"
+            raise HostRefused(f"{self._host}: the guard cannot be told: {why}", self._host) from None
+
+
+def confirm_guard(host: str, writer: Writer, token: str) -> bool:
+    """End a guard; False when it is going back already, or is there no more. Raises HostRefused, HostNotReached."""
+    if not _TOKEN.fullmatch(token):
+        raise HostRefused(f"{host}: {token!r} is no guard", host)
+    try:
+        writer.ask("over", token)
+    except No as no:
+        if no.kind == "gone":
+            return False
+        raise HostRefused(f"{host}: the guard cannot be told: {no.reason or no.kind}", host) from None
+    return True

@@ -1,0 +1,127 @@
+"""The hands on another host, through a real sshd, under a real OpenSM: this machine once more, by another name."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.host.replacing import hindrances
+from ibkeys.sm.hands import other_host
+from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.other_host import OtherHost
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.ssh import SshHost
+from ibkeys.store.journal import Journal
+from tests.corpus import DATA
+from tests.integration.served import Served
+from tests.integration.sshd import Sshd
+from tests.integration.test_sm_show import UP_SECONDS, opensm, write
+from tests.sm.hands.there import Held
+
+GUID = "0x0002c903000a1011"
+OLD = "Default=0x7fff : ALL=full ;\n"
+NEW = OLD + "Red=0x8010 : ALL=full ;\n"
+
+
+@pytest.fixture
+def fabric(served: Callable[[Path], Served]) -> Served:
+    return served(DATA / "fabrics" / "two-switch.net")
+
+
+@pytest.fixture(autouse=True)
+def _outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hindrances, "_kind_of_mount", lambda number: "ext4")
+    real = other_host.read_ground
+    monkeypatch.setattr(
+        other_host, "read_ground", lambda *words: replace(real(*words), system="1 2 / / rw - ext4 x rw")
+    )
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Sshd]:
+    with Sshd(tmp_path / "ssh") as server:
+        yield server
+
+
+def smhost(server: Sshd) -> SmHost:
+    return SmHost(SshHost("smhost", config=str(server.config)))
+
+
+def has_red(fabric: Served) -> bool:
+    done = fabric.ibkeys("pkey-show", "-G", GUID)
+    assert done.returncode == 0, done.stderr
+    return "0x8010" in done.stdout
+
+
+def until(fabric: Served, wanted: bool) -> None:
+    deadline = time.monotonic() + UP_SECONDS
+    while has_red(fabric) != wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # polls a condition
+
+
+def process_of(host: OtherHost, process: subprocess.Popen[bytes]) -> OpensmProcess:
+    [found] = [each for each in opensm_processes(host=host.files) if each.pid == process.pid]
+    return found
+
+
+def test_a_policy_is_replaced_there_and_opensm_reads_it(fabric: Served, server: Sshd) -> None:
+    policy = fabric.folder / "osm" / "p.conf"
+    write(policy, OLD)
+    with (
+        opensm(fabric, "-Pp.conf", "-g", GUID) as process,
+        open_policy_host(smhost(server)) as host,
+        Journal(None) as journal,
+        journal.operation("apply") as operation,
+    ):
+        assert isinstance(host, OtherHost)
+        running = process_of(host, process)
+        assert host.may_signal(running) is None
+        entry = host.replace(operation, host.look(policy), NEW.encode())
+        host.signal(running)
+        until(fabric, True)
+        entry.done()
+        assert (policy.read_text(), entry.image.host) == (NEW, "smhost")
+
+
+def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: Served, server: Sshd) -> None:
+    policy = fabric.folder / "osm" / "p.conf"
+    write(policy, OLD)
+    with opensm(fabric, "-Pp.conf", "-g", GUID) as process, Journal(None) as journal:
+        with open_policy_host(smhost(server)) as host, journal.operation("apply") as operation:
+            assert isinstance(host, OtherHost)
+            running = process_of(host, process)
+            guard = host.guard(3)
+            guard.began(host.look(policy), running)
+            held = Held(guard.pid)
+            guard.written(NEW.encode())
+            host.replace(operation, host.look(policy), NEW.encode()).done()
+            host.signal(running)
+            until(fabric, True)
+            host._writer.conversation._channel._process.kill()
+        held.ended()
+        assert policy.read_text() == OLD
+        until(fabric, False)
+
+
+def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
+    policy = fabric.folder / "osm" / "p.conf"
+    write(policy, OLD)
+    with opensm(fabric, "-Pp.conf", "-g", GUID) as process:
+        with open_policy_host(smhost(server)) as host:
+            assert isinstance(host, OtherHost)
+            guard = host.guard(600)
+            token = guard.began(host.look(policy), process_of(host, process))
+            held = Held(guard.pid)
+            guard.waiting()
+        with open_policy_host(smhost(server)) as host:
+            assert host.confirm_guard(token)
+            held.ended()
+            assert not host.confirm_guard(token)
+        assert not (Path("/tmp") / token).exists()

@@ -1,0 +1,134 @@
+"""``apply --via opensm --sm-host``: the OpenSM runs on another host, here one that a real sshd on loopback leads to.
+
+The sm.toml of these tests hides the OpenSMs of this host, so that only the other host has them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.sshd import Sshd
+from tests.integration.test_served_mkeys import Subnet
+from tests.integration.test_sm_policies import SM, TENANTS, Driven, opensm, plan_of, tables
+from tests.integration.test_via_opensm import CONF, GREEN, facts
+
+
+class OtherHost:
+    """The subnet, its OpenSM, and the way to the host that it runs on."""
+
+    def __init__(self, served: Subnet, driven: Driven, sshd: Sshd, folder: Path) -> None:
+        self.served, self.driven, self.sshd = served, driven, sshd
+        settings = folder / "sm.toml"
+        settings.write_text('[here]\nunit = "no-such-unit"\n')
+        settings.chmod(0o600)
+        self.options = ("--sm-host", "smhost", "--ssh-config", sshd.config, "--sm-config", settings)
+        plan_of(served, GREEN, "")
+        self.plan = served.folder / "plan.json"
+
+    def apply(self, *words: str | int | Path) -> list[str]:
+        words = ("apply", self.plan, "--via", "opensm", "--allow-removals", "--yes", *self.options, *words)
+        return self.served.arguments(self.served.ibkeys_command(*words))
+
+    def start(self, *words: str | int | Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.apply(*words),
+            cwd=self.served.folder,
+            env=self.served.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for_policy(self, text: str) -> None:
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while self.driven.policy.read_text() != text:
+            assert time.monotonic() < deadline, self.driven.policy.read_text()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[OtherHost]:
+    with ExitStack() as stack:
+        served = stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
+        driven = stack.enter_context(opensm(served, CONF, TENANTS, "-g", f"{SM:#x}"))
+        sshd = stack.enter_context(Sshd(tmp_path / "sshd"))
+        yield OtherHost(served, driven, sshd, tmp_path)
+
+
+def heard(process: subprocess.Popen[str], words: str) -> None:
+    """Wait until *process* says *words* on standard error."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if words in line:
+            return
+    raise AssertionError(said)
+
+
+def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
+    other.driven.policy.chmod(0o640)
+    os.chown(other.driven.policy, 12, 34)
+    before, file = tables(other.served), facts(other.driven.policy)
+    done = other.served.run(other.served.ibkeys_command("apply", other.plan, "--via", "opensm", "--allow-removals"))
+    assert done.returncode == 4  # nobody said yes
+    done = subprocess.run(
+        other.apply(), cwd=other.served.folder, env=other.served.environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "partitions.conf on smhost" in done.stdout
+    assert facts(other.driven.policy) == (GREEN.encode(), *file[1:])
+    assert tables(other.served) != before
+    done = other.served.ibkeys("undo", "--yes", *other.options[2:])  # the journal knows the host
+    assert done.returncode == 0, done.stderr
+    assert (tables(other.served), facts(other.driven.policy)) == (before, file)
+
+
+def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
+    before = tables(other.served)
+    with other.start("--confirm-within", 1) as process:
+        _, said = process.communicate(timeout=RUN_TIMEOUT)
+    assert process.returncode == 3
+    assert "not confirmed: going back" in said
+    assert "cannot be told" not in said
+    assert other.driven.policy.read_text() == TENANTS
+    assert tables(other.served) == before
+
+
+def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
+    with other.start("--confirm-within", 600) as process:
+        heard(process, "going back in 600 s")
+        assert guards()
+        done = other.served.ibkeys("apply", "--confirm", "1")
+        assert done.returncode == 0, done.stderr
+        process.communicate(timeout=RUN_TIMEOUT)
+    assert process.returncode == 0
+    assert other.driven.policy.read_text() == GREEN
+    assert not guards()
+
+
+def test_the_guard_goes_back_alone_when_the_connection_is_cut(other: OtherHost) -> None:
+    before = tables(other.served)
+    with other.start("--confirm-within", 1) as process:
+        heard(process, "going back in 1 s")
+        process.send_signal(signal.SIGSTOP)  # so it neither goes back itself nor notices
+        other.sshd.cut()
+        other.wait_for_policy(TENANTS)
+        process.kill()
+    other.driven.give(TENANTS.encode())  # what OpenSM was told is done when it has done this too
+    assert tables(other.served) == before
+
+
+def guards() -> list[Path]:
+    """The directories of guards."""
+    return list(Path("/tmp").glob("ibkeys-guard-*"))

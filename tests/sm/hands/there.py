@@ -1,0 +1,117 @@
+"""Another host for the tests: a shell of this machine in the place of ssh, with some of its commands made up."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ibkeys.host.opensm_process import OpensmProcess, started_at
+from ibkeys.sm.channel import Channel
+from ibkeys.sm.conversation import Conversation, OpenChannel
+from ibkeys.sm.hands import writer
+from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
+from ibkeys.sm.hands.writer import READY, Writer
+from ibkeys.sm.remote import RemoteFiles
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+PATHS = "PATH=/usr/sbin:"
+LONGEST = 60
+"""Seconds that a test waits for what must happen."""
+
+
+class There:
+    """A host below *folder*: ``tools`` come before its own commands, ``rooms`` is where its guards have theirs."""
+
+    def __init__(self, folder: Path, shell: str = "/bin/sh") -> None:
+        self.command = [shell, "-s"]
+        self.tools, self.rooms = folder / "tools", folder / "rooms"
+        self.quiet = 900
+        for each in (self.tools, self.rooms):
+            each.mkdir(parents=True)
+        self.plain = writer.program()
+
+    def program(self) -> str:
+        changes = {PATHS: f"PATH={self.tools}:/usr/sbin:", "ROOMS=/tmp": f"ROOMS={self.rooms}"}
+        text = self.plain.replace("QUIET=900", f"QUIET={self.quiet}")
+        for old, new in changes.items():
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        return text
+
+    def tool(self, name: str, script: str) -> None:
+        """Let a command of the host be *script*."""
+        (self.tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (self.tools / name).chmod(0o755)
+
+    @contextmanager
+    def hands(self, open_channel: OpenChannel = OWN_SESSION, reads: OpenChannel = Channel) -> Iterator[OtherHost]:
+        command = self.command
+        with (
+            RemoteFiles("sm2", command, ENVIRONMENT, reads) as reader,
+            Conversation("sm2", command, ENVIRONMENT, self.program(), READY, open_channel) as talk,
+        ):
+            yield OtherHost(reader, Writer(talk))
+
+
+@contextmanager
+def opensm() -> Iterator[tuple[OpensmProcess, subprocess.Popen[bytes]]]:
+    """A process that says when it hears SIGHUP, and goes on."""
+    code = (
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP]); print('up', flush=True)\n"
+        "while signal.sigwait([signal.SIGHUP]): print('hup', flush=True)"
+    )
+    with subprocess.Popen(["python3", "-u", "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        ticks = started_at(Path(f"/proc/{process.pid}/stat").read_text())
+        try:
+            yield OpensmProcess(process.pid, Path("/x"), True, None, ticks=ticks), process
+        finally:
+            process.kill()
+
+
+def heard(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what the process says next."""
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], LONGEST)[0], "it heard nothing"
+    return process.stdout.readline()
+
+
+class Held:
+    """A process that is not ours, whose end is waited for."""
+
+    def __init__(self, pid: int) -> None:
+        self.descriptor = os.pidfd_open(pid)
+
+    def ended(self) -> None:
+        assert select.select([self.descriptor], [], [], LONGEST)[0], "it did not end"
+        os.close(self.descriptor)
+
+
+def cutting(after: int, whole: bool) -> OpenChannel:
+    """A channel that is cut at the *after*-th time that something is sent: behind it, or in the middle of it."""
+
+    class Cut(Channel):
+        sent = 0
+
+        def send(self, data: bytes, seconds: float) -> None:
+            if self.sent == after:
+                if not whole:
+                    super().send(data[: len(data) // 2], seconds)
+                else:
+                    super().send(data, seconds)
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+                self._process.wait(LONGEST)
+                raise ConnectionResetError("the connection is cut")
+            self.sent += 1
+            super().send(data, seconds)
+
+    def opened(command: Sequence[str], environment: Mapping[str, str]) -> Channel:
+        return Cut(command, environment, own_session=True)
+
+    return opened
