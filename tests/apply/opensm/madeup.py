@@ -86,7 +86,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> Any:
+    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
@@ -159,9 +159,10 @@ class MadeUpOpensm:
             put(port, placed.entries)
             peer = port.peer
             if self.options.enforce != "off" and peer is not None and peer.node.is_switch and not port.node.is_switch:
-                put(peer, place_leaf(valid(peer), placed.entries, peer.p_key_capacity).entries)
-                peer.inbound_enforcement = int(self.options.enforce in ("both", "in"))
-                peer.outbound_enforcement = int(self.options.enforce in ("both", "out"))
+                leaf = place_leaf(valid(peer), placed.entries, peer.p_key_capacity)
+                put(peer, leaf.entries)
+                peer.inbound_enforcement = int(leaf.enforces and self.options.enforce in ("both", "in"))
+                peer.outbound_enforcement = int(leaf.enforces and self.options.enforce in ("both", "out"))
         self.sweeps += 1
 
     def _new_memory(self) -> Sweeps:

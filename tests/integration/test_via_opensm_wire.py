@@ -1,0 +1,219 @@
+"""No gap and no bridge, Set by Set: who may talk after each single Set of an apply and of its undo, by both carriers.
+
+Policies are drawn from few partitions, so that most of them reuse one. A plan that names breaks is refused, and left
+out: ``--allow-break`` is never given.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise, permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibkeys.apply.apply import Permissions, plan_apply
+from ibkeys.apply.undo import plan_undo
+from ibkeys.errors import Refused
+from ibkeys.keys.pkey import match_inbound
+from ibkeys.mad.const import Method
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.model import Options
+from ibkeys.plan.planner import make_plan
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.packets import allows, enforces
+from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.paths import StorePaths
+from ibkeys.topology.subnet_manager import SubnetManager
+from tests.apply.lab import watch
+from tests.corpus import DATA
+from tests.fabricsim import subnet, tool, writer
+from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
+from tests.integration.test_sm_policies import TENANTS
+from tests.integration.test_via_opensm import GREEN
+from tests.plan.planning import SM
+
+HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))
+OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
+SAMPLE, WHOLE = 2, 16
+"""Chains of policies that go through OpenSM under `make test` and `make soak`."""
+LENGTH = 5
+"""Policies in a chain."""
+IN, OUT = 0x08, 0x04
+Pairs = frozenset[tuple[str, str]]
+
+
+# --- who may talk -----------------------------------------------------------------------------------------------------
+
+
+def passes(net: Subnet, source: Port, destination: Port, key: int) -> bool:
+    """Whether a packet gets there: what `ibkeys.sim.packets.carry` asks of both leaf ports and of the receiver.
+
+    Links between switches do not enforce here, and no counter moves and no trap is sent.
+    """
+    first, last = source.peer, destination.peer
+    is_let_in = (
+        first is None or not enforces(first, IN) or match_inbound(key, first.p_keys, net.inbound_check) is not None
+    )
+    is_let_out = last is None or not enforces(last, OUT) or allows(last, key)
+    return is_let_in and is_let_out and allows(destination, key)
+
+
+def talking(net: Subnet) -> Pairs:
+    """Return the pairs of end ports that get packets to each other both ways in one partition."""
+    ends = [port for node in net.nodes for port in node.end_ports]
+    ways = {
+        (str(one), str(other), key & 0x7FFF)
+        for one, other in permutations(ends, 2)
+        for key in one.p_keys
+        if key & 0x7FFF and passes(net, one, other, key)
+    }
+    return frozenset((a, b) for a, b, base in ways if (b, a, base) in ways)
+
+
+class History:
+    """Who could talk after each Set."""
+
+    def __init__(self, net: Subnet) -> None:
+        self.net = net
+        self.states: list[Pairs] = []
+        self.is_due = False
+
+    def look(self, *_: object) -> None:
+        self.states.append(talking(self.net))
+
+    def watch(self, seen: Seen) -> None:
+        """Look once a Set has arrived: the next MAD is its answer, or comes after it."""
+        if self.is_due:
+            self.look()
+        self.is_due = seen.out and seen.mad[3] == Method.SET
+
+    def check(self, before: Pairs, after: Pairs) -> int:
+        """Return how many Sets there were, none of which cut who may talk before and after, or joined others."""
+        for number, state in enumerate(self.states):
+            assert before & after <= state, f"cut after Set {number}: {sorted((before & after) - state)}"
+            assert state <= before | after, f"joined after Set {number}: {sorted(state - before - after)}"
+        number, self.states = len(self.states), []
+        return number
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+Draw = Callable[[int], int]
+"""Returns a number below the one given."""
+
+
+def policy(draw: Draw) -> str:
+    """Return a policy of few partitions with random members."""
+    text = f"Default=0x7fff : ALL={'full' if draw(8) == 0 else 'limited'}, SELF=full ;\n"
+    for number in range(1, 4):
+        members = [(guid, "full" if draw(3) else "limited") for guid in HOSTS if draw(5) < 2]
+        if members:
+            text += f"P{number}={number:#x} : {', '.join(f'{guid:#x}={kind}' for guid, kind in members)} ;\n"
+    return text
+
+
+# --- through OpenSM ---------------------------------------------------------------------------------------------------
+
+
+def chain_through_opensm(seed: int) -> None:
+    """Go from policy to policy and all the way back."""
+    rng = random.Random(f"chain {seed}")
+    texts = [policy(rng.randrange) for _ in range(LENGTH + 1)]
+    enforce = rng.choice(["both", "both", "both", "in", "out", "off"])
+    conf = f"part_enforce {enforce}\n"
+    with Hosted(DATA / "fabrics" / "two-switch.net") as served, opensm(served, texts[0], conf) as running:
+        history = History(served.net)
+        served.watchers = [history.watch]
+        states, files, sets = [talking(served.net)], [facts(running.policy)], 0
+        for text in texts[1:]:
+            plan = plan_for(served, text, "--enforce", enforce)
+            done = via(served)
+            if done.returncode == 4 and "--allow-break" in done.stderr:
+                assert (history.states, facts(running.policy)) == ([], files[-1])
+                continue
+            assert done.returncode == 0, done.stdout + done.stderr
+            now = talking(served.net)
+            number = history.check(states[-1], now)
+            assert number or not plan.pending
+            sets += number
+            if facts(running.policy) != files[-1]:
+                states.append(now)
+                files.append(facts(running.policy))
+        for (before, after), file in zip(pairwise(reversed(states)), list(reversed(files))[1:], strict=True):
+            done = undo(served)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (talking(served.net), facts(running.policy)) == (after, file)
+            sets += history.check(before, after)
+        assert len(states) > 2
+        assert sets > 20
+
+
+@pytest.mark.parametrize("seed", range(SAMPLE))
+def test_through_opensm_nobody_is_cut_or_joined_on_the_way(seed: int) -> None:
+    chain_through_opensm(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(SAMPLE, WHOLE))
+def test_through_opensm_nobody_is_cut_or_joined_on_many_ways(seed: int) -> None:
+    chain_through_opensm(seed)
+
+
+def test_this_sees_who_is_cut_where_opensm_gets_the_policy_at_once() -> None:
+    with Hosted(DATA / "fabrics" / "two-switch.net") as served, opensm(served, TENANTS) as running:
+        history, before = History(served.net), talking(served.net)
+        served.watchers = [history.watch]
+        running.policy.write_text(GREEN)
+        running.sweep()
+        with pytest.raises(AssertionError, match="cut after Set"):
+            history.check(before, talking(served.net))
+
+
+# --- by Sets of our own -----------------------------------------------------------------------------------------------
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(["both", "both", "in", "out", "off"]))
+@settings(
+    max_examples=400 if os.environ.get("IBKEYS_SOAK") == "1" else 25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+def test_by_sets_of_our_own_nobody_is_cut_or_joined_on_the_way(rng: random.Random, enforce: str) -> None:
+    net = subnet("two-switch")
+    options = Options(enforce=enforce)  # type: ignore[arg-type]
+    history = History(net)
+    states = [talking(net)]
+    with tempfile.TemporaryDirectory() as folder, tool(net) as fabric:
+        fabric.stores = StorePaths(None, Path(folder) / "journal.db")
+        watch(fabric, history.look)
+        for number in range(3):
+            text = parse_policy(policy(rng.randrange))
+            plan = make_plan(text, fabric.sweep(p_keys=True), options, SubnetManager(0, "none", "", SM))
+            with writer(fabric, *OVERRIDES) as w:
+                try:
+                    work = plan_apply(w, plan, Permissions(removals=True, breaks=number == 0))
+                except Refused as refused:
+                    if refused.interlock != "breaks" or history.states:
+                        raise
+                    continue
+                if not work.pending:
+                    continue
+                w.apply(work)
+            now = talking(net)
+            if number == 0:
+                history.states, states = [], [now]  # from power-up on, everybody was full: not what this is about
+            else:
+                history.check(states[-1], now)
+                states.append(now)
+        for before, after in pairwise(reversed(states)):
+            with writer(fabric, *OVERRIDES) as w:
+                w.apply(plan_undo(w))
+            assert talking(net) == after
+            history.check(before, after)
