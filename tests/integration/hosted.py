@@ -20,6 +20,7 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim import subnet as simulated
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.server.traffic import Seen
+from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.test_served_mkeys import Log, Subnet
 
@@ -94,18 +95,7 @@ class Running:
 
     def start(self) -> None:
         """Start it; the subnet is up when this returns."""
-        command = self.served.arguments(self.words)
-        self.process = subprocess.Popen(
-            [*self.before, *command],
-            cwd=self.folder,
-            env={**self.served.environment, "OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        self.log = Log(self.process)
+        self.process, self.log = opensms.start(self.served, self.words, self.folder, before=self.before)
         self.log.wait("SUBNET UP", timeout=180)
 
     def kill(self) -> None:

@@ -7,16 +7,14 @@ osm_send_trap144); until the kernel has given it that, or a timeout, its sweeps 
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.opensms import NodesOpensm
 from tests.integration.served import Served
-from tests.integration.test_served_mkeys import Log
 from tests.integration.test_server import wait_until
 
 FIRST, SECOND, ASKER = "node01 mlx4_0", "node05 mlx4_0", "node03 mlx4_0"
@@ -24,42 +22,13 @@ LIDS = {FIRST: 1, SECOND: 5}
 UNANSWERED_TRAP = "Class 0x1, Method 0x5, Attr 0x2"  # in the second line of OpenSM's ERR 5410
 
 
-class OpenSM:
-    """An OpenSM on *node*, with files of its own; ``log`` is what it says."""
-
-    def __init__(self, served: Served, node: str, priority: int, stack: ExitStack) -> None:
-        folder = served.folder / node.partition(" ")[0]
-        folder.mkdir()
-        self.node = node
-        self._conf = folder / "opensm.conf"
-        self._write(priority)
-        (folder / "partitions.conf").touch()
-        files = ("-F", self._conf, "-P", folder / "partitions.conf", "-f", "stdout", "-D", "0x07")
-        own = {"SIM_HOST": node, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
-        self.process = subprocess.Popen(
-            served.arguments(["opensm", *files]),
-            cwd=folder,
-            env={**served.environment, **own},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        self.log = Log(self.process)
-        stack.callback(self.log.close)
-        stack.callback(self.process.wait, RUN_TIMEOUT)
-        stack.callback(self.process.kill)
+class OpenSM(NodesOpensm):
+    """An OpenSM that is told priorities, stands by and takes over."""
 
     def set_priority(self, priority: int) -> None:
         """Let it read *priority* from its file."""
-        self._write(priority)
+        self.write_priority(priority)
         self.process.send_signal(signal.SIGHUP)
-
-    def _write(self, priority: int) -> None:
-        self._conf.write_text(
-            f"sm_priority {priority}\nsweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
-        )
 
     def stand_by(self, after: int = 0) -> None:
         """Wait until it is STANDBY and has ended what it was at: a SIGHUP before that counts as part of it."""
@@ -70,10 +39,6 @@ class OpenSM:
         before = len(self.log.lines)
         self.process.send_signal(signal.SIGHUP)
         self.log.wait("SUBNET UP", self.place("INITIATING HEAVY SWEEP", before))
-
-    def place(self, pattern: str, after: int = 0) -> int:
-        """Wait for *pattern* in its log; returns the number of the line."""
-        return self.log.lines.index(self.log.wait(pattern, after), after)
 
 
 def state(served: Served, node: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.opensms import NodesOpensm
 from tests.integration.test_served_mkeys import Log, Subnet
 from tests.integration.test_sm_policies import TENANTS, plan_of, tables
 from tests.integration.test_via_opensm import GREEN, via
@@ -23,35 +24,6 @@ NODES = {
 }
 BY_GUID = TENANTS.replace("SELF=full", "".join(f"{guid:#x}=full, " for guid in NODES.values()).rstrip(", "))
 BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
-
-
-class OpenSM:
-    """An OpenSM on one node, told its port, with files of its own but perhaps the *policy*."""
-
-    def __init__(self, served: Subnet, node: str, priority: int, text: str, stack: ExitStack) -> None:
-        folder = served.folder / node.partition(" ")[0]
-        folder.mkdir()
-        conf, self.policy = folder / "opensm.conf", folder / "partitions.conf"
-        conf.write_text(
-            f"sm_priority {priority}\nsweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
-        )
-        self.policy.write_text(text)
-        files = ("-F", conf, "-P", self.policy, "-g", f"{NODES[node]:#x}", "-f", "stdout", "-D", "0x07")
-        own = {"SIM_HOST": node, "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
-        self.process = subprocess.Popen(
-            served.arguments(["opensm", *map(str, files)]),
-            cwd=folder,
-            env={**served.environment, **own},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        self.log = Log(self.process)
-        stack.callback(self.log.close)
-        stack.callback(self.process.wait, RUN_TIMEOUT)
-        stack.callback(self.process.kill)
 
 
 @pytest.fixture
@@ -66,11 +38,11 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-def start(served: Subnet, stack: ExitStack, *texts: str) -> list[OpenSM]:
+def start(served: Subnet, stack: ExitStack, *texts: str) -> list[NodesOpensm]:
     """Start an OpenSM with each of *texts*: the first one is master, the others stand by."""
     found = []
     for number, (node, text) in enumerate(zip(NODES, texts, strict=False)):
-        found.append(OpenSM(served, node, 9 - number, text, stack))
+        found.append(NodesOpensm(served, node, 9 - number, stack, text, NODES[node]))
         found[-1].log.wait("SUBNET UP" if number == 0 else "ENTERING SM STANDBY STATE")
     return found
 
@@ -91,8 +63,7 @@ def test_a_takeover_after_the_change_changes_no_table(served: Subnet, stack: Exi
         before = len(later.log.lines)
         former.process.kill()
         former.process.wait(RUN_TIMEOUT)
-        at = later.log.lines.index(later.log.wait("ENTERING SM MASTER STATE", before))
-        later.log.wait("SUBNET UP", at)
+        later.log.wait("SUBNET UP", later.place("ENTERING SM MASTER STATE", before))
         assert tables(served) == now
 
 

@@ -22,13 +22,13 @@ from ibkeys.topology.port_id import PortKey
 def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> Iterator[Objection]:
     """``stale``: an edit that nobody has read would come into force with the change.
 
-    *is_ours*: the policy is what an earlier run of this change wrote. One that makes the tables what they are anyway is
-    a note: a new mode or owner looks like an edit too.
+    *is_ours*: the policy is what an earlier run of this change wrote. One that has a new mode or owner, and makes the
+    tables what they are, is a note.
     """
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
-    if policy and prediction.follow([site.policy])[0] == prediction.now:
-        site.notes.append(f"{policy}; what it says of P_Keys is on the wire already")
+    if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
+        site.notes.append(f"{policy}; its bytes are older than that, and what they say of P_Keys is on the wire")
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]

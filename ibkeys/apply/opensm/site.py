@@ -89,6 +89,13 @@ class Site:
         file = self.master.instance.files[role]
         return f"{file.path}: {WORDS['not-read']}" if file.reading == "not-read" else ""
 
+    @property
+    def policy_was_written(self) -> bool:
+        """Whether the bytes of the master's policy are newer than its last sweep, as far as its time tells: a new mode,
+        owner or name looks like an edit too."""
+        fact, swept = self.master.instance.files["policy"].fact, self.master.instance.last_sweep
+        return fact is None or fact.written is None or swept is None or fact.written > swept
+
     def verify(self) -> None:
         """Look again whether the master is the same process, still the one master, with the options file as it was.
 

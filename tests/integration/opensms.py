@@ -1,0 +1,63 @@
+"""Starting OpenSMs that go on: each with a folder of its own for its cache and its dumps, heard through its log."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.test_served_mkeys import Log
+
+POLLING = "sweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
+"""Options of an OpenSM that sweeps when it is told to, and notices soon that the master has gone."""
+
+
+def start(
+    served: Ibsim, words: Sequence[str | Path], folder: Path, node: str = "", before: Sequence[str] = ()
+) -> tuple[subprocess.Popen[str], Log]:
+    """Start an OpenSM by its command line *words*; *node*: where it sits; *before*: what stands before them."""
+    own = {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder), **({"SIM_HOST": node} if node else {})}
+    process = subprocess.Popen(
+        [*before, *served.arguments(words)],
+        cwd=folder,
+        env={**served.environment, **own},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return process, Log(process)
+
+
+class NodesOpensm:
+    """An OpenSM on *node* with files of its own, one of several. It is killed when *stack* ends.
+
+    ``log`` is what it says, ``policy`` its policy file. *guid*: the port that it is told to use.
+    """
+
+    def __init__(
+        self, served: Ibsim, node: str, priority: int, stack: ExitStack, policy: str = "", guid: int | None = None
+    ) -> None:
+        folder = served.folder / node.partition(" ")[0]
+        folder.mkdir()
+        self.node, self.policy = node, folder / "partitions.conf"
+        self._conf = folder / "opensm.conf"
+        self.write_priority(priority)
+        self.policy.write_text(policy)
+        told = ["-g", f"{guid:#x}"] if guid is not None else []
+        words = ["opensm", "-F", self._conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
+        self.process, self.log = start(served, words, folder, node)
+        stack.callback(self.log.close)
+        stack.callback(self.process.wait, RUN_TIMEOUT)
+        stack.callback(self.process.kill)
+
+    def write_priority(self, priority: int) -> None:
+        """Put *priority* into its options file."""
+        self._conf.write_text(f"sm_priority {priority}\n{POLLING}")
+
+    def place(self, pattern: str, after: int = 0) -> int:
+        """Wait for *pattern* in its log; returns the number of the line."""
+        return self.log.lines.index(self.log.wait(pattern, after), after)
