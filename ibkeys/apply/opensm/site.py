@@ -14,8 +14,9 @@ from typing import Final, cast
 
 from ibkeys import files
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileError, Refused, UsageError
+from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, UsageError
 from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_options import OptionsFile
 from ibkeys.host.opensm_process import started_at
 from ibkeys.partitions.model import Policy
@@ -101,16 +102,18 @@ class Site:
 
         Raises Refused (``stale``), HostNotReached.
         """
-        before = self.master.instance
-        host = next(each for each in self.reached if each.hands is self.master.hands)
-        report = _look(host)
-        same = [each for each in report.instances if _is_same_process(each, before)]
-        if not same:
-            raise _stale(f"{before.name} runs no more, or was started again")
-        old, new = (each.files["options"] for each in (before, same[0]))
-        if _state(old) != _state(new):
-            raise _stale(f"{new.path or old.path}, the options file of {before.name}, was changed meanwhile")
+        self.verify_process()
+        file = self.master.instance.files["options"]
+        if file.place is not None and _state(file.fact) != _state(self._fact_now(file.place)):
+            what = f"{file.path}, the options file of {self.master.instance.name}"
+            raise _stale(f"{what}, was changed meanwhile")
         self.verify_master()
+
+    def _fact_now(self, place: Path) -> FileFact | None:
+        try:
+            return self.master.hands.files.stat(place)
+        except OSError:
+            return None
 
     def verify_process(self) -> None:
         """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
@@ -135,13 +138,14 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
 
     Raises UsageError where there is no master or more than one, where its OpenSM is not seen, and where its policy or
-    an option that decides what it makes of one is not known; FileError where its policy is not to be reached.
+    an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
+    HostNotReached where a host did not answer that it may run on.
     """
     report = join(managers_of(found), [_look(each) for each in reached], [writer.fabric.own_guid])
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:
-        raise UsageError(_not_seen(report, manager))
+        raise _not_seen(report, manager)
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: {_NO_PROGRAM}")
     options, notes = _options(instance)
@@ -169,14 +173,17 @@ def _the_master(report: Report) -> Manager:
     return report.masters[0]
 
 
-def _not_seen(report: Report, manager: Manager) -> str:
-    problems = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
+def _not_seen(report: Report, manager: Manager) -> IbkeysError:
+    """Return the error for a master that none of the OpenSMs is seen to be; it may be on a host that did not answer."""
+    silent = [host for host in report.hosts if host.error]
+    problems = [f"host {host.name}: {host.error}" for host in silent]
     seen = [each.name for each in report.instances()]
-    return (
+    text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
         f"the OpenSMs that were seen ({named(seen) if seen else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
     )
+    return HostNotReached(text, silent[0].name) if silent else UsageError(text)
 
 
 def _hands(reached: Sequence[Reached], instance: Instance) -> PolicyHost:
@@ -274,11 +281,6 @@ def _find_others(site: Site, report: Report) -> None:
 # --- looking again ----------------------------------------------------------------------------------------------------
 
 
-def _is_same_process(one: Instance, other: Instance) -> bool:
-    mine, theirs = one.process, other.process
-    return mine.pid == theirs.pid and mine.ticks is not None and mine.ticks == theirs.ticks
-
-
 def _is_running(place: PolicyPlace) -> bool:
     """Whether the process runs: one that has died and was not heard by its parent is no OpenSM any more."""
     process = place.instance.process
@@ -290,11 +292,9 @@ def _is_running(place: PolicyPlace) -> bool:
     return state not in (["Z"], ["X"]) and started_at(stat) == process.ticks
 
 
-def _state(file: InstanceFile) -> tuple[object, ...]:
-    fact = file.fact
-    if fact is None:
-        return file.path, None
-    return file.path, fact.identity, fact.size, fact.written, fact.mode, fact.uid
+def _state(fact: FileFact | None) -> tuple[object, ...]:
+    """What of a file changes when somebody writes it; nothing of one that is not there, or cannot be seen."""
+    return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)
 
 
 def _stale(what: str) -> Refused:
