@@ -42,12 +42,15 @@ def operations(served: Hosted) -> list[str]:
 # --- 1: to write a file is to apply it --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["opensm.conf", "partitions.conf"])
+EDITS = {"opensm.conf": "sweep_on_trap FALSE\n", "partitions.conf": "Mine=0x70 : ALL=limited ;\n"}
+
+
+@pytest.mark.parametrize("name", EDITS)
 def test_1_an_edit_that_opensm_has_not_read_stops_it(served: Hosted, name: str) -> None:
     with opensm(served, TENANTS) as running:
         plan_for(served, GREEN)
         with (served.folder / name).open("a") as edited:
-            edited.write("# mine\n")
+            edited.write(EDITS[name])
         wire, before = served.wire(), state(running.policy)
         done = via(served)
         assert done.returncode == 4, done.stdout + done.stderr
