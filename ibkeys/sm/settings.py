@@ -73,7 +73,8 @@ def read_settings(path: Path) -> SmSettings:
         data, status = files.read_with_status(path, files.SETTINGS)
         _refuse_what_others_decide(path, status)
         text = data.decode("utf-8")
-        if any(line.partition("=")[0].count(".") > _MOST_PARTS for line in text.splitlines()):
+        named = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
+        if any(name.count(".") > _MOST_PARTS for name in named):
             raise FileFormatError("a name with too many parts", str(path))
         document = tomllib.loads(text)
     except FileFormatError:

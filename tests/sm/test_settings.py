@@ -125,3 +125,10 @@ def test_any_text_is_settings_or_one_error(tmp_path_factory: pytest.TempPathFact
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(FileFormatError):
         read_settings(path)
+
+
+def test_dots_in_a_comment_are_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "sm.toml"
+    path.write_text("# see ..........................\n[here]\nunit = 'opensm'\n")
+    path.chmod(0o600)
+    assert read_settings(path).here.unit == "opensm"
