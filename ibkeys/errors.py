@@ -150,11 +150,14 @@ class Incomplete(IbkeysError):
 
 
 class Refused(IbkeysError):
-    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...)."""
+    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    def __init__(self, message: str, interlock: str) -> None:
+    ``difference``: what somebody else changed, as a unified diff without keys; "" where that is not why.
+    """
+
+    def __init__(self, message: str, interlock: str, difference: str = "") -> None:
         super().__init__(message)
-        self.interlock = interlock
+        self.interlock, self.difference = interlock, difference
 
 
 class FileError(IbkeysError):

@@ -104,6 +104,7 @@ def run(command: Callable[[], int]) -> int:
     text = message_of(failure)
     if text is not None:
         warn(text, "error")
+        _show_difference(failure)
     if _frames_wanted and text and text.startswith(_INTERNAL):
         _print_frames(failure)
     return exit_code(failure)
@@ -166,6 +167,12 @@ def warn(text: str, kind: str = "warning") -> None:
     if kind == "error":
         _say_more()
     print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
+
+
+def _show_difference(error: BaseException) -> None:
+    """Write what somebody else changed, line by line: a unified diff without keys."""
+    for line in getattr(error, "difference", "").splitlines():
+        print(clean(line), file=sys.stderr)
 
 
 def _where_to_read(error: click.UsageError) -> str:

@@ -349,8 +349,8 @@ class _Planner:
             self.report(
                 port,
                 "active-sm",
-                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}, so give it this policy "
-                f"too{undo}",
+                f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN --via "
+                f"opensm` puts it there{undo}",
             )
 
 

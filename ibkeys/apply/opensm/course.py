@@ -333,5 +333,4 @@ def parsed(text: bytes | None) -> Policy | None:
 
 def stale(error: FileChanged) -> Refused:
     """Return the refusal of a file that somebody else changed, with what differs."""
-    shown = f"\n{error.difference}" if error.difference else ""
-    return Refused(f"refused by interlock stale, which nothing overrides: {error}{shown}", "stale")
+    return Refused(f"refused by interlock stale, which nothing overrides: {error}", "stale", error.difference)
