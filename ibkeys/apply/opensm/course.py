@@ -13,6 +13,7 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_managers,
     objections_to_self,
     objections_to_standbys,
+    set_aside,
 )
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site
@@ -96,6 +97,8 @@ class Planning:
         new = _policy_for(plan, site)
         goal = _goal(plan, prediction, course.remaining, is_resumed=former is not None)
         old = site.policy
+        if not self.settings.rewrite:
+            self._set_drift_aside(course, plan, new, former)
         texts: list[bytes] = []
         before = prediction
         if self.settings.rewrite:
@@ -127,15 +130,25 @@ class Planning:
         course.objections += objections_to_standbys(site, self.files) if former is None else ()
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)
-        if former is None and not self.settings.rewrite:
-            drift = drift_of(prediction, site.policy, goal, new)
-            course.objections += drift.objections()
-            if drift.mended:
-                site.notes.append(
-                    f"{counted(drift.mended, 'port')} do not have what OpenSM's present policy says; this change "
-                    "writes them, or they are as the new policy says already"
-                )
         return course
+
+    def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
+        """Expect nothing of ports that OpenSM would not write; object where the change is for them. What an earlier run
+        was at, on the way to the same policy, has not drifted."""
+        changing = {table.port.key for table in plan.tables if table.differs}
+        moved = {key.partition for table in plan.tables for key in {*table.before.values()} ^ {*table.after.values()}}
+        if former is not None:
+            self.site.notes += set_aside(self.prediction, self.site.policy, new, {*changing, *former.ports}).notes()
+            return
+        drift = drift_of(self.prediction, self.site.policy, new, changing, moved)
+        course.objections += drift.objections()
+        self.site.notes += drift.notes()
+        if drift.mended:
+            self.site.notes.append(
+                f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
+                "present policy says; this change writes them, or they are as the new policy says already"
+            )
+        self.prediction.aside = drift.aside
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
         """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
@@ -177,6 +190,9 @@ class Planning:
             raise stale(error) from error
         course = Course(dict(self.prediction.now), files=self.files)
         master = self.files[-1].key
+        # What the operation was at has not drifted, wherever it stopped.
+        drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)
+        self.site.notes += drift.notes()
         first = {file.key: ways[file.key][0] for file in self.files}
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:

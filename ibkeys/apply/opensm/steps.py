@@ -43,21 +43,31 @@ class PolicyStep:
 class Prediction:
     """The tables of all ports as they are, and as they will be after one policy and the next.
 
-    *options*: of the running OpenSM; *sm_port_guid*: of the master.
+    *options*: of the running OpenSM; *sm_port_guid*: of the master. ``aside``: the GUIDs of end ports that drifted and
+    are none of the change's: OpenSM may leave them and their leaf ports as they are, so nothing is expected of them.
     """
 
     survey: Survey
     options: SmOptions
     sm_port_guid: int
     now: dict[PortKey, Entries] = field(default_factory=dict)
+    aside: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.now = {key: target.table for key, target in self.survey.targets.items()}
 
     @property
     def tables(self) -> list[TableChange]:
-        """All tables as they are, end ports with their leaf ports."""
-        return self.changed_to(self.now)
+        """All tables as they are, end ports with their leaf ports, but for those that are set aside."""
+        return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
+
+    def is_aside(self, key: PortKey) -> bool:
+        """Whether nothing is expected of a port that was read."""
+        if not self.aside:
+            return False
+        target = self.survey.targets[key]
+        end = target.port.peer if target.port.is_external else target.port
+        return end is not None and end.guid in self.aside
 
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
         """Return all tables as they are, and as *after* says."""
@@ -73,9 +83,9 @@ class Prediction:
 
     @property
     def unread(self) -> list[EndPort]:
-        """The end ports whose tables were not read."""
+        """The end ports whose tables were not read, or are set aside."""
         read = {target.port.guid for target in self.survey.targets.values() if not target.port.is_external}
-        return [port for port in self.end_ports if port.guid not in read]
+        return [port for port in self.end_ports if port.guid not in read - self.aside]
 
     def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
         """Return what OpenSM gives each end port, by port GUID, as far as its table has room."""
@@ -86,7 +96,11 @@ class Prediction:
 
     def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
         """Return the tables after each of *policies*, given one after the other."""
-        by_guid = {target.port.guid: key for key, target in self.survey.targets.items() if not target.port.is_external}
+        by_guid = {
+            target.port.guid: key
+            for key, target in self.survey.targets.items()
+            if not target.port.is_external and target.port.guid not in self.aside
+        }
         now: dict[int, Entries] = {guid: self.now[key] for guid, key in by_guid.items()}
         sweeps = Sweeps(
             self.end_ports,
@@ -183,18 +197,19 @@ def expectations(
     step: PolicyStep,
     before: Mapping[PortKey, Entries],
     enforcement: Iterable[EnforcementChange],
-    survey: Survey,
-    keeps_indexes: bool,
+    prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step.
+    """Return what each port should show after a step, but for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.
     """
     bits = {each.port.key: each.after for each in enforcement}
+    targets, keeps_indexes = prediction.survey.targets, prediction.options.keep_pkey_indexes
     return {
-        key: Expected(entries, before[key], bits.get(key), _places(survey.targets[key].port, keeps_indexes))
+        key: Expected(entries, before[key], bits.get(key), _places(targets[key].port, keeps_indexes))
         for key, entries in step.tables.items()
+        if not prediction.is_aside(key)
     }
 
 

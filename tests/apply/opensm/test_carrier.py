@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.carriers import CARRIERS
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.undo import plan_undo
@@ -285,7 +285,62 @@ def test_drift_that_the_change_writes_over_is_a_note(bench: Bench) -> None:
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8010, 5: 0x8099})
     plan = bench.apply(GREEN)
     assert "drift" not in interlocks(plan)
-    assert any("do not have what OpenSM's present policy says" in note for note in plan.notes)
+    assert any("not have what OpenSM's present policy says" in note for note in plan.notes)
+
+
+def test_drift_elsewhere_is_a_note_and_does_not_hinder_the_undo(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    before = bench.tables()
+    bench.apply(GREEN)
+    put(stranger, {0: 0x7FFF, 5: 0x8055})
+    plan = bench.undo()
+    assert any("node06" in note and "leaves alone" in note for note in plan.notes)
+    assert valid(stranger) == {0: 0x7FFF, 5: 0x8055}
+    assert bench.states() == {1: "undone", 2: "done"}
+    put(stranger, {0: 0x7FFF})
+    assert bench.tables() == before
+
+
+def test_an_edit_elsewhere_in_the_middle_stops_it_and_resume_goes_on(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    hooks = ApplyHooks(began=lambda operation: put(stranger, {0: 0x7FFF, 5: 0x8055}))
+    with pytest.raises(Incomplete, match="index 5 is 0x8055"):
+        bench.apply(GREEN, hooks=hooks)
+    bench.resume()
+    assert valid(stranger)[5] == 0x8055
+    assert bench.states() == {1: "done"}
+
+
+def test_drift_elsewhere_that_is_older_than_the_change_is_a_note(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    put(stranger, {0: 0x7FFF, 5: 0x8055})
+    done = bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert any("node06" in note and "leaves alone" in note for note in done.notes)
+    assert bench.states() == {1: "done"}
+
+
+def test_drift_elsewhere_in_a_partition_of_the_change_is_an_interlock(bench: Bench) -> None:
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    put(bench.opensm.net.port("node06 mlx4_0", 1), {0: 0x7FFF, 5: 0x8011})
+    with pytest.raises(Refused, match="node06") as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert refused.value.interlock == "drift"
+
+
+def test_who_does_not_confirm_goes_back_whatever_drifted_elsewhere(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+
+    def ended(run: FinishedApply) -> None:
+        put(stranger, {0: 0x7FFF, 5: 0x8055})
+        assert run.plan.carrier.go_back(run.operation) == []
+
+    before = bench.tables()
+    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    put(stranger, {0: 0x7FFF})
+    assert bench.tables() == before
 
 
 def test_a_plan_for_other_options_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
