@@ -150,11 +150,15 @@ class Incomplete(IbkeysError):
 
 
 class Refused(IbkeysError):
-    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...)."""
+    """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    def __init__(self, message: str, interlock: str) -> None:
+    ``details``: lines to be shown below the message, such as a unified diff; "" for none.
+    """
+
+    def __init__(self, message: str, interlock: str, details: str = "") -> None:
         super().__init__(message)
         self.interlock = interlock
+        self.details = details
 
 
 class FileError(IbkeysError):

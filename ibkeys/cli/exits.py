@@ -104,6 +104,8 @@ def run(command: Callable[[], int]) -> int:
     text = message_of(failure)
     if text is not None:
         warn(text, "error")
+    if isinstance(failure, Refused):
+        show_details(failure.details)
     if _frames_wanted and text and text.startswith(_INTERNAL):
         _print_frames(failure)
     return exit_code(failure)
@@ -166,6 +168,12 @@ def warn(text: str, kind: str = "warning") -> None:
     if kind == "error":
         _say_more()
     print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
+
+
+def show_details(text: str) -> None:
+    """Write the lines of *text*, such as a diff, below what was said; indented, so that none passes for a message."""
+    for line in text.split("\n") if text else ():
+        print(f"  {clean(typed.without_keys(line))}", file=sys.stderr, flush=True)
 
 
 def _where_to_read(error: click.UsageError) -> str:

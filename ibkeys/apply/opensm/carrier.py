@@ -24,7 +24,7 @@ from ibkeys.apply.opensm.watch import Clock, Watch
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break, PartitionPlan
@@ -160,8 +160,10 @@ class OpensmCarrier:
             if run.make():
                 self._fall_back(operation, carried)
         except FileChanged as error:
-            carried.problem = stale(error)
-        except (IbkeysError, KeyboardInterrupt) as problem:
+            carried.problem = _left_open(stale(error), operation)
+        except IbkeysError as error:
+            carried.problem = _left_open(error, operation)
+        except KeyboardInterrupt as problem:
             carried.problem = problem
         return carried
 
@@ -204,11 +206,12 @@ class OpensmCarrier:
         failed: list[Failed] = []
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
-            entries = self._put_former(undo, ways, failed)
+            entries, may_tell = self._put_former(undo, ways, failed)
             try:
-                master = self._site.master
-                master.hands.signal(master.instance.process)
-                failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
+                if may_tell:
+                    master = self._site.master
+                    master.hands.signal(master.instance.process)
+                    failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             if not failed:
@@ -217,21 +220,31 @@ class OpensmCarrier:
             undo.outcome = "open" if failed else "done"
         return failed
 
-    def _put_former(self, undo: Operation, ways: Mapping[Place, Way], failed: list[Failed]) -> list[FileEntry]:
-        entries = []
+    def _put_former(
+        self, undo: Operation, ways: Mapping[Place, Way], failed: list[Failed]
+    ) -> tuple[list[FileEntry], bool]:
+        """Put back what can be put back; return that, and whether OpenSM may be told: what somebody else wrote into the
+        master's file would come into force."""
+        entries, may_tell = [], True
         for file in self._course.files:
             if file.key not in ways:
                 continue  # it was not at its turn yet
+            key = file.key
+            may_tell = False
             try:
                 file.seen = file.hands.look(file.path)
+                if file.key != key:
+                    raise FileChanged(f"{file.path}: leads to {file.name} now, and no more to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []
+                may_tell = True
             except FileChanged as error:
-                failed.append((None, str(stale(error))))
+                refused = stale(error)
+                failed.append((None, "\n".join(filter(None, (str(refused), refused.details)))))
             except IbkeysError as error:
                 failed.append((None, str(error)))
-        return entries
+        return entries, may_tell  # of the master's file, which is the last one
 
     def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
         """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
@@ -248,3 +261,9 @@ class OpensmCarrier:
         seen = watch.until(expected, changing, self._settings.wait)
         yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
         yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())
+
+
+def _left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
+    """Let an error say what it leaves, and how it goes on."""
+    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
+    return error

@@ -23,6 +23,7 @@ from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import FileChanged, Refused, UsageError
+from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.courses import Circle
@@ -183,6 +184,7 @@ class Planning:
         Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
         host that is not reached, FileError.
         """
+        written = ways_in(former.files)
         ways = self._ways(former)
         try:
             contents = steps_back(self.files, ways, self.settings.at_once)
@@ -198,6 +200,8 @@ class Planning:
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not told
         names = ["between"] * (len(contents) - 1) + ["former"]
+        if master not in written:
+            self._refuse_no_way_back(former, tables[-1])
         course.contents = list(contents)
         course.steps = [
             PolicyStep(name, each[master], after)  # type: ignore[arg-type]
@@ -205,6 +209,26 @@ class Planning:
         ]
         course.enforcement = list(_former_enforcement(former, self.prediction.survey))
         return course
+
+    def _refuse_no_way_back(self, former: Former, end: Mapping[PortKey, Entries]) -> None:
+        """Raise Refused where OpenSM reads a file that the operation did not write, and ports have what it gave them.
+
+        It may have stopped before that file; then there is nothing to give back.
+        """
+        targets = self.prediction.survey.targets
+        left = [
+            str(targets[key].id)
+            for key, values in former.values.items()
+            if key in targets and {*end[key].values()} != {value for value in values.values() if value & PARTITION_MASK}
+        ]
+        if left:
+            raise Refused(
+                f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
+                f"{self.files[-1].name}, which the operation did not write, so that {named(left)} would not get back "
+                "what the operation took: another file, or another master, since; nothing was changed. Put that back "
+                "first, or plan the former policy anew",
+                "stale",
+            )
 
     def _ways(self, former: Former) -> dict[Place, Way]:
         """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
@@ -349,5 +373,4 @@ def parsed(text: bytes | None) -> Policy | None:
 
 def stale(error: FileChanged) -> Refused:
     """Return the refusal of a file that somebody else changed, with what differs."""
-    shown = f"\n{error.difference}" if error.difference else ""
-    return Refused(f"refused by interlock stale, which nothing overrides: {error}{shown}", "stale")
+    return Refused(f"refused by interlock stale, which nothing overrides: {error}", "stale", error.difference)

@@ -221,11 +221,61 @@ def test_an_edit_of_somebody_else_stops_it_and_stays(bench: Bench, moment: int) 
 def test_what_somebody_wrote_after_us_is_shown_and_not_overwritten(bench: Bench) -> None:
     bench.apply(GREEN)
     bench.opensm.host.file.data = GREEN.encode() + b"# a colleague\n"
-    with pytest.raises(Refused, match="colleague") as refused:
+    with pytest.raises(Refused) as refused:
         bench.undo()
     assert refused.value.interlock == "stale"
+    assert "\n+# a colleague" in refused.value.details
+    assert "\n" not in str(refused.value)
     assert bench.opensm.host.file.data == GREEN.encode() + b"# a colleague\n"
     assert bench.states() == {1: "done"}
+
+
+def test_an_operation_is_undone_after_those_that_wrote_the_same_file_later(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.apply(OLD + "More=0x31 : ALL_CAS=full ;\n")
+    with pytest.raises(Refused, match="operation 2 of the journal wrote it later: `ibkeys undo 2` first"):
+        bench.undo(1)
+
+
+@pytest.mark.parametrize("is_linked_elsewhere", [False, True])
+def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
+    bench: Bench, is_linked_elsewhere: bool
+) -> None:
+    theirs = OLD.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
+    failed: list[tuple[Any, str]] = []
+
+    def ended(run: FinishedApply) -> None:
+        bench.opensm.host.file.data = theirs
+        if is_linked_elsewhere:
+            bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+        bench.opensm.host.log.clear()
+        failed.extend(run.plan.carrier.go_back(run.operation))
+
+    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    [(port, text)] = failed
+    assert port is None
+    assert ("leads to /etc/opensm/other.conf now" if is_linked_elsewhere else "\n+Theirs=0x66") in text
+    assert "signal" not in bench.opensm.host.log
+    assert bench.opensm.host.file.data == theirs
+
+
+def test_an_undo_that_would_not_reach_the_file_that_opensm_reads_now_is_refused(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+    with pytest.raises(Refused, match=r"reads /etc/opensm/other.conf, which the operation did not write") as refused:
+        bench.undo()
+    assert refused.value.interlock == "stale"
+    assert bench.states() == {1: "done"}
+
+
+def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
+    def die(word: str) -> None:
+        if word == "signal":
+            raise HostRefused("process 7: runs no more", "")
+
+    bench.opensm.host.before_each = die
+    with pytest.raises(HostRefused, match=r"runs no more; operation 1 .* is open: `ibkeys apply --resume` finishes it"):
+        bench.apply(GREEN)
 
 
 def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> None:
