@@ -17,7 +17,7 @@ from ibkeys.apply.opensm.interlocks import (
 )
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, rewriting
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unused_partition
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
@@ -98,33 +98,31 @@ class Planning:
         new = _policy_for(plan, site)
         goal = _goal(plan, prediction, course.remaining, is_resumed=former is not None)
         old = site.policy
-        if not self.settings.rewrite:
-            self._set_drift_aside(course, plan, new, former)
-        texts: list[bytes] = []
-        before = prediction
+        rewrite = None
         if self.settings.rewrite:
-            text = rewriting(old, partitions_in(prediction.now.values()))
-            texts, old = [text], parse_policy(text, str(site.master.path))
-            before = replace(prediction)
-            before.now = prediction.follow([old])[0]
+            used = {each.base for policy in (old, new) if policy is not None for each in policy.partitions}
+            rewrite = unused_partition(used | partitions_in(prediction.now.values()))
+            prediction.drifted = drift_of(prediction, old, new, ()).guids
+        else:
+            self._set_drift_aside(course, plan, new, former)
         found = policies_between(
             old,
             new,
-            _between(prediction, before.now, goal),
+            _between(prediction, goal),
             site.manager.guid,
             site.options,
             plan_digest(plan),
             others=prediction.unread,
             gaps=self.settings.gaps,
+            rewrite=rewrite,
         )
         self._note(found)
         course.breaks = _breaks_of(found, prediction)
-        texts += found.texts
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = _enforcement(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
-        self._lay_out(course, texts)
+        self._lay_out(course, found.texts)
         ours = {image.after for image in former.files} if former is not None else set()
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
@@ -149,7 +147,7 @@ class Planning:
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
                 "present policy says; this change writes them, or they are as the new policy says already"
             )
-        self.prediction.aside = drift.aside
+        self.prediction.aside, self.prediction.drifted = drift.aside, drift.guids
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
         """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
@@ -312,10 +310,8 @@ def _surprise(table: TableChange, now: Entries) -> str:
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 
-def _between(
-    prediction: Prediction, now: Mapping[PortKey, Entries], goal: Mapping[PortKey, Entries]
-) -> list[TableChange]:
-    return [replace(each, before=now[each.port.key], after=goal[each.port.key]) for each in prediction.tables]
+def _between(prediction: Prediction, goal: Mapping[PortKey, Entries]) -> list[TableChange]:
+    return [replace(each, after=goal[each.port.key]) for each in prediction.tables]
 
 
 def _enforcement(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:

@@ -97,12 +97,14 @@ def objections_to_managers(files: Iterable[PolicyFile]) -> Iterator[Objection]:
 @dataclass(slots=True)
 class Drift:
     """Where the wire is not what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in it,
-    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both; ``mended``: how many OpenSM writes."""
+    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both; ``mended``: how many OpenSM writes;
+    ``guids``: of all."""
 
     lasting: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     aside: set[int] = field(default_factory=set)
     mended: int = 0
+    guids: set[int] = field(default_factory=set)
 
     def objections(self) -> Iterator[Objection]:
         """``drift``: OpenSM writes what differs from what it remembers, so it would leave these ports as they are."""
@@ -148,6 +150,7 @@ def drift_of(
         shown, should, guid = _compared(target, end, prediction, remembered)
         if shown == should:
             continue
+        drift.guids.add(guid)
         if remembered[guid] != wanted[guid]:
             drift.mended += 1
             continue
@@ -164,6 +167,7 @@ def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, to
     ports = [prediction.survey.targets[key].port for key in touched if key in prediction.survey.targets]
     ends = [port.peer if port.is_external else port for port in ports]
     prediction.aside = drift.aside - {end.guid for end in ends if end is not None}
+    prediction.drifted = drift.guids
     return drift
 
 

@@ -18,11 +18,9 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, PortKind, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
-from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
-from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
@@ -45,6 +43,7 @@ class Prediction:
 
     *options*: of the running OpenSM; *sm_port_guid*: of the master. ``aside``: the GUIDs of end ports that drifted and
     are none of the change's: OpenSM may leave them and their leaf ports as they are, so nothing is expected of them.
+    ``drifted``: the GUIDs of all that did: at which indexes OpenSM puts what it does not know of is not known.
     """
 
     survey: Survey
@@ -52,6 +51,7 @@ class Prediction:
     sm_port_guid: int
     now: dict[PortKey, Entries] = field(default_factory=dict)
     aside: set[int] = field(default_factory=set)
+    drifted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.now = {key: target.table for key, target in self.survey.targets.items()}
@@ -63,11 +63,19 @@ class Prediction:
 
     def is_aside(self, key: PortKey) -> bool:
         """Whether nothing is expected of a port that was read."""
-        if not self.aside:
-            return False
-        target = self.survey.targets[key]
-        end = target.port.peer if target.port.is_external else target.port
-        return end is not None and end.guid in self.aside
+        return bool(self.aside) and self._end_guid(key) in self.aside
+
+    def places(self, key: PortKey) -> Places:
+        """Return which indexes of a port are known once OpenSM has written it."""
+        if not self.options.keep_pkey_indexes:
+            return "exact"
+        is_unsure = self.survey.targets[key].port.is_external or self._end_guid(key) in self.drifted
+        return "any" if is_unsure else "kept"
+
+    def _end_guid(self, key: PortKey) -> int | None:
+        port = self.survey.targets[key].port
+        end = port.peer if port.is_external else port
+        return None if end is None else end.guid
 
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
         """Return all tables as they are, and as *after* says."""
@@ -149,25 +157,16 @@ def _peer(target: Target) -> PortKey | None:
     return None if port is None else (port.node.guid, port.num)
 
 
-def rewriting(policy: Policy | None, taken: Collection[int]) -> bytes:
-    """Return a policy that adds a partition to every port, in which nobody can talk: OpenSM writes each port's block
-    anew, then and when it is gone again. *taken*: partition numbers in use. Raises UsageError.
+def unused_partition(taken: Collection[int]) -> int:
+    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table anew.
 
-    Source: opensm osm_pkey_mgr.c, which writes a block where it differs from what it remembers of it.
+    *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
+    differs from what it remembers of it.
     """
-    if policy is None or policy.data is None or not policy.accepted:
-        raise UsageError("--rewrite adds a partition to the present policy, and there is none that OpenSM takes")
-    used = {*taken, *(partition.base for partition in policy.partitions)}
-    free = next((number for number in _REWRITING if number not in used), None)
+    free = next((number for number in _REWRITING if number not in taken), None)
     if free is None:
         raise UsageError("--rewrite needs a free partition number from 0x7001 on, and there is none")
-    text = policy.data if policy.data.endswith(b"\n") else policy.data + b"\n"
-    text += (
-        f"# ibkeys: only for a moment, so that OpenSM writes every table anew\nibkeys=0x{free:04x} : ALL ;\n".encode()
-    )
-    wanted = parse_policy(text, policy.path)
-    wanted.require_accepted()
-    return text
+    return free
 
 
 def phase_of(
@@ -205,18 +204,11 @@ def expectations(
     leaf port's table has the order of its end port's.
     """
     bits = {each.port.key: each.after for each in enforcement}
-    targets, keeps_indexes = prediction.survey.targets, prediction.options.keep_pkey_indexes
     return {
-        key: Expected(entries, before[key], bits.get(key), _places(targets[key].port, keeps_indexes))
+        key: Expected(entries, before[key], bits.get(key), prediction.places(key))
         for key, entries in step.tables.items()
         if not prediction.is_aside(key)
     }
-
-
-def _places(port: Port, keeps_indexes: bool) -> Places:
-    if not keeps_indexes:
-        return "exact"
-    return "any" if port.is_external else "kept"
 
 
 def partitions_in(tables: Iterable[Entries]) -> set[int]:

@@ -331,6 +331,23 @@ def test_drift_that_opensm_would_not_write_is_an_interlock_and_rewrite_mends_it(
     assert not any(0x7001 in {key & 0x7FFF for key in table.values()} for table in bench.tables().values())
 
 
+def test_a_rewrite_cuts_nobody_and_joins_nobody(bench: Bench) -> None:
+    one, other = (bench.opensm.net.port(f"{name} mlx4_0", 1) for name in ("node02", "node03"))
+    put(one, {0: 0x7FFF, 6: 0x8033})  # taken out of Red by hand, and joined with the other one
+    put(other, {0: 0x7FFF, 1: 0x8010, 6: 0x8033})
+    seen: list[set[int]] = []
+    bench.opensm.host.before_each = lambda word: seen.append({*valid(one).values()})
+    bench.settings = Settings(wait=5, rewrite=True)
+    new = OLD.replace("0x2c903000a1021=full, 0x2c903000a1031=full", "0x2c903000a1031=full")
+    new += "Gold=0x33 : 0x2c903000a1021=full, 0x2c903000a1031=full ;\nMore=0x34 : 0x2c903000a1021=full ;\n"
+    plan = bench.apply(new)
+    assert plan.phases[0].name == "rewrite"
+    assert {0x7FFF, 0x8033, 0x7001} in seen
+    assert all(0x8033 in keys and 0x8010 not in keys for keys in seen)
+    assert {*valid(one).values()} == {0x7FFF, 0x8033, 0x8034}
+    assert bench.states() == {1: "done"}
+
+
 def test_drift_that_the_change_writes_over_is_a_note(bench: Bench) -> None:
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8010, 5: 0x8099})
     plan = bench.apply(GREEN)
