@@ -152,12 +152,13 @@ class Incomplete(IbkeysError):
 class Refused(IbkeysError):
     """A safety interlock said no. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    ``difference``: what somebody else changed, as a unified diff without keys; "" where that is not why.
+    ``details``: lines to be shown below the message, such as a unified diff; "" for none.
     """
 
-    def __init__(self, message: str, interlock: str, difference: str = "") -> None:
+    def __init__(self, message: str, interlock: str, details: str = "") -> None:
         super().__init__(message)
-        self.interlock, self.difference = interlock, difference
+        self.interlock = interlock
+        self.details = details
 
 
 class FileError(IbkeysError):

@@ -12,12 +12,12 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_p
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import carrier_of, record_of
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.remaining import former_in
+from ibkeys.apply.remaining import Former, former_in
 from ibkeys.change.writer import Writer
-from ibkeys.errors import StoreError, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
 from ibkeys.sm.hosts import SmHost
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, OperationRecord
 
 
 def plan_undo(
@@ -53,6 +53,7 @@ def plan_undo(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )
         former = former_in(journal, record)
+        later = _later(journal, record, former)
         carrier = carrier or carrier_of(writer, record_of(journal, record), settings, hosts)
     if former.counters and not former.ports:
         raise UsageError(
@@ -60,9 +61,29 @@ def plan_undo(
             f"{counted(former.counters, 'port')}: a counter cannot be given back; `ibkeys journal` has what they had "
             "counted"
         )
-    plan = undo_plan_of(writer, carrier, former, operation, hooks)
+    try:
+        plan = undo_plan_of(writer, carrier, former, operation, hooks)
+    except Refused as error:
+        if later and error.interlock == "stale":
+            error.args = (
+                f"{error}; operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first",
+            )
+        raise
     if not breaks:
         refuse_breaks(plan)
     if plan.refusals and not writer.dry_run:
         raise plan.refusals[0]
     return plan
+
+
+def _later(journal: Journal, record: OperationRecord, former: Former) -> list[int]:
+    """Return the operations that wrote the same files after *record*, were not undone and did not undo it."""
+    places = {(image.host, image.path) for image in former.files}
+    return [
+        each.id
+        for each in journal.list_operations()
+        if each.id > record.id
+        and each.state != "undone"
+        and each.undoes != record.id
+        and any((entry.image.host, entry.image.path) in places for entry in journal.files(each.id))
+    ]

@@ -104,7 +104,8 @@ def run(command: Callable[[], int]) -> int:
     text = message_of(failure)
     if text is not None:
         warn(text, "error")
-        _show_difference(failure)
+    if isinstance(failure, Refused):
+        show_details(failure.details)
     if _frames_wanted and text and text.startswith(_INTERNAL):
         _print_frames(failure)
     return exit_code(failure)
@@ -169,10 +170,10 @@ def warn(text: str, kind: str = "warning") -> None:
     print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
 
 
-def _show_difference(error: BaseException) -> None:
-    """Write what somebody else changed, line by line: a unified diff without keys."""
-    for line in getattr(error, "difference", "").splitlines():
-        print(clean(line), file=sys.stderr)
+def show_details(text: str) -> None:
+    """Write the lines of *text*, such as a diff, below what was said; indented, so that none passes for a message."""
+    for line in text.split("\n") if text else ():
+        print(f"  {clean(typed.without_keys(line))}", file=sys.stderr, flush=True)
 
 
 def _where_to_read(error: click.UsageError) -> str:

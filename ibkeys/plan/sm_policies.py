@@ -83,18 +83,21 @@ def policies_between(
     *,
     others: Iterable[EndPort] = (),
     gaps: bool = False,
+    rewrite: int | None = None,
 ) -> SmPolicies:
     """Return the policies that lead from what *tables* have to what *new*, the policy of the plan, gives them.
 
     *tables*: of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*: end
     ports whose tables are not known: what *old* gives them is taken for what they have. *old*: the policy that OpenSM
     uses now, None for no file. *digest* of the plan, for the comment that each policy in between begins with. *gaps*:
-    pairs may be cut for a moment; nobody is joined even then.
+    pairs may be cut for a moment; nobody is joined even then. *rewrite*: number of a partition in which every port is
+    a limited member in a first policy, beside what it has, and in no other: OpenSM writes every table anew, then and
+    when it is gone again, and nobody is cut or joined, whatever OpenSM remembers.
 
     Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError where OpenSM makes
     something else of *new* than the plan says, or the subnet manager's port is not among the ports.
     """
-    return _Way(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps)
+    return _Way(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps, rewrite)
 
 
 class _Way:
@@ -168,16 +171,18 @@ class _Way:
 
     # --- the texts ---------------------------------------------------------------------------------------------------
 
-    def policies(self, digest: str, gaps: bool) -> SmPolicies:
+    def policies(self, digest: str, gaps: bool, rewrite: int | None) -> SmPolicies:
         self.check_outcome()
         found = steps_between(self.had, self.gets, self.rooms(), gaps=gaps)
-        between = found.states[:-1]
+        states = found.states or (self.gets,)
+        if rewrite is not None:
+            states = ({guid: keys | {PKey(rewrite)} for guid, keys in self.had.items()}, *states)
+        between = states[:-1]
         texts = [
             _comment(number, len(between) + 1, digest)
             + to_conf(self.policy_of(state)).encode("utf-8", "surrogateescape")
             for number, state in enumerate(between, 1)
         ]
-        states = found.states or (self.gets,)
         placed, torn = self.predict(chain(map(parse_policy, texts), [self.new]))
         return SmPolicies(
             (*texts, self.text),
@@ -200,7 +205,8 @@ class _Way:
             if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
                 listed = [", ".join(map(str, sorted(keys))) or "nothing" for keys in (self.gets[guid], planned)]
                 raise UsageError(
-                    f"{table.port}: OpenSM would make {listed[0]} of the policy, and the plan says {listed[1]}"
+                    f"{table.port}: OpenSM would make {listed[0]} of the policy, and the plan has {listed[1]} there; "
+                    "plan again"
                 )
 
     def rooms(self) -> dict[int, int]:

@@ -15,6 +15,7 @@ from typing import Any
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
 from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
 from ibkeys.apply.opensm.guards import Guards
+from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Reached, Site, find_site
@@ -23,8 +24,9 @@ from ibkeys.apply.opensm.watch import Clock, Watch
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
+from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
@@ -158,8 +160,10 @@ class OpensmCarrier:
             if run.make():
                 self._fall_back(operation, carried)
         except FileChanged as error:
-            carried.problem = stale(error)
-        except (IbkeysError, KeyboardInterrupt) as problem:
+            carried.problem = _left_open(stale(error), operation)
+        except IbkeysError as error:
+            carried.problem = _left_open(error, operation)
+        except KeyboardInterrupt as problem:
             carried.problem = problem
         return carried
 
@@ -183,7 +187,7 @@ class OpensmCarrier:
 
     def _fall_back(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
-        carried.not_given_back = self.go_back(operation)
+        carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         result = "it could not be put back everywhere" if carried.not_given_back else "the former policy is back"
         carried.gone_back = (
             "OpenSM made every port a full member of the default partition, as it does where it finds no policy that "
@@ -193,15 +197,21 @@ class OpensmCarrier:
     def go_back(self, operation: Operation) -> list[Failed]:
         """Put the former files back in one step, tell OpenSM, and prove it. The files come first: that the fabric can
         be read is not needed for them."""
+        return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
+
+    def _go_back(self, operation: Operation, read: Policy | None) -> list[Failed]:
+        """As `go_back`; *read*: the policy that OpenSM has read."""
         assert operation.id is not None
         ways = ways_in(entry.image for entry in operation.journal.files(operation.id))
         failed: list[Failed] = []
+        touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
-            entries = self._put_former(undo, ways, failed)
+            entries, may_tell = self._put_former(undo, ways, failed)
             try:
-                master = self._site.master
-                master.hands.signal(master.instance.process)
-                failed += self._prove_back(self._course.files[-1].seen.data)
+                if may_tell:
+                    master = self._site.master
+                    master.hands.signal(master.instance.process)
+                    failed += self._prove_back(read, parsed(self._course.files[-1].seen.data), touched)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             if not failed:
@@ -210,33 +220,50 @@ class OpensmCarrier:
             undo.outcome = "open" if failed else "done"
         return failed
 
-    def _put_former(self, undo: Operation, ways: Mapping[Place, Way], failed: list[Failed]) -> list[FileEntry]:
-        entries = []
+    def _put_former(
+        self, undo: Operation, ways: Mapping[Place, Way], failed: list[Failed]
+    ) -> tuple[list[FileEntry], bool]:
+        """Put back what can be put back; return that, and whether OpenSM may be told: what somebody else wrote into the
+        master's file would come into force."""
+        entries, may_tell = [], True
         for file in self._course.files:
             if file.key not in ways:
                 continue  # it was not at its turn yet
+            key = file.key
+            may_tell = False
             try:
                 file.seen = file.hands.look(file.path)
+                if file.key != key:
+                    raise FileChanged(f"{file.path}: leads to {file.name} now, and no more to {key[1]}")
                 for content in steps_back([file], ways, at_once=True):
                     entry = file.put(undo, content[file.key])
                     entries += [entry] if entry is not None else []
+                may_tell = True
             except FileChanged as error:
-                failed.append((None, str(stale(error))))
+                refused = stale(error)
+                failed.append((None, "\n".join(filter(None, (str(refused), refused.details)))))
             except IbkeysError as error:
                 failed.append((None, str(error)))
-        return entries
+        return entries, may_tell  # of the master's file, which is the last one
 
-    def _prove_back(self, text: bytes | None) -> Iterator[Failed]:
-        """Yield the ports that do not become what the former policy says."""
+    def _prove_back(self, read: Policy | None, former: Policy | None, touched: Collection[PortKey]) -> Iterator[Failed]:
+        """Yield the ports that do not become what the *former* policy says. *touched*: the ports that the operation was
+        at; what has drifted elsewhere, from the policy that OpenSM has *read*, is not looked at."""
         survey = self._prediction.survey
         silent = read_again(self._writer, survey.targets.values())
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
         before = dict(prediction.now)
-        [tables] = prediction.follow([parsed(text)])
-        step = PolicyStep("former", text, tables)
-        expected = expectations(step, before, (), survey, self._site.options.keep_pkey_indexes)
+        set_aside(prediction, read, former, touched)
+        [tables] = prediction.follow([former])
+        expected = expectations(PolicyStep("former", None, tables), before, (), prediction)
         watch = Watch(self._writer, survey.targets, self._clock, lambda: None)
         changing = [key for key, entries in tables.items() if entries != before[key] and key not in silent]
         seen = watch.until(expected, changing, self._settings.wait)
         yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
         yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())
+
+
+def _left_open(error: IbkeysError, operation: Operation) -> IbkeysError:
+    """Let an error say what it leaves, and how it goes on."""
+    error.args = (f"{error}; operation {operation.id} of the journal is open: {way_on(operation)}", *error.args[1:])
+    return error

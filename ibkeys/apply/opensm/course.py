@@ -13,15 +13,17 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_managers,
     objections_to_self,
     objections_to_standbys,
+    set_aside,
 )
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site
-from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, rewriting
+from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unused_partition
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import FileChanged, Refused, UsageError
+from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.courses import Circle
@@ -96,46 +98,56 @@ class Planning:
         new = _policy_for(plan, site)
         goal = _goal(plan, prediction, course.remaining, is_resumed=former is not None)
         old = site.policy
-        texts: list[bytes] = []
-        before = prediction
+        rewrite = None
         if self.settings.rewrite:
-            text = rewriting(old, partitions_in(prediction.now.values()))
-            texts, old = [text], parse_policy(text, str(site.master.path))
-            before = replace(prediction)
-            before.now = prediction.follow([old])[0]
+            used = {each.base for policy in (old, new) if policy is not None for each in policy.partitions}
+            rewrite = unused_partition(used | partitions_in(prediction.now.values()))
+            prediction.drifted = drift_of(prediction, old, new, ()).guids
+        else:
+            self._set_drift_aside(course, plan, new, former)
         found = policies_between(
             old,
             new,
-            _between(prediction, before.now, goal),
+            _between(prediction, goal),
             site.manager.guid,
             site.options,
             plan_digest(plan),
             others=prediction.unread,
             gaps=self.settings.gaps,
+            rewrite=rewrite,
         )
         self._note(found)
         course.breaks = _breaks_of(found, prediction)
-        texts += found.texts
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = _enforcement(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
-        self._lay_out(course, texts)
+        self._lay_out(course, found.texts)
         ours = {image.after for image in former.files} if former is not None else set()
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
         course.objections += objections_to_standbys(site, self.files) if former is None else ()
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)
-        if former is None and not self.settings.rewrite:
-            drift = drift_of(prediction, site.policy, goal, new)
-            course.objections += drift.objections()
-            if drift.mended:
-                site.notes.append(
-                    f"{counted(drift.mended, 'port')} do not have what OpenSM's present policy says; this change "
-                    "writes them, or they are as the new policy says already"
-                )
         return course
+
+    def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
+        """Expect nothing of ports that OpenSM would not write; object where the change is for them. What an earlier run
+        was at, on the way to the same policy, has not drifted."""
+        changing = {table.port.key for table in plan.tables if table.differs}
+        moved = {key.partition for table in plan.tables for key in {*table.before.values()} ^ {*table.after.values()}}
+        if former is not None:
+            self.site.notes += set_aside(self.prediction, self.site.policy, new, {*changing, *former.ports}).notes()
+            return
+        drift = drift_of(self.prediction, self.site.policy, new, changing, moved)
+        course.objections += drift.objections()
+        self.site.notes += drift.notes()
+        if drift.mended:
+            self.site.notes.append(
+                f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
+                "present policy says; this change writes them, or they are as the new policy says already"
+            )
+        self.prediction.aside, self.prediction.drifted = drift.aside, drift.guids
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
         """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
@@ -170,6 +182,7 @@ class Planning:
         Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
         host that is not reached, FileError.
         """
+        written = ways_in(former.files)
         ways = self._ways(former)
         try:
             contents = steps_back(self.files, ways, self.settings.at_once)
@@ -177,11 +190,16 @@ class Planning:
             raise stale(error) from error
         course = Course(dict(self.prediction.now), files=self.files)
         master = self.files[-1].key
+        # What the operation was at has not drifted, wherever it stopped.
+        drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)
+        self.site.notes += drift.notes()
         first = {file.key: ways[file.key][0] for file in self.files}
         tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not told
         names = ["between"] * (len(contents) - 1) + ["former"]
+        if master not in written:
+            self._refuse_no_way_back(former, tables[-1])
         course.contents = list(contents)
         course.steps = [
             PolicyStep(name, each[master], after)  # type: ignore[arg-type]
@@ -189,6 +207,26 @@ class Planning:
         ]
         course.enforcement = list(_former_enforcement(former, self.prediction.survey))
         return course
+
+    def _refuse_no_way_back(self, former: Former, end: Mapping[PortKey, Entries]) -> None:
+        """Raise Refused where OpenSM reads a file that the operation did not write, and ports have what it gave them.
+
+        It may have stopped before that file; then there is nothing to give back.
+        """
+        targets = self.prediction.survey.targets
+        left = [
+            str(targets[key].id)
+            for key, values in former.values.items()
+            if key in targets and {*end[key].values()} != {value for value in values.values() if value & PARTITION_MASK}
+        ]
+        if left:
+            raise Refused(
+                f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
+                f"{self.files[-1].name}, which the operation did not write, so that {named(left)} would not get back "
+                "what the operation took: another file, or another master, since; nothing was changed. Put that back "
+                "first, or plan the former policy anew",
+                "stale",
+            )
 
     def _ways(self, former: Former) -> dict[Place, Way]:
         """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
@@ -272,10 +310,8 @@ def _surprise(table: TableChange, now: Entries) -> str:
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 
-def _between(
-    prediction: Prediction, now: Mapping[PortKey, Entries], goal: Mapping[PortKey, Entries]
-) -> list[TableChange]:
-    return [replace(each, before=now[each.port.key], after=goal[each.port.key]) for each in prediction.tables]
+def _between(prediction: Prediction, goal: Mapping[PortKey, Entries]) -> list[TableChange]:
+    return [replace(each, after=goal[each.port.key]) for each in prediction.tables]
 
 
 def _enforcement(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:

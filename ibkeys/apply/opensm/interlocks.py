@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.apply.opensm.managed_files import manager_of
@@ -11,7 +11,6 @@ from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import Prediction
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import Entries
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
@@ -97,25 +96,47 @@ def objections_to_managers(files: Iterable[PolicyFile]) -> Iterator[Objection]:
 
 @dataclass(slots=True)
 class Drift:
-    """Where the wire is not what OpenSM wrote. ``lasting``: ports that OpenSM would not write in this change, though
-    they should become something else; ``mended``: how many others."""
+    """Where the wire is not what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in it,
+    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both; ``mended``: how many OpenSM writes;
+    ``guids``: of all."""
 
     lasting: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    aside: set[int] = field(default_factory=set)
     mended: int = 0
+    guids: set[int] = field(default_factory=set)
 
     def objections(self) -> Iterator[Objection]:
         """``drift``: OpenSM writes what differs from what it remembers, so it would leave these ports as they are."""
         if self.lasting:
+            count = len(self.lasting)
             yield Objection(
                 "drift",
-                f"{counted(len(self.lasting), 'port')} of this change do not have what OpenSM's policy says. It takes "
-                f"them for right and would not write them: {named(self.lasting)}; --rewrite makes it write every table "
-                "anew first",
+                f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not have what OpenSM's "
+                f"policy says. It takes {'it' if count == 1 else 'them'} for right and would not write "
+                f"{'it' if count == 1 else 'them'}: {named(self.lasting)}; --rewrite makes it write every table anew "
+                "first",
+            )
+
+    def notes(self) -> Iterator[str]:
+        """Say where it is none of this change's."""
+        if self.elsewhere:
+            count = len(self.elsewhere)
+            yield (
+                f"{counted(count, 'port')} that this change leaves alone {'does' if count == 1 else 'do'} not have "
+                f"what OpenSM's policy says, and OpenSM may leave it so: {named(self.elsewhere)}"
             )
 
 
-def drift_of(prediction: Prediction, old: Policy | None, goal: Mapping[PortKey, Entries], new: Policy) -> Drift:
-    """Compare the wire with what *old*, the policy that OpenSM has read, makes of it. *goal*: the planned tables.
+def drift_of(
+    prediction: Prediction,
+    old: Policy | None,
+    new: Policy | None,
+    changing: Collection[PortKey],
+    partitions: Collection[int] = (),
+) -> Drift:
+    """Compare the wire with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
+    change. *changing*: the ports that the change is for; *partitions*: the partition numbers that it is for.
 
     OpenSM writes a block where the new policy differs from what it remembers; what it remembers is what the old policy
     gave. Source: opensm osm_pkey_mgr.c, observed.
@@ -129,10 +150,24 @@ def drift_of(prediction: Prediction, old: Policy | None, goal: Mapping[PortKey, 
         shown, should, guid = _compared(target, end, prediction, remembered)
         if shown == should:
             continue
-        if goal[key] != target.table and remembered[guid] == wanted[guid]:
-            drift.lasting.append(f"{target.id} has {_listed(shown)}")
-        else:
+        drift.guids.add(guid)
+        if remembered[guid] != wanted[guid]:
             drift.mended += 1
+            continue
+        touched = key in changing or any(each.partition in partitions for each in shown ^ should)
+        (drift.lasting if touched else drift.elsewhere).append(f"{target.id} has {_listed(shown)}")
+        drift.aside.add(guid)
+    return drift
+
+
+def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, touched: Collection[PortKey]) -> Drift:
+    """Expect nothing of ports that have drifted and are none of the change's. *touched*: the ports that it is for, or
+    was at before: what they have is no drift, wherever it stopped."""
+    drift = drift_of(prediction, old, new, touched)
+    ports = [prediction.survey.targets[key].port for key in touched if key in prediction.survey.targets]
+    ends = [port.peer if port.is_external else port for port in ports]
+    prediction.aside = drift.aside - {end.guid for end in ends if end is not None}
+    prediction.drifted = drift.guids
     return drift
 
 

@@ -96,7 +96,7 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
         if way[number] == file.seen.data:
             return number
     raise FileChanged(
-        f"{file.name}: is not what ibkeys wrote: somebody else {'removed' if file.seen.data is None else 'changed'} it "
+        f"{file.name}: is not what that operation wrote: it was {'removed' if file.seen.data is None else 'changed'} "
         "since; it stays as it is",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )

@@ -89,8 +89,7 @@ class Run:
     def _watch(self, number: int) -> Watched:
         """Return how the wire ends up; OpenSM is told once more when nothing comes nearer."""
         step, survey = self.course.steps[number], self.prediction.survey
-        keeps_indexes = self.site.options.keep_pkey_indexes
-        expected = expectations(step, self.course.before(number), self.course.bits(number), survey, keeps_indexes)
+        expected = expectations(step, self.course.before(number), self.course.bits(number), self.prediction)
         watch = Watch(self.site.writer, survey.targets, self.clock, self._look_around, self._report(step))
         seen = watch.until(expected, list({each.port.key: None for each in self.phases[number].steps}), self.wait)
         if seen.wrong and not seen.fell_back:
@@ -116,7 +115,7 @@ class Run:
         late = []
         for key, after in step.tables.items():
             now = targets[key].table
-            if now != after and key not in self.carried.failed:
+            if now != after and key not in self.carried.failed and not self.prediction.is_aside(key):
                 blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
                 late += [table_image(targets[key], block, before[key], now) for block in sorted(blocks)]
         entries += self.operation.record_all(late)

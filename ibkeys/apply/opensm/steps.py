@@ -18,11 +18,9 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, PortKind, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
-from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
-from ibkeys.topology.model import Port
 from ibkeys.topology.port_id import PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
@@ -43,21 +41,41 @@ class PolicyStep:
 class Prediction:
     """The tables of all ports as they are, and as they will be after one policy and the next.
 
-    *options*: of the running OpenSM; *sm_port_guid*: of the master.
+    *options*: of the running OpenSM; *sm_port_guid*: of the master. ``aside``: the GUIDs of end ports that drifted and
+    are none of the change's: OpenSM may leave them and their leaf ports as they are, so nothing is expected of them.
+    ``drifted``: the GUIDs of all that did: at which indexes OpenSM puts what it does not know of is not known.
     """
 
     survey: Survey
     options: SmOptions
     sm_port_guid: int
     now: dict[PortKey, Entries] = field(default_factory=dict)
+    aside: set[int] = field(default_factory=set)
+    drifted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.now = {key: target.table for key, target in self.survey.targets.items()}
 
     @property
     def tables(self) -> list[TableChange]:
-        """All tables as they are, end ports with their leaf ports."""
-        return self.changed_to(self.now)
+        """All tables as they are, end ports with their leaf ports, but for those that are set aside."""
+        return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
+
+    def is_aside(self, key: PortKey) -> bool:
+        """Whether nothing is expected of a port that was read."""
+        return bool(self.aside) and self._end_guid(key) in self.aside
+
+    def places(self, key: PortKey) -> Places:
+        """Return which indexes of a port are known once OpenSM has written it."""
+        if not self.options.keep_pkey_indexes:
+            return "exact"
+        is_unsure = self.survey.targets[key].port.is_external or self._end_guid(key) in self.drifted
+        return "any" if is_unsure else "kept"
+
+    def _end_guid(self, key: PortKey) -> int | None:
+        port = self.survey.targets[key].port
+        end = port.peer if port.is_external else port
+        return None if end is None else end.guid
 
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
         """Return all tables as they are, and as *after* says."""
@@ -73,9 +91,9 @@ class Prediction:
 
     @property
     def unread(self) -> list[EndPort]:
-        """The end ports whose tables were not read."""
+        """The end ports whose tables were not read, or are set aside."""
         read = {target.port.guid for target in self.survey.targets.values() if not target.port.is_external}
-        return [port for port in self.end_ports if port.guid not in read]
+        return [port for port in self.end_ports if port.guid not in read - self.aside]
 
     def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
         """Return what OpenSM gives each end port, by port GUID, as far as its table has room."""
@@ -86,7 +104,11 @@ class Prediction:
 
     def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
         """Return the tables after each of *policies*, given one after the other."""
-        by_guid = {target.port.guid: key for key, target in self.survey.targets.items() if not target.port.is_external}
+        by_guid = {
+            target.port.guid: key
+            for key, target in self.survey.targets.items()
+            if not target.port.is_external and target.port.guid not in self.aside
+        }
         now: dict[int, Entries] = {guid: self.now[key] for guid, key in by_guid.items()}
         sweeps = Sweeps(
             self.end_ports,
@@ -135,25 +157,16 @@ def _peer(target: Target) -> PortKey | None:
     return None if port is None else (port.node.guid, port.num)
 
 
-def rewriting(policy: Policy | None, taken: Collection[int]) -> bytes:
-    """Return a policy that adds a partition to every port, in which nobody can talk: OpenSM writes each port's block
-    anew, then and when it is gone again. *taken*: partition numbers in use. Raises UsageError.
+def unused_partition(taken: Collection[int]) -> int:
+    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table anew.
 
-    Source: opensm osm_pkey_mgr.c, which writes a block where it differs from what it remembers of it.
+    *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
+    differs from what it remembers of it.
     """
-    if policy is None or policy.data is None or not policy.accepted:
-        raise UsageError("--rewrite adds a partition to the present policy, and there is none that OpenSM takes")
-    used = {*taken, *(partition.base for partition in policy.partitions)}
-    free = next((number for number in _REWRITING if number not in used), None)
+    free = next((number for number in _REWRITING if number not in taken), None)
     if free is None:
         raise UsageError("--rewrite needs a free partition number from 0x7001 on, and there is none")
-    text = policy.data if policy.data.endswith(b"\n") else policy.data + b"\n"
-    text += (
-        f"# ibkeys: only for a moment, so that OpenSM writes every table anew\nibkeys=0x{free:04x} : ALL ;\n".encode()
-    )
-    wanted = parse_policy(text, policy.path)
-    wanted.require_accepted()
-    return text
+    return free
 
 
 def phase_of(
@@ -183,25 +196,19 @@ def expectations(
     step: PolicyStep,
     before: Mapping[PortKey, Entries],
     enforcement: Iterable[EnforcementChange],
-    survey: Survey,
-    keeps_indexes: bool,
+    prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step.
+    """Return what each port should show after a step, but for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.
     """
     bits = {each.port.key: each.after for each in enforcement}
     return {
-        key: Expected(entries, before[key], bits.get(key), _places(survey.targets[key].port, keeps_indexes))
+        key: Expected(entries, before[key], bits.get(key), prediction.places(key))
         for key, entries in step.tables.items()
+        if not prediction.is_aside(key)
     }
-
-
-def _places(port: Port, keeps_indexes: bool) -> Places:
-    if not keeps_indexes:
-        return "exact"
-    return "any" if port.is_external else "kept"
 
 
 def partitions_in(tables: Iterable[Entries]) -> set[int]:

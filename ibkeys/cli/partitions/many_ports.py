@@ -112,7 +112,9 @@ class ManyPortsChange(ShownChange):
         failed = self.plan.failed
         listed = failed if self.format != "table" else failed[:LISTED_TROUBLES]
         for port, error in listed:
-            exits.warn(f"{port}: {error}" if port is not None else error, "not written")
+            text, _, details = error.partition("\n") if port is None else (error, "", "")
+            exits.warn(f"{port}: {text}" if port is not None else text, "not written")
+            exits.show_details(details)
         if len(failed) > len(listed):
             exits.warn(f"and {len(failed) - len(listed)} more (all of them: -f json)", "not written")
 

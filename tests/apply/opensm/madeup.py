@@ -15,7 +15,7 @@ import pytest
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.site import PolicyPlace, Site
+from ibkeys.apply.opensm.site import PolicyPlace, Reached, Site
 from ibkeys.apply.opensm.watch import Clock
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
@@ -32,6 +32,7 @@ from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
@@ -69,10 +70,11 @@ class MadeUpHost:
     before_each: Callable[[str], None] = lambda word: None
     log: list[str] = field(default_factory=list)
     reason: str | None = None
+    leads_to: Path = POLICY
 
     def look(self, path: Path) -> SeenFile:
         self._note("look")
-        return self.file.seen()
+        return SeenFile(path if path != POLICY else self.leads_to, self.file.seen().found)
 
     def hindrance(self, seen: SeenFile) -> str | None:
         return self.reason
@@ -80,7 +82,7 @@ class MadeUpHost:
     def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
         entry = operation.record_file(FileImage(str(seen.path), seen.data, data, 0o640, 12, 34, {}, self.name))
         self._note("replace")
-        if self.file.seen() != seen:
+        if self.file.seen().found != seen.found:
             entry.failed()
             raise FileChanged(f"{seen.path}: somebody else changed it meanwhile")
         self.file.data, self.file.inode = data, self.file.inode + 1
@@ -203,7 +205,7 @@ class MadeUpOpensm:
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         place = PolicyPlace(instance, self.host, POLICY, POLICY)
-        return StillSite(writer, [], manager, place, self.options)
+        return StillSite(writer, [Reached(SmHost(), self.host)], manager, place, self.options)
 
 
 class StillSite(Site):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.carriers import CARRIERS
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.undo import plan_undo
@@ -223,10 +223,60 @@ def test_what_somebody_wrote_after_us_is_shown_and_not_overwritten(bench: Bench)
     bench.opensm.host.file.data = GREEN.encode() + b"# a colleague\n"
     with pytest.raises(Refused) as refused:
         bench.undo()
-    assert "+# a colleague" in refused.value.difference.splitlines()
+    assert "+# a colleague" in refused.value.details.splitlines()
     assert refused.value.interlock == "stale"
+    assert "\n+# a colleague" in refused.value.details
+    assert "\n" not in str(refused.value)
     assert bench.opensm.host.file.data == GREEN.encode() + b"# a colleague\n"
     assert bench.states() == {1: "done"}
+
+
+def test_an_operation_is_undone_after_those_that_wrote_the_same_file_later(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.apply(OLD + "More=0x31 : ALL_CAS=full ;\n")
+    with pytest.raises(Refused, match="operation 2 of the journal wrote it later: `ibkeys undo 2` first"):
+        bench.undo(1)
+
+
+@pytest.mark.parametrize("is_linked_elsewhere", [False, True])
+def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
+    bench: Bench, is_linked_elsewhere: bool
+) -> None:
+    theirs = OLD.encode() + b"Theirs=0x66 : ALL_CAS=full ;\n"
+    failed: list[tuple[Any, str]] = []
+
+    def ended(run: FinishedApply) -> None:
+        bench.opensm.host.file.data = theirs
+        if is_linked_elsewhere:
+            bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+        bench.opensm.host.log.clear()
+        failed.extend(run.plan.carrier.go_back(run.operation))
+
+    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    [(port, text)] = failed
+    assert port is None
+    assert ("leads to /etc/opensm/other.conf now" if is_linked_elsewhere else "\n+Theirs=0x66") in text
+    assert "signal" not in bench.opensm.host.log
+    assert bench.opensm.host.file.data == theirs
+
+
+def test_an_undo_that_would_not_reach_the_file_that_opensm_reads_now_is_refused(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+    with pytest.raises(Refused, match=r"reads /etc/opensm/other.conf, which the operation did not write") as refused:
+        bench.undo()
+    assert refused.value.interlock == "stale"
+    assert bench.states() == {1: "done"}
+
+
+def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
+    def die(word: str) -> None:
+        if word == "signal":
+            raise HostRefused("process 7: runs no more", "")
+
+    bench.opensm.host.before_each = die
+    with pytest.raises(HostRefused, match=r"runs no more; operation 1 .* is open: `ibkeys apply --resume` finishes it"):
+        bench.apply(GREEN)
 
 
 def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> None:
@@ -282,11 +332,83 @@ def test_drift_that_opensm_would_not_write_is_an_interlock_and_rewrite_mends_it(
     assert not any(0x7001 in {key & 0x7FFF for key in table.values()} for table in bench.tables().values())
 
 
+def test_a_rewrite_cuts_nobody_and_joins_nobody(bench: Bench) -> None:
+    one, other = (bench.opensm.net.port(f"{name} mlx4_0", 1) for name in ("node02", "node03"))
+    put(one, {0: 0x7FFF, 6: 0x8033})  # taken out of Red by hand, and joined with the other one
+    put(other, {0: 0x7FFF, 1: 0x8010, 6: 0x8033})
+    seen: list[set[int]] = []
+    bench.opensm.host.before_each = lambda word: seen.append({*valid(one).values()})
+    bench.settings = Settings(wait=5, rewrite=True)
+    new = OLD.replace("0x2c903000a1021=full, 0x2c903000a1031=full", "0x2c903000a1031=full")
+    new += "Gold=0x33 : 0x2c903000a1021=full, 0x2c903000a1031=full ;\nMore=0x34 : 0x2c903000a1021=full ;\n"
+    plan = bench.apply(new)
+    assert plan.phases[0].name == "rewrite"
+    assert {0x7FFF, 0x8033, 0x7001} in seen
+    assert all(0x8033 in keys and 0x8010 not in keys for keys in seen)
+    assert {*valid(one).values()} == {0x7FFF, 0x8033, 0x8034}
+    assert bench.states() == {1: "done"}
+
+
 def test_drift_that_the_change_writes_over_is_a_note(bench: Bench) -> None:
     put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8010, 5: 0x8099})
     plan = bench.apply(GREEN)
     assert "drift" not in interlocks(plan)
-    assert any("do not have what OpenSM's present policy says" in note for note in plan.notes)
+    assert any("not have what OpenSM's present policy says" in note for note in plan.notes)
+
+
+def test_drift_elsewhere_is_a_note_and_does_not_hinder_the_undo(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    before = bench.tables()
+    bench.apply(GREEN)
+    put(stranger, {0: 0x7FFF, 5: 0x8055})
+    plan = bench.undo()
+    assert any("node06" in note and "leaves alone" in note for note in plan.notes)
+    assert valid(stranger) == {0: 0x7FFF, 5: 0x8055}
+    assert bench.states() == {1: "undone", 2: "done"}
+    put(stranger, {0: 0x7FFF})
+    assert bench.tables() == before
+
+
+def test_an_edit_elsewhere_in_the_middle_stops_it_and_resume_goes_on(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    hooks = ApplyHooks(began=lambda operation: put(stranger, {0: 0x7FFF, 5: 0x8055}))
+    with pytest.raises(Incomplete, match="index 5 is 0x8055"):
+        bench.apply(GREEN, hooks=hooks)
+    bench.resume()
+    assert valid(stranger)[5] == 0x8055
+    assert bench.states() == {1: "done"}
+
+
+def test_drift_elsewhere_that_is_older_than_the_change_is_a_note(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    put(stranger, {0: 0x7FFF, 5: 0x8055})
+    done = bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert any("node06" in note and "leaves alone" in note for note in done.notes)
+    assert bench.states() == {1: "done"}
+
+
+def test_drift_elsewhere_in_a_partition_of_the_change_is_an_interlock(bench: Bench) -> None:
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, GREEN)
+    put(bench.opensm.net.port("node06 mlx4_0", 1), {0: 0x7FFF, 5: 0x8011})
+    with pytest.raises(Refused, match="node06") as refused:
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert refused.value.interlock == "drift"
+
+
+def test_who_does_not_confirm_goes_back_whatever_drifted_elsewhere(bench: Bench) -> None:
+    stranger = bench.opensm.net.port("node06 mlx4_0", 1)
+
+    def ended(run: FinishedApply) -> None:
+        put(stranger, {0: 0x7FFF, 5: 0x8055})
+        assert run.plan.carrier.go_back(run.operation) == []
+
+    before = bench.tables()
+    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    put(stranger, {0: 0x7FFF})
+    assert bench.tables() == before
 
 
 def test_a_plan_for_other_options_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
