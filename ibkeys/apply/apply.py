@@ -155,6 +155,10 @@ def plan_resume(
     carrier = carrier or carrier_of(writer, memory, settings, hosts)
     if via is not None and carrier.name != via:
         raise UsageError(f"operation {operation} goes by way of {carrier.name}; leave --via out to resume")
+    if permissions.first is not None and not carrier.sends_sets:
+        raise UsageError(
+            f"operation {operation} goes by way of {carrier.name}, for all switches at once: leave --first out"
+        )
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.values])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, or go back: `ibkeys undo {operation}`"

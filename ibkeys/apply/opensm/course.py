@@ -23,7 +23,7 @@ from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import FileChanged, Refused, UsageError
-from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.courses import Circle
@@ -145,7 +145,7 @@ class Planning:
         if drift.mended:
             self.site.notes.append(
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
-                "present policy says; this change writes them, or they are as the new policy says already"
+                "present policy says; this change writes that anew, or it is as the new policy says already"
             )
         self.prediction.aside, self.prediction.drifted = drift.aside, drift.guids
 
@@ -198,8 +198,18 @@ class Planning:
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not told
         names = ["between"] * (len(contents) - 1) + ["former"]
-        if master not in written:
-            self._refuse_no_way_back(former, tables[-1])
+        others = list(self._not_given_back(former, tables[-1]))
+        if others and master not in written:
+            self._refuse_no_way_back(others)
+        elif others:
+            course.objections.append(
+                Objection(
+                    "drift",
+                    f"{counted(len(others), 'port')} would not have what it had before the operation, or has now, if "
+                    "the operation did not change it: the former policy says otherwise, and the port had drifted from "
+                    f"it, or is new: {named(others)}",
+                )
+            )
         course.contents = list(contents)
         course.steps = [
             PolicyStep(name, each[master], after)  # type: ignore[arg-type]
@@ -208,25 +218,26 @@ class Planning:
         course.enforcement = list(_former_enforcement(former, self.prediction.survey))
         return course
 
-    def _refuse_no_way_back(self, former: Former, end: Mapping[PortKey, Entries]) -> None:
-        """Raise Refused where OpenSM reads a file that the operation did not write, and ports have what it gave them.
+    def _not_given_back(self, former: Former, end: Mapping[PortKey, Entries]) -> Iterator[str]:
+        """Yield the ports that have other P_Keys in the *end* than before the operation; of those that it was not at:
+        other ones than now."""
+        for key, target in self.prediction.survey.targets.items():
+            had, gets = {*target.table.values()}, {*end[key].values()}
+            if key in former.values:
+                had = {PKey(value) for value in former.values[key].values() if value & PARTITION_MASK}
+            if had != gets:
+                texts = [", ".join(map(str, sorted(keys))) or "none" for keys in (had, gets)]
+                yield f"{target.id}: {texts[1]} instead of {texts[0]}"
 
-        It may have stopped before that file; then there is nothing to give back.
-        """
-        targets = self.prediction.survey.targets
-        left = [
-            str(targets[key].id)
-            for key, values in former.values.items()
-            if key in targets and {*end[key].values()} != {value for value in values.values() if value & PARTITION_MASK}
-        ]
-        if left:
-            raise Refused(
-                f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
-                f"{self.files[-1].name}, which the operation did not write, so that {named(left)} would not get back "
-                "what the operation took: another file, or another master, since; nothing was changed. Put that back "
-                "first, or plan the former policy anew",
-                "stale",
-            )
+    def _refuse_no_way_back(self, others: Sequence[str]) -> None:
+        """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
+        raise Refused(
+            f"refused by interlock stale, which nothing overrides: {self.site.master.instance.name} reads "
+            f"{self.files[-1].name}, which the operation did not write (another file, or another master, since), so "
+            f"the change would stay: {named(others)}; nothing was changed. Let it read the former file again first, or "
+            "plan the former policy anew",
+            "stale",
+        )
 
     def _ways(self, former: Former) -> dict[Place, Way]:
         """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
@@ -277,8 +288,8 @@ def _policy_for(plan: PartitionPlan, site: Site) -> Policy:
         raise UsageError(
             f"the plan was made for enforcement {made_for.enforce} and allow_both_pkeys "
             f"{str(made_for.allow_both_pkeys).upper()}; {site.master.instance.name} works with enforcement "
-            f"{site.options.enforce} and {str(site.options.allow_both_pkeys).upper()}; plan again with "
-            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+            f"{site.options.enforce} and allow_both_pkeys {str(site.options.allow_both_pkeys).upper()}; plan again "
+            f"with --enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
         )
     return policy
 

@@ -204,7 +204,7 @@ def _options(instance: Instance) -> tuple[SmOptions, list[str]]:
             f"{f'{file.path} ' if file.path is not None else ''}{file.problem or 'is not known'}"
         )
     notes = [
-        f"{name} is taken as {str(each.value).upper()}, as the options file says now; whether {instance.name} has read "
+        f"{name} is taken as {_shown(each.value)}, as the options file says now; whether {instance.name} has read "
         "it is not known"
         for name, each in settings.items()
         if not each.is_certain and _is_in(instance.options.file, name)
@@ -221,6 +221,10 @@ def _options(instance: Instance) -> tuple[SmOptions, list[str]]:
         ),
         notes,
     )
+
+
+def _shown(value: object) -> str:
+    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def _is_in(file: OptionsFile | None, name: str) -> bool:

@@ -269,6 +269,27 @@ def test_an_undo_that_would_not_reach_the_file_that_opensm_reads_now_is_refused(
     assert bench.states() == {1: "done"}
 
 
+def test_an_undo_that_gives_a_port_what_it_did_not_have_is_an_interlock(bench: Bench) -> None:
+    quarantined = bench.opensm.net.port("node02 mlx4_0", 1)
+    put(quarantined, {0: 0x7FFF})  # by hand; the former policy has it in Red
+    bench.apply(OLD.replace("0x2c903000a1021=full, ", ""))
+    bench.apply(GREEN.replace("Green", "Lime"))
+    bench.undo()
+    with pytest.raises(Refused, match=r"node02 mlx4_0.*: 0x7fff, 0x8010 instead of 0x7fff") as refused:
+        bench.undo()
+    assert refused.value.interlock == "drift"
+    assert {*valid(quarantined).values()} == {0x7FFF}
+
+
+def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> None:
+    bench.opensm.is_deaf = True
+    with pytest.raises(Incomplete):
+        bench.apply(MORE)
+    first = Permissions(removals=True, first=1)
+    with pytest.raises(UsageError, match="leave --first out"):
+        bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
+
+
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
     def die(word: str) -> None:
         if word == "signal":
