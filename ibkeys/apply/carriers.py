@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
@@ -20,10 +21,9 @@ from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 def _opensm(writer: Writer, kept: Mapping[str, Any], settings: Settings, hosts: Sequence[SmHost]) -> Carrier:
     hosts = hosts if any(each.ssh is not None for each in hosts) else [*hosts[:1], *hosts_in(kept)]
-    gaps = settings.gaps or bool(kept.get("breaks"))
-    return OpensmCarrier(
-        writer, reach(writer, hosts), Settings(settings.wait, gaps, settings.rewrite, settings.at_once)
-    )
+    had_gaps = bool(kept.get("breaks"))
+    settings = replace(settings, gaps=settings.gaps or had_gaps, had_gaps=had_gaps)
+    return OpensmCarrier(writer, reach(writer, hosts), settings)
 
 
 def _direct(writer: Writer, kept: Mapping[str, Any], settings: Settings, hosts: Sequence[SmHost]) -> Carrier:

@@ -196,7 +196,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
     former = former_of(record.command, journal.entries(record.id))
-    former.files = [entry.image for entry in journal.files(record.id)]
+    former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
             key = (entry.image.node_guid, entry.image.port)

@@ -272,10 +272,8 @@ changing: Final = group(
 sm_hosts: Final = group(
     "sm_hosts",
     SmHosts,
-    option(
-        "--sm-host", multiple=True, metavar="HOST", help="Look at the OpenSMs of this host too, by ssh; repeatable."
-    ),
-    option("--sudo", env=False, is_flag=True, help="Read the files of all other hosts through sudo -n."),
+    option("--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."),
+    option("--sudo", env=False, is_flag=True, help="Work on all other hosts through sudo -n."),
     option("--ssh-config", metavar="FILE", help="For ssh, in the place of the user's own ssh_config."),
     option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )

@@ -112,7 +112,7 @@ class OpensmCarrier:
         ]
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle; the way back cuts whom the way forth did."""
+        """Return who is cut because ports wait for each other in a circle; of the way back only that it may cut."""
         return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
@@ -202,7 +202,7 @@ class OpensmCarrier:
     def _go_back(self, operation: Operation, read: Policy | None) -> list[Failed]:
         """As `go_back`; *read*: the policy that OpenSM has read."""
         assert operation.id is not None
-        ways = ways_in(entry.image for entry in operation.journal.files(operation.id))
+        ways = ways_in(each.image for each in operation.journal.files(operation.id) if each.status != "failed")
         failed: list[Failed] = []
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:

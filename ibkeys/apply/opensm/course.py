@@ -41,12 +41,14 @@ WAIT: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may be cut for a moment; ``rewrite``:
-    OpenSM writes every table anew first; ``at_once``: an undo goes back in one step."""
+    OpenSM writes every table anew first; ``at_once``: an undo goes back in one step. ``had_gaps``: what is undone was
+    made with ``gaps``."""
 
     wait: float = WAIT
     gaps: bool = False
     rewrite: bool = False
     at_once: bool = False
+    had_gaps: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +79,12 @@ class Course:
     def bits(self, number: int) -> Sequence[EnforcementChange]:
         """Return the enforcement bits that a step changes: only the last one does."""
         return self.enforcement if number == len(self.steps) - 1 else ()
+
+
+_AGAIN: Final = (
+    "the operation was made with --allow-break, and the way back through the same policies may cut the same pairs for "
+    "a moment"
+)
 
 
 @dataclass(slots=True)
@@ -210,6 +218,8 @@ class Planning:
                     f"it, or is new: {named(others)}",
                 )
             )
+        if contents and self.settings.had_gaps and not self.settings.at_once:
+            course.breaks = (Break(0, (), (), _AGAIN, "circle"),)
         course.contents = list(contents)
         course.steps = [
             PolicyStep(name, each[master], after)  # type: ignore[arg-type]

@@ -58,10 +58,10 @@ class PolicyFile:
         self.seen = self.hands.look(self.path)
         if self.seen.data != data:
             raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
-        self._refuse_unseen(operation, data)
+        self._refuse_unseen(operation, entry, data)
         return entry
 
-    def _refuse_unseen(self, operation: Operation, data: bytes | None) -> None:
+    def _refuse_unseen(self, operation: Operation, entry: FileEntry, data: bytes | None) -> None:
         """Put the former file back where OpenSM does not see the new one: its mounts may hold on to the old one."""
         if self.place is None or self.place == self.path or data is None:
             return
@@ -70,8 +70,9 @@ class PolicyFile:
         except OSError:
             is_there = False
         if not is_there:
-            former = operation.journal.files(operation.id)[-1].image.before if operation.id is not None else None
-            self.hands.replace(operation, self.seen, former)
+            back = self.hands.replace(operation, self.seen, entry.image.before)
+            entry.failed()
+            back.failed()
             self.seen = self.hands.look(self.path)
             raise FileError(
                 f"{self.name}: OpenSM does not see the new file (mounts of its own); the former one is back"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
-    from ibkeys.store.journal import Journal, Operation
+    from ibkeys.store.journal import Operation
     from ibkeys.store.paths import StorePaths
 
 MOST_SECONDS: Final = 86_400
@@ -145,26 +145,9 @@ def _confirm(where: Where, operation: int) -> int:
     from ibkeys.store.journal import Journal
 
     with Journal(journal_of(where), create=False) as journal:
-        _tell_guards(journal, operation)
         fresh = confirm(journal, operation)
     exits.write(f"operation {operation} is confirmed" if fresh else f"operation {operation} was confirmed already")
     return exits.DONE
-
-
-def _tell_guards(journal: Journal, operation: int) -> None:
-    """Reach those who wait on other hosts, before it is too late there."""
-    from contextlib import ExitStack
-
-    from ibkeys.apply.carriers import hosts_in, options_of
-    from ibkeys.apply.opensm.guards import confirm_guards
-    from ibkeys.sm.hands.opening import open_policy_host
-
-    kept = options_of(journal.plan_of(operation))
-    tokens = kept.get("guards")
-    if isinstance(tokens, list) and journal.find(operation).awaits_confirmation:
-        with ExitStack() as stack:
-            hands = [stack.enter_context(open_policy_host(host)) for host in hosts_in(kept)]
-            confirm_guards({each.name: each for each in hands}, tokens)
 
 
 def _apply(asked: _Asked, confirm_within: int | None) -> int:

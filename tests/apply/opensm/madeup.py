@@ -204,7 +204,7 @@ class MadeUpOpensm:
         instance = Instance("", process, {}, Options(CommandLine(), None, False, ""), None, policy, None, self.sm_guid)
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
-        place = PolicyPlace(instance, self.host, POLICY, POLICY)
+        place = PolicyPlace(instance, self.host, POLICY, Path("/proc/7/root") if self.host.files else POLICY)
         return StillSite(writer, [Reached(SmHost(), self.host)], manager, place, self.options)
 
 
