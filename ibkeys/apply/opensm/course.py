@@ -123,10 +123,11 @@ class Planning:
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
         self._lay_out(course, found.texts)
-        ours = {image.after for image in former.files} if former is not None else set()
+        images = former.files if former is not None else []
+        ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
-        course.objections += objections_to_standbys(site, self.files) if former is None else ()
+        course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)
         return course

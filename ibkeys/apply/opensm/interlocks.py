@@ -39,14 +39,19 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
         )
 
 
-def objections_to_standbys(site: Site, files: Sequence[PolicyFile]) -> Iterator[Objection]:
-    """``standby-differs``: an SM that would take over has, or may have, another policy than the master."""
+def objections_to_standbys(
+    site: Site, files: Sequence[PolicyFile], ours: Collection[bytes | None] = ()
+) -> Iterator[Objection]:
+    """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
+
+    *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ.
+    """
     texts = list(site.out_of_reach)
     *standbys, master = files
     texts += [
         f"{each.name}, of a standby, is not what the master has, and would be replaced"
         for each in standbys
-        if each.seen.data != master.seen.data
+        if each.seen.data != master.seen.data and each.seen.data not in ours
     ]
     if texts:
         yield Objection(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,12 +13,15 @@ from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.carriers import CARRIERS
 from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.opensm.interlocks import objections_to_standbys
+from ibkeys.apply.opensm.policy_files import PolicyFile
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
 from ibkeys.errors import HostRefused, Incomplete, Refused, UsageError
+from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.plan.model import SmOptions
 from ibkeys.store.journal import Journal
-from tests.apply.opensm.madeup import MadeUpOpensm, put, valid
+from tests.apply.opensm.madeup import POLICY, MadeUpOpensm, put, valid
 from tests.fabricsim import interlocks, tool, writer
 
 OLD = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
@@ -461,3 +465,15 @@ def test_a_plan_that_is_there_already_needs_nothing_but_perhaps_the_file(bench: 
 
 def test_the_journal_knows_the_way_of_each_operation() -> None:
     assert set(CARRIERS) == {"direct", "opensm"}
+
+
+def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been_at() -> None:
+    def file(data: bytes) -> Any:
+        found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1)
+        return PolicyFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
+
+    site = cast(Any, SimpleNamespace(out_of_reach=()))
+    files = [file(b"before"), file(b"after")]
+    assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
+    (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
+    assert objection.interlock == "standby-differs"
