@@ -11,6 +11,7 @@ from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
     objections_to_managers,
+    objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
     set_aside,
@@ -127,6 +128,7 @@ class Planning:
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
+        course.objections += objections_to_others_work(self.files[-1], {image.before for image in images} | ours)
         course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)

@@ -39,6 +39,19 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
         )
 
 
+def objections_to_others_work(file: PolicyFile, ours: Collection[bytes | None]) -> Iterator[Objection]:
+    """``stale``: the master's file holds somebody else's work, whether OpenSM has read it or not.
+
+    *ours*: what an earlier run of this change found and wrote; empty where it did not come to any file.
+    """
+    if ours and file.seen.data not in ours:
+        yield Objection(
+            "stale",
+            f"{file.name} is neither what the operation found nor what it wrote, and would be written over; see what "
+            "it is, and plan again where it counts",
+        )
+
+
 def objections_to_standbys(
     site: Site, files: Sequence[PolicyFile], ours: Collection[bytes | None] = ()
 ) -> Iterator[Objection]:

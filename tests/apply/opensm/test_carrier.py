@@ -297,6 +297,18 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
         bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
 
 
+def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(bench: Bench) -> None:
+    bench.opensm.is_deaf = True
+    with pytest.raises(Incomplete):
+        bench.apply(MORE)
+    bench.opensm.is_deaf = False
+    bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
+    with pytest.raises(Refused, match="neither what the operation found nor what it wrote") as refused:
+        bench.resume()
+    assert refused.value.interlock == "stale"
+    assert bench.opensm.host.file.data.endswith(b"# theirs\n")
+
+
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
     def die(word: str) -> None:
         if word == "signal":
