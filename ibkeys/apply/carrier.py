@@ -1,7 +1,7 @@
 """The way on which a change of many ports gets to the fabric: by Sets of our own, or through a subnet manager.
 
-What is wanted, the survey of the fabric, the interlocks, the journal, the confirmation and the proof by a fresh read
-are the same on each way. A carrier is what differs.
+What is wanted, the permissions, the interlocks of tables, the journal, the confirmation and the last fresh read are the
+same on each way. A carrier is what differs.
 """
 
 from __future__ import annotations

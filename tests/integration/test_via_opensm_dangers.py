@@ -116,7 +116,7 @@ def test_2_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(se
         done = via(served)
         assert swapped.is_done
         assert done.returncode == 3, done.stdout + done.stderr
-        assert "full member of the default partition" in done.stderr
+        assert "full members of the default partition" in done.stderr
         assert "the former policy is back" in done.stderr
         assert (served.wire(), facts(running.policy)) == (wire, file)
         assert running.heavy_sweeps - sweeps <= 4
@@ -129,7 +129,7 @@ def test_2_what_somebody_else_wrote_is_not_overwritten_even_then(served: Hosted)
         served.watchers = [Swapped(running.policy, back=False)]
         done = via(served)
         assert done.returncode in (3, 4), done.stdout + done.stderr
-        assert "full member of the default partition" in done.stderr
+        assert "full members of the default partition" in done.stderr
         assert "could not be put back" in done.stderr
         assert is_open(served.wire(), served)
         assert running.policy.read_bytes() == FAULTY
@@ -189,11 +189,11 @@ def test_9_booleans_that_are_not_the_word_true_are_false(served: Hosted) -> None
         wire, file = served.wire(), facts(running.policy)
         done = via(served)
         assert done.returncode == 2, done.stdout + done.stderr
-        assert "works with enforcement both and FALSE" in done.stderr
+        assert "works with enforcement both and allow_both_pkeys FALSE" in done.stderr
         plan = plan_for(served, BOTH, "--enforce", "off")
         done = via(served)
         assert done.returncode == 2, done.stdout + done.stderr
-        assert "works with enforcement both and FALSE" in done.stderr
+        assert "works with enforcement both and allow_both_pkeys FALSE" in done.stderr
         assert (served.wire(), facts(running.policy), operations(served)) == (wire, file, [])
         plan = plan_for(served, BOTH)
         done = via(served)

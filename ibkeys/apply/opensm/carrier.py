@@ -188,10 +188,11 @@ class OpensmCarrier:
     def _fall_back(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
         carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
-        result = "it could not be put back everywhere" if carried.not_given_back else "the former policy is back"
+        again = f"it could not be put back everywhere, `ibkeys undo {operation.id}` tries again"
+        result = again if carried.not_given_back else "the former policy is back"
         carried.gone_back = (
-            "OpenSM made every port a full member of the default partition, as it does where it finds no policy that "
-            f"it takes; {result}; look into its log"
+            "OpenSM made most ports full members of the default partition against the policy, as it does with all of "
+            f"them where it finds no policy that it takes; {result}; look into its log"
         )
 
     def go_back(self, operation: Operation) -> list[Failed]:

@@ -11,6 +11,7 @@ from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
     objections_to_managers,
+    objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
     set_aside,
@@ -131,10 +132,12 @@ class Planning:
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
         self._lay_out(course, found.texts)
-        ours = {image.after for image in former.files} if former is not None else set()
+        images = former.files if former is not None else []
+        ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         course.objections += objections_to_edits(site, prediction, is_ours)
-        course.objections += objections_to_standbys(site, self.files) if former is None else ()
+        course.objections += objections_to_others_work(self.files[-1], {image.before for image in images} | ours)
+        course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)
         return course
@@ -155,7 +158,10 @@ class Planning:
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not have what OpenSM's "
                 "present policy says; this change writes that anew, or it is as the new policy says already"
             )
-        self.prediction.aside, self.prediction.drifted = drift.aside, drift.guids
+        # Where the user does not say that they may stay as they are, they are a part of what is to be done.
+        may_stay = self.site.writer.consent.covers("drift")
+        self.prediction.aside = drift.aside if may_stay else drift.aside - drift.of_change
+        self.prediction.drifted = drift.guids
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
         """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""

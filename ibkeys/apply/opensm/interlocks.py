@@ -39,14 +39,32 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
         )
 
 
-def objections_to_standbys(site: Site, files: Sequence[PolicyFile]) -> Iterator[Objection]:
-    """``standby-differs``: an SM that would take over has, or may have, another policy than the master."""
+def objections_to_others_work(file: PolicyFile, ours: Collection[bytes | None]) -> Iterator[Objection]:
+    """``stale``: the master's file holds somebody else's work, whether OpenSM has read it or not.
+
+    *ours*: what an earlier run of this change found and wrote; empty where it did not come to any file.
+    """
+    if ours and file.seen.data not in ours:
+        yield Objection(
+            "stale",
+            f"{file.name} is neither what the operation found nor what it wrote, and would be written over; see what "
+            "it is, and plan again where it counts",
+        )
+
+
+def objections_to_standbys(
+    site: Site, files: Sequence[PolicyFile], ours: Collection[bytes | None] = ()
+) -> Iterator[Objection]:
+    """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
+
+    *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ.
+    """
     texts = list(site.out_of_reach)
     *standbys, master = files
     texts += [
         f"{each.name}, of a standby, is not what the master has, and would be replaced"
         for each in standbys
-        if each.seen.data != master.seen.data
+        if each.seen.data != master.seen.data and each.seen.data not in ours
     ]
     if texts:
         yield Objection(
@@ -97,12 +115,13 @@ def objections_to_managers(files: Iterable[PolicyFile]) -> Iterator[Objection]:
 @dataclass(slots=True)
 class Drift:
     """Where the wire is not what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in it,
-    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both; ``mended``: how many OpenSM writes;
-    ``guids``: of all."""
+    ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those
+    that the plan names; ``mended``: how many OpenSM writes; ``guids``: of all."""
 
     lasting: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     aside: set[int] = field(default_factory=set)
+    of_change: set[int] = field(default_factory=set)
     mended: int = 0
     guids: set[int] = field(default_factory=set)
 
@@ -157,6 +176,8 @@ def drift_of(
         touched = key in changing or any(each.partition in partitions for each in shown ^ should)
         (drift.lasting if touched else drift.elsewhere).append(f"{target.id} has {_listed(shown)}")
         drift.aside.add(guid)
+        if key in changing:
+            drift.of_change.add(guid)
     return drift
 
 

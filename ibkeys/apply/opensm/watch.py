@@ -93,8 +93,9 @@ class Clock:
 @dataclass(slots=True)
 class Watched:
     """How a wait ended. ``wrong``: ports that are not as expected, and how; ``silent``: those that did not answer the
-    last time, and why; ``fell_back``: every end port that answers has become a full member of the default partition and
-    of no other, against the policy: OpenSM found none that it takes."""
+    last time, and why; ``fell_back``: most end ports have become full members of the default partition and of no other,
+    against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that OpenSM has
+    not come to, must not keep the others in one partition."""
 
     wrong: dict[PortKey, str] = field(default_factory=dict)
     silent: dict[PortKey, IbkeysError] = field(default_factory=dict)
@@ -146,13 +147,18 @@ class Watch:
             for key in keys
             if key not in silent and key in expected and (text := expected[key].difference(self.targets[key]))
         }
-        ends = [key for key in keys if key not in silent and not self.targets[key].port.is_external]
-        fell_back = (
-            len(keys) == len(self.targets)
-            and any(self._became_full(key, expected) for key in wrong)
-            and all(_is_open(self.targets[key].table) for key in ends)
-        )
-        return Watched(wrong, silent, fell_back)
+        return Watched(wrong, silent, len(keys) == len(self.targets) and self._fell_back(expected, silent))
+
+    def _fell_back(self, expected: Mapping[PortKey, Expected], silent: Collection[PortKey]) -> bool:
+        could = [
+            key
+            for key, each in expected.items()
+            if key not in silent
+            and not self.targets[key].port.is_external
+            and not _is_open(each.before)
+            and not _is_open(each.entries)
+        ]
+        return 2 * sum(_is_open(self.targets[key].table) for key in could) > len(could)
 
     def _became_full(self, key: PortKey, expected: Mapping[PortKey, Expected]) -> bool:
         return _is_open(self.targets[key].table) and not _is_open(expected[key].before)

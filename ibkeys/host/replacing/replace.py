@@ -2,6 +2,8 @@
 
 The way of one file: `what_hinders` before anybody is asked, `look` when the change is planned, `replace` when it is
 made, `put_back` when it is undone. After a crash `clean_up` comes first, then `state_of` says which file is in place.
+What goes through several contents one after the other, as a policy does, goes back by `replace` too
+(`ibkeys.apply.opensm.policy_files`).
 """
 
 from __future__ import annotations

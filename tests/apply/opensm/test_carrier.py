@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,12 +13,15 @@ from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.carriers import CARRIERS
 from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.opensm.interlocks import objections_to_standbys
+from ibkeys.apply.opensm.policy_files import PolicyFile
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostRefused, Incomplete, Refused, UsageError
+from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.plan.model import SmOptions
 from ibkeys.store.journal import Journal
-from tests.apply.opensm.madeup import MadeUpOpensm, put, valid
+from tests.apply.opensm.madeup import POLICY, MadeUpOpensm, put, valid
 from tests.fabricsim import interlocks, tool, writer
 
 OLD = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
@@ -164,7 +168,9 @@ def test_a_port_that_falls_silent_is_named_and_not_waited_for(bench: Bench) -> N
     assert bench.opensm.clock == 0
 
 
-def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(bench: Bench) -> None:
+@pytest.mark.parametrize("odd", ["", "node06 mlx4_0"])
+def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(bench: Bench, odd: str) -> None:
+    """Also where one port refuses what OpenSM writes."""
     before = bench.tables()
     faults = ["one"]
 
@@ -173,12 +179,14 @@ def test_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(benc
             faults.pop()
             good, bench.opensm.host.file.data = bench.opensm.host.file.data, b"Oops=0x10 : nonsense\n"
             bench.opensm.write()
+            if odd:
+                put(bench.opensm.net.port(odd, 1), {0: 0x7FFF})
             bench.opensm.host.file.data, bench.opensm.is_deaf = good, True
         elif word == "signal":
             bench.opensm.is_deaf = False
 
     bench.opensm.host.before_each = spoil
-    with pytest.raises(Incomplete, match=r"every port a full member .* the former policy is back"):
+    with pytest.raises(Incomplete, match=r"most ports full members .* the former policy is back"):
         bench.apply(GREEN)
     assert bench.tables() == before
     assert bench.opensm.host.file.data == OLD.encode()
@@ -291,6 +299,18 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
     first = Permissions(removals=True, first=1)
     with pytest.raises(UsageError, match="leave --first out"):
         bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
+
+
+def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(bench: Bench) -> None:
+    bench.opensm.is_deaf = True
+    with pytest.raises(Incomplete):
+        bench.apply(MORE)
+    bench.opensm.is_deaf = False
+    bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
+    with pytest.raises(Refused, match="neither what the operation found nor what it wrote") as refused:
+        bench.resume()
+    assert refused.value.interlock == "stale"
+    assert bench.opensm.host.file.data.endswith(b"# theirs\n")
 
 
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
@@ -481,3 +501,15 @@ class Unseen:
 
 def test_the_journal_knows_the_way_of_each_operation() -> None:
     assert set(CARRIERS) == {"direct", "opensm"}
+
+
+def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been_at() -> None:
+    def file(data: bytes) -> Any:
+        found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1)
+        return PolicyFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
+
+    site = cast(Any, SimpleNamespace(out_of_reach=()))
+    files = [file(b"before"), file(b"after")]
+    assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
+    (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
+    assert objection.interlock == "standby-differs"
