@@ -35,6 +35,14 @@ _OTHER_WAYS: Final = {
 }
 """Kind of a break → what can be done to have none."""
 
+_POLICIES: Final = {
+    "rewrite": "the policy by which every table is written anew",
+    "between": "a policy in between",
+    "policy": "the policy of the plan",
+    "former": "the former policy",
+}
+"""Name of a phase that is a policy, and how it is called."""
+
 Hook = Callable[["FinishedApply"], None]
 """Called when all is written and proven, or writing failed; see `FinishedApply`."""
 
@@ -269,7 +277,12 @@ def _stage(phase: Phase) -> int:
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
     first = next(iter(wrong.values()))
-    after = f"no step after {stopped.name} was begun; " if stopped is not None else ""
+    if stopped is None:
+        after = ""
+    elif stopped.name in _POLICIES:
+        after = f"it stopped at {_POLICIES[stopped.name]}, which is in place; "
+    else:
+        after = f"no step after {stopped.name} was begun; "
     return Incomplete(
         f"{counted(len(wrong), 'port')} could not be written: {first}{_more(len(wrong))}; {after}operation "
         f"{operation.id} of the journal is open: {way_on(operation)}"

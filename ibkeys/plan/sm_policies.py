@@ -173,10 +173,14 @@ class _Way:
 
     def policies(self, digest: str, gaps: bool, rewrite: int | None) -> SmPolicies:
         self.check_outcome()
-        found = steps_between(self.had, self.gets, self.rooms(), gaps=gaps)
+        rooms = self.rooms()
+        found = steps_between(self.had, self.gets, rooms, gaps=gaps)
         states = found.states or (self.gets,)
         if rewrite is not None:
-            states = ({guid: keys | {PKey(rewrite)} for guid, keys in self.had.items()}, *states)
+            # Without room it is left out: a leaf port that is filled to the end would enforce nothing meanwhile.
+            more = {guid for guid, keys in self.had.items() if len(keys) < rooms.get(guid, 0)}
+            first = {guid: keys | {PKey(rewrite)} if guid in more else keys for guid, keys in self.had.items()}
+            states = (first, *states)
         between = states[:-1]
         texts = [
             _comment(number, len(between) + 1, digest)

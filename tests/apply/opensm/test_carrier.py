@@ -139,7 +139,9 @@ def test_an_opensm_that_takes_its_time_is_waited_for(bench: Bench) -> None:
 
 def test_a_deaf_opensm_is_told_twice_and_then_each_port_is_named(bench: Bench) -> None:
     bench.opensm.is_deaf = True
-    with pytest.raises(Incomplete, match="operation 1 of the journal is open"):
+    with pytest.raises(
+        Incomplete, match="the policy of the plan, which is in place; operation 1 of the journal is open"
+    ):
         bench.apply(MORE)
     assert bench.opensm.host.log.count("signal") == 2
     assert 10 <= bench.opensm.clock < 12
@@ -391,6 +393,20 @@ def test_a_rewrite_cuts_nobody_and_joins_nobody(bench: Bench) -> None:
     assert all(0x8033 in keys and 0x8010 not in keys for keys in seen)
     assert {*valid(one).values()} == {0x7FFF, 0x8033, 0x8034}
     assert bench.states() == {1: "done"}
+
+
+def test_a_rewrite_does_not_fill_a_table_so_that_its_leaf_port_enforces_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    full = OLD + "".join(f"P{number}=0x{number:x} : 0x2c903000a1021=full ;\n" for number in range(0x100, 0x100 + 61))
+    bench = Bench(MadeUpOpensm(full), monkeypatch, tmp_path)
+    end = bench.opensm.net.port("node02 mlx4_0", 1)
+    assert (len(valid(end)), end.p_key_capacity) == (63, 64)
+    seen: list[int] = []
+    bench.opensm.host.before_each = lambda word: seen.append(len(valid(end)))
+    bench.settings = Settings(wait=5, rewrite=True)
+    bench.apply(full + "More=0x30 : 0x2c903000a1051=full ;\n")
+    assert {*seen} == {63}
 
 
 def test_drift_that_the_change_writes_over_is_a_note(bench: Bench) -> None:
