@@ -24,6 +24,8 @@ POLL: Final = 0.5
 """Seconds between two looks at the journal."""
 TRIES: Final = 30
 """How often ``undo`` is started, when another changing command holds the lock or the fabric does not answer."""
+LONGEST: Final = 1800.0
+"""Seconds that one of them may take: a driver that answers nothing must not hold it for ever."""
 PAUSE: Final = 2.0
 """Seconds between two of them."""
 
@@ -146,7 +148,8 @@ def _undo(command: list[str], operation: int, key: str, wanted: Callable[[], boo
             os.write(descriptor, key.encode())
             descriptors.append(descriptor)
         secret = [f"--m_key=@/proc/self/fd/{each}" for each in descriptors]
-        subprocess.call([*command, *secret, str(operation)], pass_fds=descriptors)
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run([*command, *secret, str(operation)], pass_fds=descriptors, timeout=LONGEST)
         for each in descriptors:
             os.close(each)
         if not wanted():

@@ -16,7 +16,7 @@ from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
 from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.interlocks import set_aside
-from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Reached, Site, find_site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
@@ -77,7 +77,7 @@ class OpensmCarrier:
             raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
         assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
-        files = [PolicyFile.of(place) for place in site.places]
+        files = distinct([PolicyFile.of(place) for place in site.places])
         self._refuse_hindered(files)
         self._prediction = Prediction(survey, site.options, site.manager.guid)
         planning = Planning(site, files, self._prediction, self._settings)

@@ -114,6 +114,7 @@ class Planning:
             prediction.drifted = drift_of(prediction, old, new, ()).guids
         else:
             self._set_drift_aside(course, plan, new, former)
+        self._take_on(goal, plan, new)
         found = policies_between(
             old,
             new,
@@ -141,6 +142,24 @@ class Planning:
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_managers(self.files)
         return course
+
+    def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
+        """Let end ports that the plan does not name get what the policy says: those that came since it was made."""
+        planned, wanted = {table.port.key for table in plan.tables}, self.prediction.memberships(new)
+        late = []
+        for key, target in self.prediction.survey.targets.items():
+            port = target.port
+            if port.is_external or key in planned or port.guid in self.prediction.aside:
+                continue
+            gets = wanted[port.guid]
+            if gets != {*target.table.values()} and len(gets) < (port.capacity or 0):
+                goal[key] = dict(enumerate(sorted(gets)))
+                late.append(target.id)
+        if late:
+            self.site.notes.append(
+                f"{counted(len(late), 'port')} that the plan does not name {'gets' if len(late) == 1 else 'get'} what "
+                f"the policy says, as OpenSM gives it to every port: {named(late)}"
+            )
 
     def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
         """Expect nothing of ports that OpenSM would not write; object where the change is for them. What an earlier run

@@ -79,6 +79,20 @@ class PolicyFile:
             )
 
 
+def distinct(files: Sequence[PolicyFile]) -> list[PolicyFile]:
+    """Return *files*, that of the master last, without those that are the master's own as another host has it: a folder
+    that both have from one server. Their number, their time and their bytes are the same then."""
+    *standbys, master = files
+    return [*(file for file in standbys if not _is_same(file, master)), master]
+
+
+def _is_same(file: PolicyFile, master: PolicyFile) -> bool:
+    one, other = file.seen.found, master.seen.found
+    if one is None or other is None or file.hands.name == master.hands.name:
+        return False
+    return (one.inode, one.modified_ns, one.data) == (other.inode, other.modified_ns, other.data)
+
+
 def ways_in(images: Iterable[FileImage]) -> dict[Place, Way]:
     """Return the way that each file went in an operation of the journal, step by step."""
     ways: dict[Place, Way] = {}

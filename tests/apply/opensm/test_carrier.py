@@ -14,7 +14,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
 from ibkeys.apply.carriers import CARRIERS
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
-from ibkeys.apply.opensm.policy_files import PolicyFile
+from ibkeys.apply.opensm.policy_files import PolicyFile, distinct
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostRefused, Incomplete, Refused, UsageError
@@ -529,3 +529,29 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
     assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
     (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
     assert objection.interlock == "standby-differs"
+
+
+def test_a_port_that_came_after_the_plan_gets_what_the_policy_says_and_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a node that booted: OpenSM has given it what the present policy says."""
+    newcomer = bench.opensm.net.port("node06 mlx4_0", 1)
+    newcomer.node.silent = 1
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, MORE)
+    newcomer.node.silent = 0
+    done = bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
+    assert any("that the plan does not name gets what the policy says" in note for note in done.notes)
+    assert valid(newcomer)[1] == 0x8030
+    assert bench.states() == {1: "done"}
+
+
+def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
+    def file(host: str, inode: int, data: bytes = b"the same") -> Any:
+        found = FoundFile(data, Metadata(0o644, 0, 0), 1, inode, 5, 1)
+        return PolicyFile(cast(Any, SimpleNamespace(name=host)), POLICY, SeenFile(POLICY, found))
+
+    master = file("", 7)
+    assert distinct([file("sm2", 7), master]) == [master]
+    for other in (file("sm2", 8), file("sm2", 7, b"another"), file("", 7)):
+        assert distinct([other, master]) == [other, master]
