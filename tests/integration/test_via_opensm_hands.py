@@ -270,7 +270,7 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
             assert file[2:] == (NOBODY, NOBODY)
             done = inside(served, running, "apply", served.folder / "plan.json", *APPLY, "--yes")
             if mounts == ":":
-                assert done.returncode == 2, done.stdout + done.stderr
+                assert done.returncode == 4, done.stdout + done.stderr
                 assert "not known to be one of the OpenSMs" in done.stderr
             else:
                 assert done.returncode == 0, done.stdout + done.stderr

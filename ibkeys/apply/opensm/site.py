@@ -137,7 +137,7 @@ def reach(writer: Writer, hosts: Iterable[SmHost]) -> list[Reached]:
 def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:
     """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
 
-    Raises UsageError where there is no master or more than one, where its OpenSM is not seen, and where its policy or
+    Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its policy or
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
@@ -162,14 +162,19 @@ def _look(reached: Reached) -> HostReport:
     return look_at_host(reached.hands.files, reached.host.named, os.environ.get("IBSIM_SOCKNAME", ""))
 
 
+_MASTER: Final = "master"
+"""What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
+
+
 def _the_master(report: Report) -> Manager:
     if not report.masters:
-        raise UsageError(
-            "no subnet manager says that it is master, so there is none to go through; see `ibkeys sm-show`"
+        raise Refused(
+            "no subnet manager says that it is master, so there is none to go through; see `ibkeys sm-show`", _MASTER
         )
     if len(report.masters) > 1:
         ports = named([str(each.port) for each in report.masters])
-        raise UsageError(f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one")
+        text = f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one"
+        raise Refused(text, _MASTER)
     return report.masters[0]
 
 
@@ -183,7 +188,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
         f"the OpenSMs that were seen ({named(seen) if seen else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
     )
-    return HostNotReached(text, silent[0].name) if silent else UsageError(text)
+    return HostNotReached(text, silent[0].name) if silent else Refused(text, _MASTER)
 
 
 def _hands(reached: Sequence[Reached], instance: Instance) -> PolicyHost:

@@ -1,0 +1,48 @@
+"""Which OpenSM a change goes through, and where there is none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ibkeys.apply.opensm import site
+from ibkeys.errors import HostNotReached, Refused
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.report import HostReport, Report
+
+
+def manager(guid: int, state: str) -> Manager:
+    return Manager(cast(Any, f"port {guid}"), guid, state, 0, 0)
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
+    monkeypatch.setattr(site, "managers_of", lambda found: managers)
+    monkeypatch.setattr(site, "_look", lambda reached: host)
+    monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
+    writer = cast(Any, SimpleNamespace(fabric=SimpleNamespace(own_guid=1)))
+    return site.find_site(writer, [cast(Any, None)], cast(Any, None))
+
+
+@pytest.mark.parametrize(
+    ("managers", "words"),
+    [
+        ([], "no subnet manager says that it is master"),
+        ([manager(1, "standby")], "no subnet manager says that it is master"),
+        ([manager(1, "master"), manager(2, "master")], "2 subnet managers say that they are master"),
+        ([manager(1, "master"), manager(2, "standby")], "not known to be one of the OpenSMs that were seen"),
+    ],
+)
+def test_without_one_master_that_is_seen_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, managers: list[Manager], words: str
+) -> None:
+    with pytest.raises(Refused, match=words) as refused:
+        ask(monkeypatch, managers, HostReport(""))
+    assert refused.value.interlock == "master"
+
+
+def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HostNotReached, match="no route to host") as gone:
+        ask(monkeypatch, [manager(1, "master")], HostReport("sm2", error="no route to host"))
+    assert gone.value.host == "sm2"
