@@ -125,7 +125,7 @@ class Carrier(Protocol):
         is written."""
         ...
 
-    def wait_for_word(self) -> list[str]:
+    def let_time_run(self) -> list[str]:
         """All is written: let their time run. Return what is wrong with them, in words."""
         ...
 

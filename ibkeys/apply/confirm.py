@@ -76,7 +76,7 @@ def confirm_or_go_back(
     if run.error is not None:
         say(str(run.error))
     carrier = run.plan.carrier
-    for problem in carrier.wait_for_word():
+    for problem in carrier.let_time_run():
         say(problem)
     how = carrier.way_back
     how = f" {how}," if how else ""

@@ -99,7 +99,7 @@ class DirectCarrier:
     def arm(self, operation: Operation, seconds: float) -> None:
         """Nobody on another host."""
 
-    def wait_for_word(self) -> list[str]:
+    def let_time_run(self) -> list[str]:
         """Nobody on another host."""
         return []
 

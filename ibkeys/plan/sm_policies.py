@@ -302,6 +302,13 @@ def _of(key: PKey, keys: Collection[PKey]) -> set[PKey]:
     return {each for each in keys if each.partition == key.partition}
 
 
+def groups_that_move(present: Policy | None, later: Policy | None) -> list[tuple[int, int, int]]:
+    """Return (MGID, present partition, later one) of the ``mgid=`` groups that another policy gives to another
+    partition: see ``moved_groups`` of `SmPolicies`."""
+    now, then = (_owners(policy) if policy is not None else {} for policy in (present, later))
+    return [(mgid, base, then[mgid]) for mgid, base in now.items() if then.get(mgid, base) != base]
+
+
 def _owners(policy: Policy) -> dict[int, int]:
     """Return the partition of each group that is written with an ``mgid=`` line, by MGID."""
     return {

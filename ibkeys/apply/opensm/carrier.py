@@ -130,7 +130,7 @@ class OpensmCarrier:
             if operation.id is not None and self._guards.tokens:
                 operation.journal.add_options(operation.id, {"guards": self._guards.tokens})
 
-    def wait_for_word(self) -> list[str]:
+    def let_time_run(self) -> list[str]:
         """Let the time of the guards run."""
         return self._guards.waiting()
 
@@ -158,7 +158,7 @@ class OpensmCarrier:
         try:
             carried.notes += self._clean_up(operation)
             if run.make():
-                self._fall_back(operation, carried)
+                self._go_back_from_fallback(operation, carried)
         except FileChanged as error:
             carried.problem = _left_open(stale(error), operation)
         except IbkeysError as error:
@@ -185,7 +185,7 @@ class OpensmCarrier:
             if left.foreign:
                 yield f"what nobody knows lies beside a policy, and stays: {named(left.foreign)}"
 
-    def _fall_back(self, operation: Operation, carried: Carried) -> None:
+    def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy goes back in one step, and nobody is asked."""
         carried.not_given_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         again = f"it could not be put back everywhere, `ibkeys undo {operation.id}` tries again"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
-    objections_to_managers,
+    objections_to_file_owners,
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
@@ -19,10 +20,10 @@ from ibkeys.apply.opensm.interlocks import (
 from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unused_partition
+from ibkeys.apply.opensm.wanted import enforcement_of, former_enforcement, goal_of, policy_for, tables_to
 from ibkeys.apply.remaining import Former, Remaining
-from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.change.wanted import EnforcementChange, Entries
 from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
@@ -30,7 +31,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.courses import Circle
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, BreakKind, PartitionPlan
-from ibkeys.plan.sm_policies import SmPolicies, policies_between
+from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
@@ -104,8 +105,8 @@ class Planning:
         """
         site, prediction = self.site, self.prediction
         course = Course(dict(prediction.now), files=self.files)
-        new = _policy_for(plan, site)
-        goal = _goal(plan, prediction, course.remaining, is_resumed=former is not None)
+        new = policy_for(plan, site)
+        goal = goal_of(plan, prediction, course.remaining, is_resumed=former is not None)
         old = site.policy
         rewrite = None
         if self.settings.rewrite:
@@ -118,7 +119,7 @@ class Planning:
         found = policies_between(
             old,
             new,
-            _between(prediction, goal),
+            tables_to(prediction, goal),
             site.manager.guid,
             site.options,
             plan_digest(plan),
@@ -129,7 +130,7 @@ class Planning:
         self._note(found)
         course.breaks = _breaks_of(found, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
-        changes = _enforcement(plan, prediction.survey, course.remaining)
+        changes = enforcement_of(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
         self._note_blind(blind)
         self._lay_out(course, found.texts)
@@ -140,7 +141,7 @@ class Planning:
         course.objections += objections_to_others_work(self.files[-1], {image.before for image in images} | ours)
         course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
         course.objections += objections_to_self(site, new)
-        course.objections += objections_to_managers(self.files)
+        course.objections += objections_to_file_owners(self.files)
         return course
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -231,6 +232,7 @@ class Planning:
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file is back, and OpenSM was not told
         names = ["between"] * (len(contents) - 1) + ["former"]
+        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
         others = list(self._not_given_back(former, tables[-1]))
         if others and master not in written:
             self._refuse_no_way_back(others)
@@ -250,7 +252,7 @@ class Planning:
             PolicyStep(name, each[master], after)  # type: ignore[arg-type]
             for name, each, after in zip(names, contents, tables, strict=False)
         ]
-        course.enforcement = list(_former_enforcement(former, self.prediction.survey))
+        course.enforcement = list(former_enforcement(former, self.prediction.survey))
         return course
 
     def _not_given_back(self, former: Former, end: Mapping[PortKey, Entries]) -> Iterator[str]:
@@ -298,85 +300,7 @@ class Planning:
         if found.torn:
             listed = named([f"{names(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
             notes.append(f"OpenSM moves a P_Key to another block of its table, so it is away for a moment: {listed}")
-        for mgid, source, target in found.moved_groups[:3]:
-            notes.append(
-                f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x}, which ends, to "
-                f"0x{target:04x}: OpenSM 3.3.23 may crash at a later change; give the group to a partition that stays"
-            )
-
-
-def _policy_for(plan: PartitionPlan, site: Site) -> Policy:
-    """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
-    FileFormatError for a policy that OpenSM would refuse."""
-    if plan.options.disconnect_unconfigured:
-        raise UsageError(
-            "the plan disconnects ports that no partition names, and OpenSM gives each port its default P_Key: that "
-            "cannot go through it; plan again without --disconnect-unconfigured"
-        )
-    text, made_for = plan.policy.require_text(), plan.sm_options
-    policy = parse_policy(text, plan.policy.file)
-    policy.require_accepted()
-    if made_for is not None and (made_for.enforce, made_for.allow_both_pkeys) != (
-        site.options.enforce,
-        site.options.allow_both_pkeys,
-    ):
-        raise UsageError(
-            f"the plan was made for enforcement {made_for.enforce} and allow_both_pkeys "
-            f"{str(made_for.allow_both_pkeys).upper()}; {site.master.instance.name} works with enforcement "
-            f"{site.options.enforce} and allow_both_pkeys {str(site.options.allow_both_pkeys).upper()}; plan again "
-            f"with --enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
-        )
-    return policy
-
-
-def _goal(
-    plan: PartitionPlan, prediction: Prediction, remaining: Remaining, is_resumed: bool
-) -> dict[PortKey, Entries]:
-    """Return the table of each port as the plan wants it; note in *remaining* what is not as the plan found it."""
-    targets = prediction.survey.targets
-    goal = dict(prediction.now)
-    for table in plan.tables:
-        key = table.port.key
-        if key not in targets:
-            if table.differs:
-                remaining.leave_out(f"{table.port} ({prediction.survey.missing.get(key, 'not found on the fabric')})")
-            continue
-        now = targets[key].table
-        goal[key] = table.after
-        if not table.differs or now == table.before:
-            continue
-        known = {*table.before.values(), *table.after.values()}
-        if not is_resumed or not known >= {*now.values()}:
-            remaining.foreign.append(f"{table.port} ({_surprise(table, now)})")
-    return goal
-
-
-def _surprise(table: TableChange, now: Entries) -> str:
-    index = next(index for index in sorted({*now, *table.before}) if now.get(index) != table.before.get(index))
-    return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
-
-
-def _between(prediction: Prediction, goal: Mapping[PortKey, Entries]) -> list[TableChange]:
-    return [replace(each, after=goal[each.port.key]) for each in prediction.tables]
-
-
-def _enforcement(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
-    found = []
-    for change in plan.enforcement:
-        target = survey.targets.get(change.port.key)
-        if target is None:
-            if change.before != change.after:
-                remaining.leave_out(f"{change.port} ({survey.missing.get(change.port.key, 'not found')})")
-        elif target.enforcement != change.after:
-            found.append(replace(change, port=target.id, before=target.enforcement))
-    return found
-
-
-def _former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:
-    for key, bits in former.bits.items():
-        target = survey.targets.get(key)
-        if target is not None and target.enforcement != bits:
-            yield EnforcementChange(target.id, target.enforcement, bits)
+        notes += _of_moved_groups(found.moved_groups)
 
 
 def _breaks_of(found: SmPolicies, prediction: Prediction) -> tuple[Break, ...]:
@@ -401,6 +325,14 @@ def _breaks_of(found: SmPolicies, prediction: Prediction) -> tuple[Break, ...]:
 
 def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
     return tuple(ports[guid] for guid in guids)
+
+
+def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
+    for mgid, source, target in islice(moved, 3):
+        yield (
+            f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x} to 0x{target:04x}: where the "
+            "first one ends, OpenSM 3.3.23 may crash at this or a later change; give the group to one that stays"
+        )
 
 
 def _names(prediction: Prediction) -> Callable[[int], str]:

@@ -101,7 +101,7 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
     )
 
 
-def objections_to_managers(files: Iterable[PolicyFile]) -> Iterator[Objection]:
+def objections_to_file_owners(files: Iterable[PolicyFile]) -> Iterator[Objection]:
     """``file-managed``: another program writes the file again."""
     for file in files:
         owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)

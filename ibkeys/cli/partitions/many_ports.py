@@ -69,7 +69,8 @@ class ManyPortsChange(ShownChange):
             put(plan.carrier.way)
         put("to be done, in this order:" if document["phases"] else "nothing to change")
         for phase in document["phases"]:
-            what = f"{counted(phase['ports'], 'port')}, {counted(phase['sets'], 'Set')}"
+            unit = "Set" if plan.carrier.sends_sets else "block"
+            what = f"{counted(phase['ports'], 'port')}, {counted(phase['sets'], unit)}"
             put(f"  {PHASES[phase['phase']]}: {what if phase['ports'] else 'no port changes'}")
         if plan.rest:
             put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
