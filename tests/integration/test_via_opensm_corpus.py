@@ -29,13 +29,7 @@ SAMPLE = (
     "syntax-bad-guid",
     "comments-only",
 )
-ON_IBSIM = {
-    "two-switch--churn-1+churn-2--keep-indexes": (),
-    "ring-router--all-kinds": pytest.mark.soak,
-    "dual-home--both-members--both-pkeys": pytest.mark.soak,
-    "two-switch--default": pytest.mark.soak,
-    "two-switch--no-default-rule": pytest.mark.soak,
-}
+ON_IBSIM = ("two-switch--churn-1+churn-2--keep-indexes",)
 FILL_LEAF_PORTS = ("overflow-64", "overflow-indx0")
 """Policies that fill the tables of leaf ports: OpenSM switches their enforcement off, which no plan says."""
 MOST_SWEEPS = 3
@@ -96,7 +90,7 @@ def there_and_back(served: Hosted, running: Running, row: Row) -> None:
         done = via(served)
         if policy.stem in FILL_LEAF_PORTS:
             assert done.returncode == 2
-            assert "enforce nothing" in done.stderr
+            assert "enforce nothing" in done.stderr or "OpenSM leaves out others" in done.stderr
             assert (served.wire(), facts(running.policy), journal(served)) == (wire, file, [])
             return
         assert done.returncode == 0, done.stdout + done.stderr
@@ -118,9 +112,11 @@ def there_and_back(served: Hosted, running: Running, row: Row) -> None:
 
 
 def ibsim_rows() -> list[Any]:
-    """Return the recorded runs that ibsim gets too."""
-    found = {parameter.values[0].stem: parameter.values[0] for parameter in recordings()}
-    return [pytest.param(found[name], id=name, marks=marks) for name, marks in ON_IBSIM.items()]
+    """Return the recorded runs again, for ibsim: the sample, and all under soak."""
+    return [
+        pytest.param(file, id=file.stem, marks=() if file.stem in ON_IBSIM else pytest.mark.soak)
+        for file in (each.values[0] for each in rows())
+    ]
 
 
 @pytest.mark.parametrize("file", ibsim_rows())
@@ -128,18 +124,29 @@ def test_on_ibsim(file: Path) -> None:
     """ibsim keeps no enforcement bits, so this is about tables of end ports."""
     row = Row(file)
     with Ibsim(row.netfile, sim_host=row.sim_host) as fabric, opensm(fabric, START, row.conf) as running:
+        if not row.is_accepted:
+            tables, file_before = end_tables(fabric), facts(running.policy)
+            done = fabric.ibkeys("plan", "--policy", row.steps[0][0], "--out", fabric.folder / "plan.json")
+            assert done.returncode == 2, done.stdout + done.stderr
+            assert (end_tables(fabric), facts(running.policy)) == (tables, file_before)
+            return
         former = []
         for policy, _ in row.steps:
             tables, file_before = end_tables(fabric), facts(running.policy)
             plan = plan_for(fabric, policy, *row.words)
             done = via(fabric)
+            if policy.stem in FILL_LEAF_PORTS and done.returncode == 2:
+                assert "OpenSM leaves out others than the plan does" in done.stderr
+                assert (end_tables(fabric), facts(running.policy)) == (tables, file_before)
+                return
             assert done.returncode == 0, done.stdout + done.stderr
             wanted = {each.port.key: sorted(each.after.values()) for each in plan.tables if not each.port.is_external}
             assert {key: sorted(table.values()) for key, table in end_tables(fabric).items()} == wanted
             assert facts(running.policy) == (policy.read_bytes(), *(file_before or ())[1:])
             former.append((tables, file_before))
         for tables, file_before in reversed(former):
-            done = undo(fabric)
+            # OpenSM never clears the further blocks of a leaf port that was full. Undo says so; end ports are right.
+            done = undo(fabric, *(["--override", "drift"] if row.steps[0][0].stem in FILL_LEAF_PORTS else []))
             assert done.returncode == 0, done.stdout + done.stderr
             assert (end_tables(fabric), facts(running.policy)) == (tables, file_before)
         assert not left_over(running.policy)

@@ -127,6 +127,7 @@ class Planning:
             gaps=self.settings.gaps,
             rewrite=rewrite,
         )
+        self._refuse_another_outcome(plan, found)
         self._note(found)
         course.breaks = _breaks_of(found, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
@@ -143,6 +144,21 @@ class Planning:
         course.objections += objections_to_self(site, new)
         course.objections += objections_to_file_owners(self.files)
         return course
+
+    def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:
+        """Raise UsageError where a table is too small, and OpenSM leaves out other P_Keys than the plan does."""
+        last, targets = found.tables[-1], self.prediction.survey.targets
+        for table in plan.tables:
+            target = targets.get(table.port.key)
+            if target is None or target.port.is_external or target.port.guid in self.prediction.aside:
+                continue
+            made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
+            if made != planned:
+                listed = ", ".join(map(str, sorted(made ^ planned)[:4]))
+                raise UsageError(
+                    f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM leaves out "
+                    f"others than the plan does ({listed}); give it fewer"
+                )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
         """Let end ports that the plan does not name get what the policy says: those that came since it was made."""
