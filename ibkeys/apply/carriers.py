@@ -14,8 +14,8 @@ from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import reach
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.ssh import SshHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 

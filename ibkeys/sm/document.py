@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from ibkeys.sm.danger import Found
+from ibkeys.sm.dangers.danger import Found
 from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting

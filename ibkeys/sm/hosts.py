@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.sm.elsewhere.remote import RemoteFiles
+from ibkeys.sm.elsewhere.ssh import SshHost, environment
 from ibkeys.sm.instance import NOTHING_NAMED, Named
-from ibkeys.sm.remote import RemoteFiles
 from ibkeys.sm.report import HostReport, look_at_host, not_reached
-from ibkeys.sm.ssh import SshHost, environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from typing import Any, Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.host.file_access import read_file_fact
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import NOTHING_NAMED, Named
-from ibkeys.sm.ssh import SshHost
 from ibkeys.store.sqlite import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")

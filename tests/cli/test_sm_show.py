@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sm.remote import program
+from ibkeys.sm.elsewhere.remote import program
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
 SM = f"{TWO_SWITCH},sm=node02 mlx4_0"

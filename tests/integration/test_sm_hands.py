@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.ssh import SshHost
 from ibkeys.store.journal import Journal
 from tests.corpus import DATA
 from tests.integration.served import Served

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ibkeys.sm.remote import READY
+from ibkeys.sm.elsewhere.remote import READY
 from tests.sm.hosts import BOOTED, MadeUpHost
 
 

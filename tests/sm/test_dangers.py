@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.opensm_process import opensm_processes
-from ibkeys.sm.danger import Found
-from ibkeys.sm.dangers import DANGERS, dangers_of
+from ibkeys.sm.dangers.catalogue import DANGERS, dangers_of
+from ibkeys.sm.dangers.danger import Found
 from ibkeys.sm.instance import describe
 from tests.sm.hosts import BOOTED, KEY, STARTED, MadeUpHost
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.cli.sm.words import write_words
-from ibkeys.sm.dangers import all_dangers
+from ibkeys.sm.dangers.catalogue import all_dangers
 from ibkeys.sm.document import to_json
-from ibkeys.sm.remote import RemoteFiles
+from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.report import HostReport, join, look_at_host
 from tests.sm.answering import Answering
 from tests.sm.hosts import MadeUpHost

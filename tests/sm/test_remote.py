@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.sm import conversation, remote
-from ibkeys.sm.channel import Channel, ChannelBroken
-from ibkeys.sm.remote import READY, RemoteFiles, program
+from ibkeys.sm.elsewhere import conversation, remote
+from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
+from ibkeys.sm.elsewhere.remote import READY, RemoteFiles, program
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 SHELLS = [shell for shell in ("/bin/sh", "/bin/dash", "/bin/bash") if shutil.which(shell)]

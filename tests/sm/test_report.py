@@ -8,7 +8,7 @@ import pytest
 
 import ibkeys
 from ibkeys.discovery.sweep import Wanted
-from ibkeys.sm.dangers import all_dangers
+from ibkeys.sm.dangers.catalogue import all_dangers
 from ibkeys.sm.document import to_json
 from ibkeys.sm.host_ports import HostPort, host_ports
 from ibkeys.sm.instance import Named

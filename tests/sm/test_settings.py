@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, IbkeysError, UsageError
 from ibkeys.host.file_access import read_file_fact
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Named
 from ibkeys.sm.settings import SmSettings, read_settings
-from ibkeys.sm.ssh import SshHost
 
 TEXT = """
 ssh_config = "/c"

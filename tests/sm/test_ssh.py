@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import UsageError
-from ibkeys.sm.ssh import SETTINGS, SshHost, environment
+from ibkeys.sm.elsewhere.ssh import SETTINGS, SshHost, environment
 
 
 @pytest.mark.parametrize("name", ["sm2", "root@sm2.example.org", "10.0.0.7", "fe80::1", "[::1]", "node_7", "a-b"])

@@ -49,7 +49,7 @@ def settings_of(path: str | None) -> SmSettings:
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
     """Say what would be asked where; with -v the program that would run on other hosts."""
-    from ibkeys.sm.remote import program
+    from ibkeys.sm.elsewhere.remote import program
 
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"
     write(clean(f"would read {source}"))

@@ -44,7 +44,7 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     default or set is shown.
     """
     from ibkeys.cli.sm.words import write_words
-    from ibkeys.sm.dangers import all_dangers
+    from ibkeys.sm.dangers.catalogue import all_dangers
     from ibkeys.sm.document import to_json
 
     hosts = hosts_of(where, sm_hosts)

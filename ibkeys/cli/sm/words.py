@@ -10,7 +10,7 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, write_table
 
 if TYPE_CHECKING:
-    from ibkeys.sm.danger import Found
+    from ibkeys.sm.dangers.danger import Found
     from ibkeys.sm.instance import Instance, InstanceFile
     from ibkeys.sm.options import Setting
     from ibkeys.sm.report import Report

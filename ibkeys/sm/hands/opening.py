@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ibkeys.sm.conversation import Conversation
+from ibkeys.sm.elsewhere.conversation import Conversation
+from ibkeys.sm.elsewhere.remote import RemoteFiles
+from ibkeys.sm.elsewhere.ssh import environment
 from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
 from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hands.writer import READY, Writer, program
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.remote import RemoteFiles
-from ibkeys.sm.ssh import environment
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The hands on another host, through ssh. Nothing has to be installed there: a small shell program does it.
 
-Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.sm.remote`). Of what is changed,
-the bytes that were seen count: the program compares the file with them right before the new one takes its place. What
-somebody renames into the place between these two calls is lost: no shell can let two files change places.
+Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.sm.elsewhere.remote`). Of what
+is changed, the bytes that were seen count: the program compares the file with them right before the new one takes its
+place. What somebody renames into the place between these two calls is lost: no shell can let two files change places.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
-from ibkeys.sm.channel import Channel
+from ibkeys.sm.elsewhere.channel import Channel
+from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands.ground import Ground, hindrance_of, read_ground
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
 from ibkeys.sm.hands.this_host import is_unit
 from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
-from ibkeys.sm.remote import RemoteFiles
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)

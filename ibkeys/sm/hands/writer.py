@@ -17,7 +17,7 @@ from typing import Final
 
 from ibkeys.errors import FileError
 from ibkeys.printable import clean
-from ibkeys.sm.conversation import Conversation, path_in_question
+from ibkeys.sm.elsewhere.conversation import Conversation, path_in_question
 
 READY: Final = b"ibkeys-host-writer-1"
 CHUNK: Final = 48 << 10

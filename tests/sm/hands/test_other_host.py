@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused
 from ibkeys.host.replacing.seen import look
-from ibkeys.sm.conversation import Conversation
+from ibkeys.sm.elsewhere.conversation import Conversation
+from ibkeys.sm.elsewhere.remote import RemoteFiles
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hands import opening
 from ibkeys.sm.hands.ground import Ground, hindrance_of
 from ibkeys.sm.hands.opening import open_policy_host
@@ -26,8 +28,6 @@ from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hands.writer import CHUNK, READY, No, Writer, program
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.remote import RemoteFiles
-from ibkeys.sm.ssh import SshHost
 from ibkeys.store.journal import FileEntry, FileImage, Journal
 from tests.sm.hands.there import ENVIRONMENT, There, cutting, heard, opensm
 from tests.sm.hosts import MadeUpHost

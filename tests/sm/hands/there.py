@@ -14,12 +14,12 @@ import pytest
 
 from ibkeys.host.opensm_process import OpensmProcess, started_at
 from ibkeys.host.replacing import hindrances
-from ibkeys.sm.channel import Channel
-from ibkeys.sm.conversation import Conversation, OpenChannel
+from ibkeys.sm.elsewhere.channel import Channel
+from ibkeys.sm.elsewhere.conversation import Conversation, OpenChannel
+from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands import other_host, writer
 from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
 from ibkeys.sm.hands.writer import READY, Writer
-from ibkeys.sm.remote import RemoteFiles
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 PATHS = "PATH=/usr/sbin:"

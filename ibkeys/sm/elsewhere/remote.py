@@ -19,8 +19,8 @@ from typing import Final, Self
 from ibkeys import files
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import Clock
-from ibkeys.sm.channel import Channel
-from ibkeys.sm.conversation import MOST_LINES, Conversation, OpenChannel, path_in_question
+from ibkeys.sm.elsewhere.channel import Channel
+from ibkeys.sm.elsewhere.conversation import MOST_LINES, Conversation, OpenChannel, path_in_question
 
 READY: Final = b"ibkeys-host-reader-1"
 MOST_PROCESSES: Final = 4096
@@ -39,7 +39,7 @@ _FRACTION: Final = re.compile(r":\d\d(?:\.(\d{1,9}))?(?: |$|\|)")
 
 def program() -> str:
     """Return the program that runs on the other host."""
-    return resources.files("ibkeys.sm").joinpath("host_reader.sh").read_text()
+    return resources.files("ibkeys.sm.elsewhere").joinpath("host_reader.sh").read_text()
 
 
 class RemoteFiles:

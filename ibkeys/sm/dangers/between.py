@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.sm.danger import Found
+from ibkeys.sm.dangers.danger import Found
 from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.report import Report, shared_files
 

@@ -18,7 +18,7 @@ from typing import Final, NoReturn, Self
 from ibkeys import files
 from ibkeys.errors import HostNotReached
 from ibkeys.printable import clean
-from ibkeys.sm.channel import Channel, ChannelBroken
+from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
 
 START_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 20.0

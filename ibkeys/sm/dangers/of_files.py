@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.sm.danger import Danger, holds_keys
+from ibkeys.sm.dangers.danger import Danger, holds_keys
 from ibkeys.sm.instance import Instance, InstanceFile, Role
 
 

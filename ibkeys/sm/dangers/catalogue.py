@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ibkeys.sm.danger import Danger, Found
-from ibkeys.sm.dangers_between import BETWEEN
-from ibkeys.sm.file_dangers import FILE_DANGERS
+from ibkeys.sm.dangers.between import BETWEEN
+from ibkeys.sm.dangers.danger import Danger, Found
+from ibkeys.sm.dangers.of_files import FILE_DANGERS
+from ibkeys.sm.dangers.of_options import OPTION_DANGERS
 from ibkeys.sm.instance import Instance
-from ibkeys.sm.option_dangers import OPTION_DANGERS
 from ibkeys.sm.report import Report
 
 DANGERS: Final[tuple[Danger, ...]] = (*FILE_DANGERS, *OPTION_DANGERS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.host.opensm_options import Complaint
-from ibkeys.sm.danger import Danger, doubt
+from ibkeys.sm.dangers.danger import Danger, doubt
 from ibkeys.sm.instance import Instance
 
 
