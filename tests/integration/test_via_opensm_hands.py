@@ -214,7 +214,7 @@ def test_opensm_with_all_defaults_and_no_options_file(served: Hosted) -> None:
     (served.folder / "tenants").write_text(TENANTS)
     mount = f"mount -t tmpfs none /etc/opensm\ncp {served.folder}/tenants /etc/opensm/partitions.conf"
     with opensm_inside(served, mount, None) as running:
-        policy = Path(f"/proc/{running.process.pid}/root/etc/opensm/partitions.conf")
+        policy = Path(f"/proc/{running.process.pid}") / "root" / "etc/opensm/partitions.conf"
         plan = plan_for(served, GREEN)
         wire, file = served.wire(), facts(policy)
         done = inside(served, running, "apply", served.folder / "plan.json", *APPLY, "--yes")

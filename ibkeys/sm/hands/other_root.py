@@ -1,4 +1,4 @@
-"""Files of a process with a root directory or mounts of its own: /proc/PID/root/... is how others name them.
+"""Files of a process with a root directory or mounts of its own, which others name by way of its link /proc/PID/root.
 
 Looked up part by part such a name may lead to a file of the host itself: with other mounts, /proc/PID/root still reads
 like a link to /. So a file is replaced by that name only where both are the same: the file, and the folder in which the

@@ -154,13 +154,13 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
 
 @pytest.mark.parametrize(("inside", "outside"), [("/etc/p", "/etc/p"), ("/etc/p", None), (None, None)])
 def test_what_a_name_means_and_where_it_leads_are_compared(inside: str | None, outside: str | None) -> None:
-    made_up = MadeUpHost("sm2")
-    for folder, path in (("/proc/7/root/etc", inside), ("/etc", outside)):
+    made_up, of_process = MadeUpHost("sm2"), Path("/proc/7") / "root" / "etc"
+    for folder, path in ((str(of_process), inside), ("/etc", outside)):
         made_up.folder(folder)
         if path is not None:
             made_up.file(f"{folder}/p")
-    with pytest.raises(FileError, match=r"^sm2: /proc/7/root/etc/p: lies in another root directory"):
-        refuse_other_root(made_up, Path("/proc/7/root/etc/p"), Path("/etc/p"))
+    with pytest.raises(FileError, match=rf"^sm2: {of_process}/p: lies in another root directory"):
+        refuse_other_root(made_up, of_process / "p", Path("/etc/p"))
     refuse_other_root(made_up, Path("/etc/p"), Path("/etc/p"))
 
 
