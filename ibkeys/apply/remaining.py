@@ -129,7 +129,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
         remaining.foreign.append(f"{table.port} ({'; '.join(surprises[:2])})")
     capacity = target.port.capacity or 0
     # What the port is, and what it is linked to, is what was found: a document may be wrong about it.
-    change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=_peer(target))
+    change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=target.peer)
     remaining.tables.append(change)
     values = dict(enumerate(target.values))
     if former is not None:
@@ -305,9 +305,4 @@ def _undo_table(remaining: Remaining, key: PortKey, target: Target, former: Form
     if surprises:
         remaining.foreign.append(f"{target.id} ({'; '.join(surprises[:2])})")
     if before != after:
-        remaining.tables.append(TableChange(target.id, before, after, len(values), _peer(target)))
-
-
-def _peer(target: Target) -> PortKey | None:
-    peer = target.port.peer
-    return None if peer is None else (peer.node.guid, peer.num)
+        remaining.tables.append(TableChange(target.id, before, after, len(values), target.peer))

@@ -11,7 +11,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.model import Port
-from ibkeys.topology.port_id import PortId
+from ibkeys.topology.port_id import PortId, PortKey
 
 
 @dataclass(slots=True)
@@ -38,6 +38,12 @@ class Target:
     def id(self) -> PortId:
         """The port as every document has it."""
         return self.port.id
+
+    @property
+    def peer(self) -> PortKey | None:
+        """The port at the other end of the link, None where there is none."""
+        peer = self.port.peer
+        return None if peer is None else (peer.node.guid, peer.num)
 
     @property
     def values(self) -> tuple[int, ...]:

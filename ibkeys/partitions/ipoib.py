@@ -10,11 +10,11 @@ import ipaddress
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.mad.records import MCMemberRecord
-from ibkeys.partitions.membership import EndPort, PortKind, resolve
+from ibkeys.partitions.membership import end_ports_of, resolve
 from ibkeys.partitions.model import (
     DEFAULT_MTU,
     DEFAULT_PARTITION,
@@ -166,7 +166,7 @@ def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | N
     manager = find_sm_port(fabric)
     if fabric.troubles or (manager is None and policy.names_the_sm):
         return None
-    ports = [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in fabric.end_ports() if port.guid]
+    ports = end_ports_of(fabric.end_ports())
     resolution = resolve(policy, ports, manager.guid if manager is not None else None)
     return frozenset(membership.base for membership in resolution.memberships)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.partitions.model import (
@@ -21,6 +21,7 @@ from ibkeys.partitions.model import (
     Rule,
     table_order,
 )
+from ibkeys.topology.model import Port
 
 PortKind = Literal["ca", "switch", "router"]
 _KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch", "ALL_ROUTERS": "router"}
@@ -32,6 +33,11 @@ class EndPort:
 
     guid: int
     kind: PortKind
+
+
+def end_ports_of(ports: Iterable[Port]) -> list[EndPort]:
+    """Return what the membership of *ports* depends on; one whose port GUID could not be read is left out."""
+    return [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ports if port.guid]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
-from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
+from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
@@ -169,8 +169,7 @@ class _Planner:
                 who = "several nodes show" if guid in self.left_out else "no end port of this fabric has"
                 what = f"{who} its GUID 0x{guid:016x}"
             raise UsageError(f"{self.policy.path}: {depends}, and {what}; name it with --sm-guid")
-        lights = [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ends]
-        return resolve(self.policy, lights, guid, self.options.allow_both_pkeys)
+        return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
         """Return the CA ports that lose even the default partition: those in no other one, and not named in it.

@@ -45,6 +45,7 @@ from ibkeys.plan.courses import Circle
 from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import SmOptions
 from ibkeys.plan.steps import steps_between
+from ibkeys.printable import named
 
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
@@ -207,7 +208,7 @@ class _Way:
         for guid, table in self.tables.items():
             planned = set(table.after.values())
             if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
-                listed = [", ".join(map(str, sorted(keys))) or "nothing" for keys in (self.gets[guid], planned)]
+                listed = [named(sorted(keys)) or "nothing" for keys in (self.gets[guid], planned)]
                 raise UsageError(
                     f"{table.port}: OpenSM would make {listed[0]} of the policy, and the plan has {listed[1]} there; "
                     "plan again"

@@ -21,6 +21,10 @@ class Enforcement:
     inbound: bool
     outbound: bool
 
+    def __str__(self) -> str:
+        words = [word for word, on in (("in", self.inbound), ("out", self.outbound)) if on]
+        return "+".join(words) or "off"
+
 
 def leaf_of(port: Port) -> Port | None:
     """Return the switch port that faces an end port; None where there is none (port 0 of a switch, back to back)."""

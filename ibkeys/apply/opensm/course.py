@@ -154,10 +154,9 @@ class Planning:
                 continue
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
-                listed = ", ".join(map(str, sorted(made ^ planned)[:4]))
                 raise UsageError(
                     f"{target.id}: the policy has more P_Keys for it than its table has entries, and OpenSM leaves out "
-                    f"others than the plan does ({listed}); give it fewer"
+                    f"others than the plan does ({named(sorted(made ^ planned))}); give it fewer"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
@@ -279,7 +278,7 @@ class Planning:
             if key in former.values:
                 had = {PKey(value) for value in former.values[key].values() if value & PARTITION_MASK}
             if had != gets:
-                texts = [", ".join(map(str, sorted(keys))) or "none" for keys in (had, gets)]
+                texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
                 yield f"{target.id}: {texts[1]} instead of {texts[0]}"
 
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:

@@ -174,7 +174,7 @@ def drift_of(
             drift.mended += 1
             continue
         touched = key in changing or any(each.partition in partitions for each in shown ^ should)
-        (drift.lasting if touched else drift.elsewhere).append(f"{target.id} has {_listed(shown)}")
+        (drift.lasting if touched else drift.elsewhere).append(f"{target.id} has {named(sorted(shown)) or 'no P_Key'}")
         drift.aside.add(guid)
         if key in changing:
             drift.of_change.add(guid)
@@ -199,7 +199,7 @@ def _end_of(target: Target, prediction: Prediction) -> Target | None:
     peer = target.port.peer
     if peer is None or not peer.is_end_port or prediction.options.enforce == "off":
         return None
-    return prediction.survey.targets.get((peer.node.guid, peer.num))
+    return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
 def _compared(
@@ -215,7 +215,3 @@ def _compared(
     if len(given) > capacity and shown < given:
         given = shown  # no room for all of them
     return shown, given, guid
-
-
-def _listed(keys: Iterable[PKey]) -> str:
-    return ", ".join(map(str, sorted(keys))) or "no P_Key"

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from ibkeys.apply.opensm.watch import Expected, Places
 from ibkeys.apply.survey import Survey
-from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
-from ibkeys.partitions.membership import EndPort, PortKind, resolve
+from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
@@ -80,14 +79,14 @@ class Prediction:
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
         """Return all tables as they are, and as *after* says."""
         return [
-            TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, _peer(target))
+            TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, target.peer)
             for key, target in self.survey.targets.items()
         ]
 
     @property
     def end_ports(self) -> list[EndPort]:
         """All end ports whose port GUID is known, read or not."""
-        return [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in self.survey.end_ports if port.guid]
+        return end_ports_of(self.survey.end_ports)
 
     @property
     def unread(self) -> list[EndPort]:
@@ -132,7 +131,7 @@ class Prediction:
         if self.options.enforce == "off":
             return after
         for key, target in self.survey.targets.items():
-            peer = _peer(target)
+            peer = target.peer
             if target.port.is_external and peer is not None and peer in ends:
                 after[key] = place_leaf(before[key], ends[peer], target.port.capacity or 0).entries
         return after
@@ -145,16 +144,11 @@ class Prediction:
         if self.options.enforce == "off":
             return
         for key, target in self.survey.targets.items():
-            peer = self.survey.targets.get(_peer(target) or key)
+            peer = self.survey.targets.get(target.peer or key)
             if target.port.is_external and peer is not None and peer.port.guid in ends:
                 entries = ends[peer.port.guid].entries
                 if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
                     yield key
-
-
-def _peer(target: Target) -> PortKey | None:
-    port = target.port.peer
-    return None if port is None else (port.node.guid, port.num)
 
 
 def unused_partition(taken: Collection[int]) -> int:

@@ -65,7 +65,7 @@ class Expected:
     def _of_enforcement(self, target: Target) -> str:
         if self.enforcement is None or target.enforcement == self.enforcement:
             return ""
-        return f"enforces {_words(target.enforcement)} instead of {_words(self.enforcement)}"
+        return f"enforcement is {target.enforcement} instead of {self.enforcement}"
 
 
 def _is_open(table: Entries) -> bool:
@@ -75,11 +75,6 @@ def _is_open(table: Entries) -> bool:
 
 def _is_of(before: PKey | None, key: PKey) -> bool:
     return before is not None and before.partition == key.partition
-
-
-def _words(enforcement: Enforcement) -> str:
-    both = [word for word, on in (("in", enforcement.inbound), ("out", enforcement.outbound)) if on]
-    return "+".join(both) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ibkeys.change.wanted import TableChange
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan, Problem
-    from ibkeys.topology.enforcement import Enforcement
     from ibkeys.topology.port_id import PortId
 
 _LISTED: Final = 20
@@ -226,7 +225,7 @@ def _write_enforcement(made: PartitionPlan) -> None:
     groups: dict[tuple[str, str, str], list[int]] = {}
     for change in made.enforcement:
         name = change.port.node_desc or f"0x{change.port.node_guid:016x}"
-        groups.setdefault((name, _enforcement(change.before), _enforcement(change.after)), []).append(change.port.port)
+        groups.setdefault((name, str(change.before), str(change.after)), []).append(change.port.port)
     if groups:
         rows = [[name, _ranges(ports), before, after] for (name, before, after), ports in groups.items()]
         _write_some("switches", ("Switch", "Ports", "Enforces", "Planned"), rows)
@@ -262,11 +261,6 @@ def _entries(table: TableChange) -> Iterator[str]:
             yield f"{index}: {before or '-'} -> {after or '-'}"
 
 
-def _enforcement(state: Enforcement) -> str:
-    words = [word for word, on in (("in", state.inbound), ("out", state.outbound)) if on]
-    return "+".join(words) or "off"
-
-
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
     for table in made.tables:
         for index in sorted({*table.before, *table.after}):
@@ -277,6 +271,6 @@ def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
         yield {
             **change.port.to_json(),
             "what": "enforcement",
-            "before": _enforcement(change.before),
-            "after": _enforcement(change.after),
+            "before": str(change.before),
+            "after": str(change.after),
         }
