@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import carrier_of
+from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.remaining import former_in, ports_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
@@ -23,7 +22,6 @@ from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
-from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
 
@@ -125,15 +123,13 @@ def plan_resume(
     hooks: ApplyHooks | None = None,
     plan: PartitionPlan | None = None,
     carrier: Carrier | None = None,
-    settings: Settings | None = None,
-    hosts: Sequence[SmHost] = (),
-    via: str | None = None,
+    via: Via | None = None,
 ) -> ApplyPlan:
     """Plan to finish the last apply that was interrupted or stopped on purpose.
 
     What was permitted and overridden then holds still, but for ``stale`` and ``active-sm``. *plan*: what the user takes
-    it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, with
-    *settings* and *hosts* where that goes through OpenSM; *via*: what the user takes it for.
+    it for; another plan than the operation's is a UsageError. *carrier*: by default the one by which it went, as *via*
+    asks of it.
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`.
     """
@@ -152,9 +148,7 @@ def plan_resume(
     if plan is not None and ((plan.policy, plan.fabric) != (kept.policy, kept.fabric) or plan_digest(plan) != digest):
         raise UsageError(f"operation {operation} follows another plan than the one given; leave it out to resume")
     permissions = _remember(writer, options, permissions or Permissions())
-    carrier = carrier or carrier_of(writer, memory, settings, hosts)
-    if via is not None and carrier.name != via:
-        raise UsageError(f"operation {operation} goes by way of {carrier.name}; leave --via out to resume")
+    carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:
         raise UsageError(
             f"operation {operation} goes by way of {carrier.name}, for all switches at once: leave --first out"

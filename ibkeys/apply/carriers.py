@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
@@ -11,59 +11,61 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.site import reach
+from ibkeys.apply.opensm.site import hosts_in, reach
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileFormatError, StoreError
-from ibkeys.sm.elsewhere.ssh import SshHost
+from ibkeys.errors import FileFormatError, StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 
-def _opensm(writer: Writer, kept: Mapping[str, Any], settings: Settings, hosts: Sequence[SmHost]) -> Carrier:
-    hosts = hosts if any(each.ssh is not None for each in hosts) else [*hosts[:1], *hosts_in(kept)]
+@dataclass(frozen=True, slots=True)
+class Via:
+    """What the user asks of the way to the fabric. ``name``: of the carrier; None: as the operation began, else direct.
+    ``settings`` and ``hosts``, this one first: where it goes through OpenSM. ``command``: what was typed, so that the
+    same can be named with another way."""
+
+    name: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    hosts: Sequence[SmHost] = (SmHost(),)
+    command: str = ""
+
+
+def _opensm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
+    this_host, *others = via.hosts or [SmHost()]
     had_gaps = bool(kept.get("breaks"))
-    settings = replace(settings, gaps=settings.gaps or had_gaps, had_gaps=had_gaps)
-    return OpensmCarrier(writer, reach(writer, hosts), settings)
+    settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
+    return OpensmCarrier(writer, reach(writer, [this_host, *(others or hosts_in(kept))]), settings)
 
 
-def _direct(writer: Writer, kept: Mapping[str, Any], settings: Settings, hosts: Sequence[SmHost]) -> Carrier:
-    return DirectCarrier(writer, str(kept.get("command", "")))
+def _direct(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
+    return DirectCarrier(writer, via.command)
 
 
-CARRIERS: Final[Mapping[str, Callable[[Writer, Mapping[str, Any], Settings, Sequence[SmHost]], Carrier]]] = {
+CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]]] = {
     DirectCarrier.name: _direct,
     OpensmCarrier.name: _opensm,
 }
-"""Name → what makes it: of what the journal kept, what the user asks for now, and the hosts that the user named, this
-one first."""
+"""Name → what makes it, of what the user asks for now and what the journal kept."""
 
 
-def carrier_of(
-    writer: Writer,
-    record: PlanRecord | None,
-    settings: Settings | None = None,
-    hosts: Sequence[SmHost] = (),
-) -> Carrier:
-    """Return the carrier by which an operation of the journal went; those of earlier versions went the direct way, and
-    so do operations without a plan. Raises StoreError for one that this version does not know, and HostNotReached."""
+def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Carrier:
+    """Return the carrier by which an operation of the journal went (those of earlier versions went the direct way), or
+    that of a new one.
+
+    Raises StoreError for one that this version does not know, UsageError where the user takes it for another, and
+    HostNotReached.
+    """
     kept = options_of(record)
-    return carrier_named(writer, str(kept.get("carrier", DirectCarrier.name)), kept, settings, hosts)
-
-
-def carrier_named(
-    writer: Writer,
-    name: str,
-    kept: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
-    hosts: Sequence[SmHost] = (),
-) -> Carrier:
-    """Return the carrier called *name*. Raises StoreError for one that there is not, and HostNotReached."""
+    began = None if record is None else str(kept.get("carrier", DirectCarrier.name))
+    name = began or via.name or DirectCarrier.name
     make = CARRIERS.get(name)
     if make is None:
         raise StoreError(
             f"this operation was made by way of {name!r}, which this ibkeys does not know; use a newer one"
         )
-    return make(writer, kept or {}, settings or Settings(), hosts or [SmHost()])
+    if via.name not in (None, name):
+        raise UsageError(f"the operation goes by way of {name}; leave --via out to go on with it")
+    return make(writer, via, kept)
 
 
 def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
@@ -82,14 +84,3 @@ def options_of(record: PlanRecord | None) -> dict[str, Any]:
     except FileFormatError:
         return {}  # who reads the permissions says that this is damaged
     return kept if isinstance(kept, dict) else {}
-
-
-def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
-    """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
-    try:
-        return [
-            SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
-            for each in kept.get("sm_hosts", [])
-        ]
-    except (TypeError, KeyError):
-        raise StoreError("the journal is damaged: the hosts of the operation cannot be read") from None

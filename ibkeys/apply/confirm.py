@@ -7,15 +7,13 @@ happens: both move the operation's stage, and the journal lets one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from typing import Any, Final, Literal
+from collections.abc import Callable
+from typing import Final, Literal
 
 from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.apply.carriers import hosts_in, options_of
+from ibkeys.apply.carriers import options_of
 from ibkeys.apply.opensm.guards import confirm_guards
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.store.journal import Journal
 
 POLL: Final = 0.5
@@ -109,14 +107,6 @@ def _go_back(run: FinishedApply) -> None:
         plan.failed += [(None, problem) for problem in plan.carrier.disarm(confirmed=False)]
 
 
-def _tell_guards(kept: Mapping[str, Any]) -> None:
-    tokens = kept.get("guards")
-    if isinstance(tokens, list):
-        with ExitStack() as stack:
-            hands = [stack.enter_context(open_policy_host(host)) for host in hosts_in(kept)]
-            confirm_guards({each.name: each for each in hands}, tokens)
-
-
 def confirm(journal: Journal, operation: int) -> bool:
     """Confirm an operation that waits for it; False when it was confirmed already. Those who wait on other hosts are
     told first: they do not ask the journal.
@@ -125,7 +115,7 @@ def confirm(journal: Journal, operation: int) -> bool:
     """
     record = journal.find(operation)
     if record.awaits_confirmation:
-        _tell_guards(options_of(journal.plan_of(operation)))
+        confirm_guards(options_of(journal.plan_of(operation)))
     if journal.move_stage(operation, "unconfirmed", "confirmed"):
         return True
     plan = journal.plan_of(operation)

@@ -6,17 +6,13 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import carrier_of, record_of
-from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.carriers import Via, carrier_of, record_of
 from ibkeys.apply.remaining import Former, former_in
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
-from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord
 
 
@@ -25,16 +21,15 @@ def plan_undo(
     operation: int | None = None,
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
-    settings: Settings | None = None,
-    hosts: Sequence[SmHost] = (),
+    via: Via | None = None,
     *,
     breaks: bool = False,
 ) -> ApplyPlan:
     """Plan to give back what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
     *operation*: by default the last one that was not undone and is no undo itself. *carrier*: how it goes back, by
-    default as it went; *settings* and *hosts* are for that one where it goes through OpenSM. *breaks*: pairs may be cut
-    for a moment, where there is no other way; what was permitted on the way there does not count.
+    default as it went, as *via* asks of it. *breaks*: pairs may be cut for a moment, where there is no other way; what
+    was permitted on the way there does not count.
 
     Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters,
     Refused for breaks that are not permitted.
@@ -54,7 +49,7 @@ def plan_undo(
             )
         former = former_in(journal, record)
         later = _later(journal, record, former)
-        carrier = carrier or carrier_of(writer, record_of(journal, record), settings, hosts)
+        carrier = carrier or carrier_of(writer, via or Via(), record_of(journal, record))
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "

@@ -14,11 +14,11 @@ from typing import Any
 
 from ibkeys.apply.carrier import Carried, FabricChange, Failed, OnStep
 from ibkeys.apply.opensm.course import Course, Planning, Settings, parsed, stale
-from ibkeys.apply.opensm.guards import Guards
+from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
-from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, distinct, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
-from ibkeys.apply.opensm.site import Reached, Site, find_site
+from ibkeys.apply.opensm.site import KEPT_HOSTS, Reached, Site, find_site, to_json
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
 from ibkeys.apply.opensm.watch import Clock, Watch
 from ibkeys.apply.remaining import Former, Remaining
@@ -117,8 +117,7 @@ class OpensmCarrier:
 
     def kept(self) -> Mapping[str, Any]:
         """Return the hosts, so that an undo reaches them too."""
-        hosts = [each.host.ssh for each in self._reached if each.host.ssh is not None]
-        return {"sm_hosts": [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]}
+        return {KEPT_HOSTS: to_json(self._reached)}
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class OpensmCarrier:
             self._guards.begin(self._site, self._course.files, seconds)
         finally:
             if operation.id is not None and self._guards.tokens:
-                operation.journal.add_options(operation.id, {"guards": self._guards.tokens})
+                operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
 
     def let_time_run(self) -> list[str]:
         """Let the time of the guards run."""
@@ -157,7 +156,8 @@ class OpensmCarrier:
         carried = run.carried
         try:
             carried.notes += self._clean_up(operation)
-            if run.make():
+            run.make()
+            if run.fell_back:
                 self._go_back_from_fallback(operation, carried)
         except FileChanged as error:
             carried.problem = _left_open(stale(error), operation)
@@ -222,7 +222,7 @@ class OpensmCarrier:
         return failed
 
     def _put_former(
-        self, undo: Operation, ways: Mapping[Place, Way], failed: list[Failed]
+        self, undo: Operation, ways: Mapping[FileKey, Way], failed: list[Failed]
     ) -> tuple[list[FileEntry], bool]:
         """Put back what can be put back; return that, and whether OpenSM may be told: what somebody else wrote into the
         master's file would come into force."""

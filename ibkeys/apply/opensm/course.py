@@ -17,7 +17,7 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_standbys,
     set_aside,
 )
-from ibkeys.apply.opensm.policy_files import Place, PolicyFile, Way, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unused_partition
 from ibkeys.apply.opensm.wanted import enforcement_of, former_enforcement, goal_of, policy_for, tables_to
@@ -62,7 +62,7 @@ class Course:
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     steps: list[PolicyStep] = field(default_factory=list)
-    contents: list[Mapping[Place, bytes | None]] = field(default_factory=list)
+    contents: list[Mapping[FileKey, bytes | None]] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
     files: list[PolicyFile] = field(default_factory=list)
     breaks: tuple[Break, ...] = ()
@@ -291,7 +291,7 @@ class Planning:
             "stale",
         )
 
-    def _ways(self, former: Former) -> dict[Place, Way]:
+    def _ways(self, former: Former) -> dict[FileKey, Way]:
         """Return the way of each file that goes back; that of the master may have none, if the operation stopped before
         it. A file that no SM reads any more goes back too."""
         ways = ways_in(former.files)

@@ -6,15 +6,19 @@ the time, a guard a little later (`MARGIN`). Both do nothing where the former by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.opensm.policy_files import Place, PolicyFile
-from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile
+from ibkeys.apply.opensm.site import Site, hosts_in
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.sm.hands.policy_host import PolicyHost, RemoteGuard
+from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.policy_host import RemoteGuard
 
+KEPT_GUARDS: Final = "guards"
+"""Under this name the journal keeps how the guards of an operation are reached."""
 MARGIN: Final = 5.0
 """Seconds that a guard waits longer than this process does."""
 
@@ -23,7 +27,7 @@ MARGIN: Final = 5.0
 class Guards:
     """The guards of one change; none on this host, where a child of this process does the same."""
 
-    by_file: dict[Place, RemoteGuard] = field(default_factory=dict)
+    by_file: dict[FileKey, RemoteGuard] = field(default_factory=dict)
     tokens: list[dict[str, str]] = field(default_factory=list)
 
     def begin(self, site: Site, files: Iterable[PolicyFile], seconds: float) -> None:
@@ -36,7 +40,7 @@ class Guards:
                 self.tokens.append({"host": file.hands.name, "token": guard.began(file.seen, process)})
                 self.by_file[file.key] = guard
 
-    def written(self, contents: Mapping[Place, bytes | None]) -> None:
+    def written(self, contents: Mapping[FileKey, bytes | None]) -> None:
         """Tell each guard what is about to be written to its file. Raises HostRefused, HostNotReached."""
         for key, guard in self.by_file.items():
             data = contents.get(key)
@@ -73,12 +77,20 @@ class Guards:
         return problems
 
 
-def confirm_guards(hands: Mapping[str, PolicyHost], tokens: Sequence[Mapping[str, Any]]) -> None:
-    """Tell the guards that an earlier process left on other hosts that the change is confirmed.
+def confirm_guards(kept: Mapping[str, Any]) -> None:
+    """Tell the guards of an operation, of which the journal *kept* how they are reached, that it is confirmed.
 
     Raises StoreError where it is too late at one of them, HostRefused, HostNotReached.
     """
-    for each in tokens:
-        host = str(each.get("host", ""))
-        if host in hands and not hands[host].confirm_guard(str(each.get("token", ""))):
-            raise StoreError(f"the guard on host {host} is going back, or has gone back: it was too late to confirm")
+    tokens = kept.get(KEPT_GUARDS)
+    if not isinstance(tokens, list):
+        return
+    with ExitStack() as stack:
+        reached = [stack.enter_context(open_policy_host(host)) for host in hosts_in(kept)]
+        hands = {each.name: each for each in reached}
+        for each in tokens:
+            host = str(each.get("host", ""))
+            if host in hands and not hands[host].confirm_guard(str(each.get("token", ""))):
+                raise StoreError(
+                    f"the guard on host {host} is going back, or has gone back: it was too late to confirm"
+                )

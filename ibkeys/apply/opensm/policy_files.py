@@ -17,7 +17,7 @@ from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 
-Place = tuple[str, str]
+FileKey = tuple[str, str]
 """The name of a host, "" for this one, and a path there."""
 Way = tuple[bytes | None, ...]
 """What a file held before a change, and after each step of it; None: no file."""
@@ -43,7 +43,7 @@ class PolicyFile:
         return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
 
     @property
-    def key(self) -> Place:
+    def key(self) -> FileKey:
         """Host and real path: what the journal knows it by."""
         return self.hands.name, str(self.seen.path)
 
@@ -93,9 +93,9 @@ def _is_same(file: PolicyFile, master: PolicyFile) -> bool:
     return (one.inode, one.modified_ns, one.data) == (other.inode, other.modified_ns, other.data)
 
 
-def ways_in(images: Iterable[FileImage]) -> dict[Place, Way]:
+def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
     """Return the way that each file went in an operation of the journal, step by step."""
-    ways: dict[Place, Way] = {}
+    ways: dict[FileKey, Way] = {}
     for image in images:
         place = (image.host, image.path)
         ways[place] = (*ways.get(place, (image.before,)), image.after)
@@ -118,8 +118,8 @@ def where_it_is(file: PolicyFile, way: Way) -> int:
 
 
 def steps_back(
-    files: Sequence[PolicyFile], ways: Mapping[Place, Way], at_once: bool
-) -> list[dict[Place, bytes | None]]:
+    files: Sequence[PolicyFile], ways: Mapping[FileKey, Way], at_once: bool
+) -> list[dict[FileKey, bytes | None]]:
     """Return what each file holds after each step back; *at_once*: there is one step. Raises FileChanged."""
     levels = {file.key: where_it_is(file, ways[file.key]) for file in files}
     highest = max(levels.values(), default=0)

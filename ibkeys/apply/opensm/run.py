@@ -24,7 +24,8 @@ from ibkeys.topology.port_id import PortId
 @dataclass(slots=True)
 class Run:
     """One run. ``phases``: what each step of the course changes, port by port; ``check``: called often, raises to stop;
-    ``wait``: seconds without progress after which OpenSM is told once more, and after which it is given up."""
+    ``wait``: seconds without progress after which OpenSM is told once more, and after which it is given up.
+    ``fell_back``: OpenSM turned to its built-in policy, and nothing was done after that."""
 
     site: Site
     course: Course
@@ -37,20 +38,22 @@ class Run:
     progress: OnStep | None
     guards: Guards
     carried: Carried = field(default_factory=Carried)
+    fell_back: bool = False
 
-    def make(self) -> bool:
-        """Make the steps; return whether OpenSM fell back to its built-in policy. Raises what stops it."""
+    def make(self) -> None:
+        """Make the steps. Raises what stops it."""
         course, targets = self.course, self.prediction.survey.targets
         for number, (step, phase) in enumerate(zip(course.steps, self.phases, strict=True)):
             self.check()
             entries = self.operation.record_all(images_of(phase, targets, course.before(number), step.tables))
             written = self._give(number)
             seen = self._watch(number)
-            if seen.fell_back:
-                return True
+            self.fell_back = seen.fell_back
+            if self.fell_back:
+                return
             if seen.wrong:
                 self._stop(seen, entries, phase)
-                return False
+                return
             self._note_silent(seen, is_last=number == len(course.steps) - 1)
             self._settle(number, entries, written)
         self._verify_files("what it holds now comes into force when OpenSM sweeps again")
@@ -59,7 +62,6 @@ class Run:
                 key, target = each.port.key, targets[each.port.key]
                 if key not in self.carried.failed:
                     self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
-        return False
 
     def _give(self, number: int) -> list[FileEntry]:
         """Put the files of a step in place, and tell OpenSM."""

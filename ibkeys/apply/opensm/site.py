@@ -7,14 +7,14 @@ again before each step: the process, the master, the options file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from ibkeys import files
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, UsageError
+from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_options import OptionsFile
@@ -22,6 +22,7 @@ from ibkeys.host.opensm_process import started_at
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
 from ibkeys.printable import named
+from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hands.opening import open_policy_host
 from ibkeys.sm.hands.policy_host import PolicyHost
 from ibkeys.sm.hosts import SmHost
@@ -31,6 +32,8 @@ from ibkeys.sm.reading import WORDS
 from ibkeys.sm.report import HostReport, Report, join, look_at_host
 from ibkeys.topology.model import Topology
 
+KEPT_HOSTS: Final = "sm_hosts"
+"""Under this name the journal keeps the hosts of an operation."""
 OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement", "keep_pkey_indexes")
 """The options of OpenSM that decide what it makes of a policy."""
 
@@ -132,6 +135,23 @@ class Site:
 def reach(writer: Writer, hosts: Iterable[SmHost]) -> list[Reached]:
     """Open *hosts* until the writer is closed. Raises HostNotReached."""
     return [Reached(host, writer.enter(open_policy_host(host))) for host in hosts]
+
+
+def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
+    """Return the other hosts as the journal keeps them, so that an undo reaches them too."""
+    hosts = [each.host.ssh for each in reached if each.host.ssh is not None]
+    return [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]
+
+
+def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
+    """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
+    try:
+        return [
+            SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
+            for each in kept.get(KEPT_HOSTS, [])
+        ]
+    except (TypeError, KeyError):
+        raise StoreError("the journal is damaged: the hosts of the operation cannot be read") from None
 
 
 def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:

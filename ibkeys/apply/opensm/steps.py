@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ibkeys.apply.opensm.watch import Expected, Places
+from ibkeys.apply.opensm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.errors import UsageError
@@ -64,7 +64,7 @@ class Prediction:
         """Whether nothing is expected of a port that was read."""
         return bool(self.aside) and self._end_guid(key) in self.aside
 
-    def places(self, key: PortKey) -> Places:
+    def known_indexes(self, key: PortKey) -> KnownIndexes:
         """Return which indexes of a port are known once OpenSM has written it."""
         if not self.options.keep_pkey_indexes:
             return "exact"
@@ -199,7 +199,7 @@ def expectations(
     """
     bits = {each.port.key: each.after for each in enforcement}
     return {
-        key: Expected(entries, before[key], bits.get(key), prediction.places(key))
+        key: Expected(entries, before[key], bits.get(key), prediction.known_indexes(key))
         for key, entries in step.tables.items()
         if not prediction.is_aside(key)
     }

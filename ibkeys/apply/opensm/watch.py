@@ -25,18 +25,18 @@ LONGEST_PAUSE: Final = 1.0
 """Seconds between two looks at the wire."""
 
 
-Places = Literal["exact", "kept", "any"]
+KnownIndexes = Literal["exact", "kept", "any"]
 """Which indexes are known: all; those of P_Keys that the port had before; none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a port should show: these P_Keys, at the indexes that ``places`` says are known."""
+    """What a port should show: these P_Keys, at the indexes that ``indexes`` says are known."""
 
     entries: Entries
     before: Entries
     enforcement: Enforcement | None = None
-    places: Places = "kept"
+    indexes: KnownIndexes = "kept"
 
     def difference(self, target: Target) -> str:
         """Return how a port that was read differs, "" where it does not."""
@@ -45,7 +45,7 @@ class Expected:
     def _of_table(self, now: Entries) -> str:
         if now == self.entries:
             return ""
-        if self.places != "exact" and self._is_the_same_but_for_places(now):
+        if self.indexes != "exact" and self._is_the_same_but_for_indexes(now):
             return ""
         wrong = [index for index in sorted({*now, *self.entries}) if now.get(index) != self.entries.get(index)]
         texts = [
@@ -54,10 +54,10 @@ class Expected:
         ]
         return "; ".join(texts) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
 
-    def _is_the_same_but_for_places(self, now: Entries) -> bool:
+    def _is_the_same_but_for_indexes(self, now: Entries) -> bool:
         if sorted(now.values()) != sorted(self.entries.values()):
             return False
-        if self.places == "any":
+        if self.indexes == "any":
             return True
         stays = [index for index, key in self.entries.items() if _is_of(self.before.get(index), key)]
         return all(now.get(index) == self.entries[index] for index in stays)

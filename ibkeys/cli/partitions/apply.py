@@ -23,8 +23,8 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
+    from ibkeys.apply.carriers import Via
     from ibkeys.apply.guardian import Guardian
-    from ibkeys.apply.opensm.course import Settings
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
@@ -118,11 +118,13 @@ class _Asked:
     rewrite: bool
     sm_hosts: SmHosts
 
-    def settings(self) -> Settings:
-        """Return what the way through OpenSM is asked for."""
+    def via(self) -> Via:
+        """Return which way it shall go."""
+        from ibkeys.apply.carriers import Via
         from ibkeys.apply.opensm.course import Settings
 
-        return Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
+        settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
+        return Via(self.through.via, settings, hosts_of(self.where, self.sm_hosts), self.command())
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
@@ -176,16 +178,12 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
 
 def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
-    from ibkeys.apply.carriers import carrier_named
+    from ibkeys.apply.carriers import carrier_of
 
-    hosts, settings = hosts_of(asked.where, asked.sm_hosts), asked.settings()
     if asked.resume:
-        via = asked.through.via
-        return plan_resume(writer, asked.permissions, run, document, settings=settings, hosts=hosts, via=via)
+        return plan_resume(writer, asked.permissions, run, document, via=asked.via())
     assert document is not None
-    kept = {"command": asked.command()}
-    carrier = carrier_named(writer, asked.through.via or "direct", kept, settings, hosts)
-    return plan_apply(writer, document, asked.permissions, run, carrier)
+    return plan_apply(writer, document, asked.permissions, run, carrier_of(writer, asked.via()))
 
 
 def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:

@@ -45,14 +45,14 @@ def undo(
     were cleared cannot be given back; M_Keys have commands of their own.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
+    from ibkeys.apply.carriers import Via
     from ibkeys.apply.opensm.course import Settings
     from ibkeys.apply.undo import plan_undo
     from ibkeys.change.interrupts import Interrupts
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        settings = Settings(sm_wait, allow_break, at_once=at_once)
-        hosts = hosts_of(where, sm_hosts)
+        via = Via(None, Settings(sm_wait, allow_break, at_once=at_once), hosts_of(where, sm_hosts))
         hooks = ApplyHooks(interrupts.check, bar)
-        apply_plan = plan_undo(writer, operation, hooks, settings=settings, hosts=hosts, breaks=allow_break)
+        apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=allow_break)
         return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()
