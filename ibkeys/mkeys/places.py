@@ -38,7 +38,7 @@ class Replaced:
 
 
 @dataclass(slots=True)
-class KnownIndexes:
+class Places:
     """What a survey found. ``vanished``: GUIDs of protected ports that are nowhere; ``claimed``: GUIDs that two places
     have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
 
@@ -59,14 +59,14 @@ class KnownIndexes:
         return [each.near for each in self.moved] + [each.near for each in self.replaced]
 
 
-def survey(writer: Writer) -> KnownIndexes:
+def survey(writer: Writer) -> Places:
     """Sweep the fabric and sort what is not where it is known. Raises what `Fabric.sweep` raises.
 
     A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
     """
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)
-    places = KnownIndexes(found, unidentified=[each for each in found.unasked if each.named is None])
+    places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
     candidates = [*_named(found, ring), *_answered(found, ring)]
     times = Counter(each.end[0] for each in candidates)
     here = {port.guid for port in found.end_ports() if port not in found.doubtful}
@@ -79,7 +79,7 @@ def survey(writer: Writer) -> KnownIndexes:
     return places
 
 
-def settle(writer: Writer, places: KnownIndexes) -> None:
+def settle(writer: Writer, places: Places) -> None:
     """Keep what `survey` found in the key store: the new places, and which ports are not waited for. Raises StoreError.
 
     All of it or nothing is on disk when this returns.

@@ -114,6 +114,13 @@ class Running:
         before = next(at for at in range(before, len(self.log.lines)) if "HEAVY SWEEP" in self.log.lines[at])
         self.log.wait("SUBNET UP", before)
 
+    def give(self, text: bytes) -> None:
+        """Put a policy into the place of the last one, and return when it is in force."""
+        beside = self.policy.with_suffix(".new")
+        beside.write_bytes(text)
+        beside.replace(self.policy)
+        self.sweep()
+
     @property
     def heavy_sweeps(self) -> int:
         """How many heavy sweeps it has begun."""
@@ -121,13 +128,16 @@ class Running:
 
 
 @contextmanager
-def opensm(served: Ibsim, text: str | bytes | None, conf: str = "", policy: Path | None = None) -> Iterator[Running]:
-    """Run OpenSM with a policy (None: there is no file) until the end of the block."""
+def opensm(
+    served: Ibsim, text: str | bytes | None, conf: str = "", policy: Path | None = None, *, words: Sequence[str] = ()
+) -> Iterator[Running]:
+    """Run OpenSM with a policy (None: there is no file) until the end of the block. *words*: more of its command
+    line."""
     policy = policy or served.folder / "partitions.conf"
     if text is not None:
         policy.write_bytes(text.encode() if isinstance(text, str) else text)
-    words = served.opensm_arguments("sweep_interval 0\n" + conf, policy, ("-f", "stdout", "-D", "0x07"))
-    running = Running(served, words, policy)
+    command = served.opensm_arguments("sweep_interval 0\n" + conf, policy, ("-f", "stdout", "-D", "0x07", *words))
+    running = Running(served, command, policy)
     with running_until_the_end(running):
         yield running
 

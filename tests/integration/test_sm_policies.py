@@ -6,11 +6,6 @@ Nothing here sleeps: OpenSM is heard through its log.
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,12 +13,11 @@ from ibkeys.change.wanted import Entries
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
 from tests.corpus import DATA
-from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.test_served_mkeys import Log, Subnet
+from tests.integration.hosted import opensm, plan_for
+from tests.integration.test_served_mkeys import Subnet
 
 SM = 0x2C903000A1011
 TENANTS = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
@@ -32,6 +26,7 @@ Blue=0x20 : mgid=ff15::20,sl=1
     0x2c903000a1041=full, 0x2c903000a1051 ;
 """
 SWAP = TENANTS.replace("Red=0x10", "X=0x30").replace("Blue=0x20", "Red=0x10").replace("X=0x30", "Blue=0x20")
+GREEN = TENANTS.replace("Red=0x10", "Green=0x11")
 PAIRS = {
     "replaced": (TENANTS, TENANTS.replace("Red=0x10", "Green=0x11"), "", 2),
     "full and limited": (TENANTS, TENANTS.replace("a1041=full", "a1041").replace("a1051", "a1051=full"), "", 2),
@@ -54,57 +49,6 @@ PAIRS = {
 }
 
 
-class Driven:
-    """An OpenSM that goes on, and the file that it reads its policy from."""
-
-    def __init__(self, served: Subnet, process: subprocess.Popen[str], policy: Path) -> None:
-        self.served, self.process, self.policy, self.log = served, process, policy, Log(process)
-
-    def give(self, text: bytes) -> None:
-        """Put a policy into the place of the last one, and return when it is in force."""
-        beside = self.policy.with_suffix(".new")
-        beside.write_bytes(text)
-        beside.replace(self.policy)
-        before = len(self.log.lines)
-        self.process.send_signal(signal.SIGHUP)
-        self.log.wait("INITIATING HEAVY SWEEP", before)
-        before = next(at for at in range(before, len(self.log.lines)) if "HEAVY SWEEP" in self.log.lines[at])
-        self.log.wait("SUBNET UP", before)
-
-
-@contextmanager
-def opensm(served: Subnet, conf: str, text: str, *extra: str) -> Iterator[Driven]:
-    policy = served.folder / "partitions.conf"
-    policy.write_text(text)
-    with ExitStack() as stack:
-        process = subprocess.Popen(
-            served.arguments(served.opensm_arguments(conf, policy, extra=("-f", "stdout", "-D", "0x07", *extra))),
-            cwd=served.folder,
-            env={**served.environment, **served.opensm_environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        driven = Driven(served, process, policy)
-        stack.callback(served.wait_until_no_sm)
-        stack.callback(driven.log.close)
-        stack.callback(process.wait, RUN_TIMEOUT)
-        stack.callback(process.kill)
-        driven.log.wait("SUBNET UP")
-        yield driven
-
-
-def plan_of(served: Subnet, text: str, conf: str) -> PartitionPlan:
-    policy, out = served.folder / "new.conf", served.folder / "plan.json"
-    policy.write_text(text)
-    both = ["--allow-both-pkeys"] if conf else []
-    done = served.ibkeys("plan", "--policy", policy, "--full", "--out", out, *both)
-    assert done.returncode == 1, done.stderr
-    return read_plan(out)
-
-
 def tables(served: Subnet) -> dict[tuple[int, int], dict[int, int]]:
     done = served.ibkeys("pkey-show", "--all", "-f", "json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -117,8 +61,8 @@ def tables(served: Subnet) -> dict[tuple[int, int], dict[int, int]]:
 @pytest.mark.parametrize("name", PAIRS)
 def test_of_each_policy_opensm_makes_the_tables_that_were_predicted(name: str) -> None:
     old, new, conf, count = PAIRS[name]
-    with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, conf, old) as driven:
-        plan = plan_of(served, new, conf)
+    with Subnet(DATA / "fabrics" / "two-switch.net") as served, opensm(served, old, conf) as running:
+        plan = plan_for(served, new, *(["--allow-both-pkeys"] if conf else []))
         found = policies_between(
             parse_policy(old),
             parse_policy(plan.policy.require_text()),
@@ -133,10 +77,10 @@ def test_of_each_policy_opensm_makes_the_tables_that_were_predicted(name: str) -
         expected = tables(served)
         assert expected == {**expected, **{each.port.key: dict(each.before) for each in plan.tables}}
         for text, placed in zip(found.texts, found.tables, strict=True):
-            driven.give(text)
+            running.give(text)
             expected |= predicted(plan, placed, expected)
             assert tables(served) == expected
-        assert not any("ERR" in line for line in driven.log.lines if "Partition" in line or "prtn" in line)
+        assert not any("ERR" in line for line in running.log.lines if "Partition" in line or "prtn" in line)
 
 
 def predicted(

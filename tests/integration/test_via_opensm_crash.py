@@ -25,8 +25,7 @@ from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.ibsim import ROOT, tool
-from tests.integration.test_sm_policies import TENANTS
-from tests.integration.test_via_opensm import GREEN
+from tests.integration.test_sm_policies import GREEN, TENANTS
 
 DRIVER = Path(__file__).with_name("via_crash_driver.py")
 SHIM = ROOT / "tests" / "mkeys" / "crashpoint.c"

@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.hosted import left_over
+from tests.integration.hosted import left_over, opensm
 from tests.integration.sshd import Sshd
 from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import SM, TENANTS, opensm, tables
-from tests.integration.test_via_opensm import CONF, GREEN
+from tests.integration.test_sm_policies import GREEN, SM, TENANTS, tables
 from tests.integration.test_via_opensm_ssh import OtherHost
 
 RELAY = """
@@ -85,8 +84,8 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
     folder = tmp_path_factory.mktemp("cut")
     with ExitStack() as stack:
         served = stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
-        driven = stack.enter_context(opensm(served, CONF, TENANTS, "-g", f"{SM:#x}"))
-        other = Cut(served, driven, stack.enter_context(Sshd(folder / "sshd")), folder)
+        running = stack.enter_context(opensm(served, TENANTS, words=("-g", f"{SM:#x}")))
+        other = Cut(served, running, stack.enter_context(Sshd(folder / "sshd")), folder)
         other.relay(folder)
         yield other
 
@@ -130,13 +129,13 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
             mended += 1
             done = cut.run("apply", "--resume")
             assert done.returncode == 0, (point, done.stderr)
-            assert cut.driven.policy.read_bytes() == GREEN.encode()
+            assert cut.running.policy.read_bytes() == GREEN.encode()
             after = after or tables(cut.served)
             assert tables(cut.served) == after
             cut.arm(NOBODY, 0)
             assert cut.run("undo").returncode == 0
-        assert cut.driven.policy.read_bytes() == TENANTS.encode(), point
+        assert cut.running.policy.read_bytes() == TENANTS.encode(), point
         assert tables(cut.served) == before, point
         assert not cut.open_operations()
-        assert left_over(cut.driven.policy) == []
+        assert left_over(cut.running.policy) == []
     assert mended or not every

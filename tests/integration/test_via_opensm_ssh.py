@@ -16,23 +16,23 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
+from tests.integration.hosted import Running, facts, opensm, plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.sshd import Sshd
 from tests.integration.test_served_mkeys import Subnet
-from tests.integration.test_sm_policies import SM, TENANTS, Driven, opensm, plan_of, tables
-from tests.integration.test_via_opensm import CONF, GREEN, facts
+from tests.integration.test_sm_policies import GREEN, SM, TENANTS, tables
 
 
 class OtherHost:
     """The subnet, its OpenSM, and the way to the host that it runs on."""
 
-    def __init__(self, served: Subnet, driven: Driven, sshd: Sshd, folder: Path) -> None:
-        self.served, self.driven, self.sshd = served, driven, sshd
+    def __init__(self, served: Subnet, running: Running, sshd: Sshd, folder: Path) -> None:
+        self.served, self.running, self.sshd = served, running, sshd
         settings = folder / "sm.toml"
         settings.write_text('[here]\nunit = "no-such-unit"\n')
         settings.chmod(0o600)
         self.options = ("--sm-host", "smhost", "--ssh-config", sshd.config, "--sm-config", settings)
-        plan_of(served, GREEN, "")
+        plan_for(served, GREEN)
         self.plan = served.folder / "plan.json"
 
     def apply(self, *words: str | int | Path) -> list[str]:
@@ -52,17 +52,17 @@ class OtherHost:
 
     def wait_for_policy(self, text: str) -> None:
         deadline = time.monotonic() + RUN_TIMEOUT
-        while self.driven.policy.read_text() != text:
-            assert time.monotonic() < deadline, self.driven.policy.read_text()
+        while self.running.policy.read_text() != text:
+            assert time.monotonic() < deadline, self.running.policy.read_text()
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[OtherHost]:
     with ExitStack() as stack:
         served = stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
-        driven = stack.enter_context(opensm(served, CONF, TENANTS, "-g", f"{SM:#x}"))
+        running = stack.enter_context(opensm(served, TENANTS, words=("-g", f"{SM:#x}")))
         sshd = stack.enter_context(Sshd(tmp_path / "sshd"))
-        yield OtherHost(served, driven, sshd, tmp_path)
+        yield OtherHost(served, running, sshd, tmp_path)
 
 
 def heard(process: subprocess.Popen[str], words: str) -> None:
@@ -77,9 +77,9 @@ def heard(process: subprocess.Popen[str], words: str) -> None:
 
 
 def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
-    other.driven.policy.chmod(0o640)
-    os.chown(other.driven.policy, 12, 34)
-    before, file = tables(other.served), facts(other.driven.policy)
+    other.running.policy.chmod(0o640)
+    os.chown(other.running.policy, 12, 34)
+    before, file = tables(other.served), facts(other.running.policy)
     done = other.served.run(other.served.ibkeys_command("apply", other.plan, "--via", "opensm", "--allow-removals"))
     assert done.returncode == 4  # nobody said yes
     done = subprocess.run(
@@ -87,11 +87,11 @@ def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "partitions.conf on smhost" in done.stdout
-    assert facts(other.driven.policy) == (GREEN.encode(), *file[1:])
+    assert facts(other.running.policy) == (GREEN.encode(), *file[1:])
     assert tables(other.served) != before
     done = other.served.ibkeys("undo", "--yes", *other.options[2:])  # the journal knows the host
     assert done.returncode == 0, done.stderr
-    assert (tables(other.served), facts(other.driven.policy)) == (before, file)
+    assert (tables(other.served), facts(other.running.policy)) == (before, file)
 
 
 def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
@@ -101,7 +101,7 @@ def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
     assert process.returncode == 3
     assert "not confirmed: going back" in said
     assert "cannot be told" not in said
-    assert other.driven.policy.read_text() == TENANTS
+    assert other.running.policy.read_text() == TENANTS
     assert tables(other.served) == before
 
 
@@ -115,7 +115,7 @@ def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
         assert done.returncode == 0, done.stderr
         process.communicate(timeout=RUN_TIMEOUT)
     assert process.returncode == 0
-    assert other.driven.policy.read_text() == GREEN
+    assert other.running.policy.read_text() == GREEN
     deadline = time.monotonic() + RUN_TIMEOUT
     while mine & guards():  # each removes its directory by itself
         assert time.monotonic() < deadline
@@ -130,7 +130,7 @@ def test_the_guard_goes_back_alone_when_the_connection_is_cut(other: OtherHost) 
         other.wait_for_policy(TENANTS)
         process.kill()
     end_what_is_left(other.served.folder)
-    other.driven.give(TENANTS.encode())  # what OpenSM was told is done when it has done this too
+    other.running.give(TENANTS.encode())  # what OpenSM was told is done when it has done this too
     assert tables(other.served) == before
 
 

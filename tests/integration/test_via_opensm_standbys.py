@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
+from tests.integration.hosted import plan_for, via
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.opensms import NodesOpensm
 from tests.integration.test_served_mkeys import Log, Subnet
-from tests.integration.test_sm_policies import TENANTS, plan_of, tables
-from tests.integration.test_via_opensm import GREEN, via
+from tests.integration.test_sm_policies import GREEN, TENANTS, tables
 
 NODES = {
     "node01 mlx4_0": 0x2C903000A1011,
@@ -48,7 +48,7 @@ def start(served: Subnet, stack: ExitStack, *texts: str) -> list[NodesOpensm]:
 
 
 def plan(served: Subnet, text: str) -> Path:
-    plan_of(served, text, "")
+    plan_for(served, text)
     return served.folder / "plan.json"
 
 

@@ -35,8 +35,7 @@ from tests.apply.lab import watch
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer
 from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
-from tests.integration.test_sm_policies import TENANTS
-from tests.integration.test_via_opensm import GREEN
+from tests.integration.test_sm_policies import GREEN, TENANTS
 from tests.plan.planning import SM
 
 HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))

@@ -15,7 +15,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibkeys.mkeys.places import KnownIndexes
+    from ibkeys.mkeys.places import Places
 
 _COMMAND = "mkey-list"
 
@@ -64,7 +64,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
     return exits.NOT_COMPLETED if places.unidentified or places.claimed else exits.DONE
 
 
-def _document(places: KnownIndexes) -> dict[str, Any]:
+def _document(places: Places) -> dict[str, Any]:
     return {
         "moved": [
             {
