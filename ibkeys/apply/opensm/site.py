@@ -23,8 +23,8 @@ from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_policy_host
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.opening import open_hands
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.managers import Manager, managers_of
@@ -43,7 +43,7 @@ class Reached:
     """A host with OpenSMs: what the user said of it, and the hands there."""
 
     host: SmHost
-    hands: PolicyHost
+    hands: SmHands
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PolicyPlace:
     """The policy file of one OpenSM. ``path``: as its host has it; ``place``: as that OpenSM sees it."""
 
     instance: Instance
-    hands: PolicyHost
+    hands: SmHands
     path: Path
     place: Path
 
@@ -134,7 +134,7 @@ class Site:
 
 def reach(writer: Writer, hosts: Iterable[SmHost]) -> list[Reached]:
     """Open *hosts* until the writer is closed. Raises HostNotReached."""
-    return [Reached(host, writer.enter(open_policy_host(host))) for host in hosts]
+    return [Reached(host, writer.enter(open_hands(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
@@ -211,7 +211,7 @@ def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     return HostNotReached(text, silent[0].name) if silent else Refused(text, _MASTER)
 
 
-def _hands(reached: Sequence[Reached], instance: Instance) -> PolicyHost:
+def _hands(reached: Sequence[Reached], instance: Instance) -> SmHands:
     return next(each.hands for each in reached if each.hands.name == instance.host)
 
 
@@ -259,7 +259,7 @@ def _is_in(file: OptionsFile | None, name: str) -> bool:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _place(instance: Instance, hands: PolicyHost) -> PolicyPlace:
+def _place(instance: Instance, hands: SmHands) -> PolicyPlace:
     """Return the policy file of an OpenSM. Raises UsageError, FileError."""
     file = instance.files["policy"]
     if file.path is None or file.place is None or (file.is_there is not False and instance.policy is None):
@@ -272,7 +272,7 @@ def _place(instance: Instance, hands: PolicyHost) -> PolicyPlace:
     return PolicyPlace(instance, hands, file.path, file.place)
 
 
-def _is_the_hosts_own(file: InstanceFile, hands: PolicyHost) -> bool:
+def _is_the_hosts_own(file: InstanceFile, hands: SmHands) -> bool:
     """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
     assert file.path is not None
     try:

@@ -58,7 +58,7 @@ class _Status:
 
 
 class OtherHost:
-    """The hands on another host: a `PolicyHost`."""
+    """The hands on another host: an `SmHands`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
         self._reader = reader

@@ -21,7 +21,7 @@ from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile, look
 from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.policy_host import RemoteGuard
+from ibkeys.sm.hands.sm_hands import RemoteGuard
 from ibkeys.store.journal import FileEntry, Operation
 
 SYSTEMCTL_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ def is_unit(name: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ThisHost:
-    """The hands on this host: a `PolicyHost`. ``tools``: the environment of systemctl."""
+    """The hands on this host: an `SmHands`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
     proc: Path = Path("/proc")

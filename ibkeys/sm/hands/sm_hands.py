@@ -1,6 +1,6 @@
-"""The hands on a host of an OpenSM: a policy file in the place of another, a SIGHUP, and one who goes back alone.
+"""The hands on a host of an OpenSM: a file in the place of another, a SIGHUP, and one who goes back alone.
 
-`open_policy_host` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
+`open_hands` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
 of it goes through ``files``, which change nothing.
 """
 
@@ -31,7 +31,7 @@ class RemoteGuard(Protocol):
 
     @property
     def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `PolicyHost.confirm_guard`. "" before `began`."""
+        """By which another process of ibkeys reaches it: see `SmHands.confirm_guard`. "" before `began`."""
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
@@ -56,7 +56,7 @@ class RemoteGuard(Protocol):
         """End it: what was written stays. False when it is going back already, or has: then it was too late."""
 
 
-class PolicyHost(Protocol):
+class SmHands(Protocol):
     """A host on which policy files may be replaced and OpenSMs be told to read them. Paths are those of that host.
 
     Every method of another host raises HostNotReached when that does not answer. After it nobody knows whether what was
