@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from ibkeys import files
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_options import OptionsFile
-from ibkeys.host.opensm_process import started_at
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
 from ibkeys.printable import named
@@ -120,7 +118,7 @@ class Site:
 
     def verify_process(self) -> None:
         """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not _is_running(self.master):
+        if not self.master.hands.is_running(self.master.instance.process):
             raise _stale(f"{self.master.instance.name} runs no more, or was started again")
 
     def verify_master(self) -> None:
@@ -308,17 +306,6 @@ def _find_others(site: Site, report: Report) -> None:
 
 
 # --- looking again ----------------------------------------------------------------------------------------------------
-
-
-def _is_running(place: PolicyPlace) -> bool:
-    """Whether the process runs: one that has died and was not heard by its parent is no OpenSM any more."""
-    process = place.instance.process
-    try:
-        stat = place.hands.files.read(process.folder / "stat", files.SETTINGS).decode("utf-8", "replace")
-    except OSError:
-        return False
-    state = stat.rpartition(")")[2].split()[:1]
-    return state not in (["Z"], ["X"]) and started_at(stat) == process.ticks
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:
