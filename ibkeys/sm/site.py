@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys import files
 from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.opensm_process import started_at
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_policy_host
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.opening import open_hands
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.managers import Manager, managers_of
@@ -41,7 +39,7 @@ class Reached:
     """A host with OpenSMs: what the user said of it, and the hands there."""
 
     host: SmHost
-    hands: PolicyHost
+    hands: SmHands
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +47,8 @@ class Running:
     """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None where that is not known."""
 
     instance: Instance
-    hands: PolicyHost
+    hands: SmHands
     manager: Manager | None
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process still runs: one that has died and was not heard by its parent is no OpenSM any more.
-        Raises HostNotReached."""
-        process = self.instance.process
-        try:
-            stat = self.hands.files.read(process.folder / "stat", files.SETTINGS).decode("utf-8", "replace")
-        except OSError:
-            return False
-        state = stat.rpartition(")")[2].split()[:1]
-        return state not in (["Z"], ["X"]) and started_at(stat) == process.ticks
 
     def place_of(self, role: Role) -> tuple[Path, Path]:
         """Return a file as its host names it, and as this OpenSM sees it.
@@ -114,7 +100,7 @@ class Running:
 
     def verify_process(self) -> None:
         """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
-        if not self.is_alive:
+        if not self.hands.is_running(self.instance.process):
             raise stale(f"{self.instance.name} runs no more, or was started again")
 
     def verify_options(self) -> None:
@@ -135,9 +121,9 @@ _WORDS: Final[Mapping[Role, str]] = {
 }
 
 
-def reach(enter: Callable[[AbstractContextManager[PolicyHost]], PolicyHost], hosts: Iterable[SmHost]) -> list[Reached]:
+def reach(enter: Callable[[AbstractContextManager[SmHands]], SmHands], hosts: Iterable[SmHost]) -> list[Reached]:
     """Open *hosts*; *enter* closes them again, as an ExitStack does. Raises HostNotReached."""
-    return [Reached(host, enter(open_policy_host(host))) for host in hosts]
+    return [Reached(host, enter(open_hands(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
@@ -200,7 +186,7 @@ def find_master(found: Topology, reached: Sequence[Reached], own_guid: int, sock
     return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
 
 
-def hands_of(reached: Sequence[Reached], instance: Instance) -> PolicyHost:
+def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:
     """Return the hands on the host of an OpenSM."""
     return next(each.hands for each in reached if each.hands.name == instance.host)
 
@@ -251,7 +237,7 @@ def _shown(value: object) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _fact_now(hands: PolicyHost, place: Path) -> FileFact | None:
+def _fact_now(hands: SmHands, place: Path) -> FileFact | None:
     try:
         return hands.files.stat(place)
     except OSError:

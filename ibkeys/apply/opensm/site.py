@@ -16,7 +16,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
@@ -33,7 +33,7 @@ class PolicyPlace:
     """The policy file of one OpenSM. ``path``: as its host has it; ``place``: as that OpenSM sees it."""
 
     instance: Instance
-    hands: PolicyHost
+    hands: SmHands
     path: Path
     place: Path
 
