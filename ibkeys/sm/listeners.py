@@ -1,0 +1,66 @@
+"""Who can read the keys that an OpenSM gets: what it prints when it reads them, and its options file.
+
+OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
+``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_files import HostFiles
+from ibkeys.sm.conf_of_sm import SmConf
+from ibkeys.sm.instance import InstanceFile
+from ibkeys.sm.site import Running
+
+_SYSLOG: Final = Path("/dev/log")
+_HEARD_BY: Final = tuple(
+    Path(path)
+    for path in (
+        *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
+        *("/var/log/daemon.log", "/var/log/user.log"),
+    )
+)
+"""Where syslog goes on the distributions that have OpenSM: files, and the folders of systemd's journal."""
+
+
+def shown_in(running: Running) -> Iterator[str]:
+    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key. Raises
+    HostNotReached."""
+    instance, host = running.instance, running.hands.files
+    output, log = instance.files["output"], instance.files["log"]
+    if _is_read(output):
+        yield f"its standard output goes to {output.path}, which others can read"
+    if instance.options.setting("daemon").value is True and _is_read(log):
+        yield f"its log is {log.path}, which others can read"
+    if _fact(host, _SYSLOG) is None:
+        return  # nobody hears it
+    for path in _HEARD_BY:
+        fact = _fact(host, path)
+        if fact is not None and fact.others_can_read:
+            yield f"its messages to syslog are in {path}, which others can read"
+
+
+def rights_of(conf: SmConf) -> int | None:
+    """Return the permission bits that an options file with keys may have at most: the owner's, where its OpenSM can
+    still read it then. None: as they are, for what else lets it read the file is not known."""
+    if conf.seen.found is None:
+        return stat.S_IRUSR | stat.S_IWUSR
+    metadata = conf.seen.found.metadata
+    user = conf.hands.files.stat(conf.running.instance.process.folder).uid
+    return metadata.mode & stat.S_IRWXU if user in (0, metadata.uid) else None
+
+
+def _is_read(file: InstanceFile) -> bool:
+    return file.fact is not None and file.fact.others_can_read
+
+
+def _fact(host: HostFiles, path: Path) -> FileFact | None:
+    try:
+        return host.stat(path)
+    except OSError:
+        return None
