@@ -135,7 +135,9 @@ def test_a_plain_file_can_be_replaced_and_nothing_is_written_to_find_that_out(ho
     assert "no UTF-8" in str(host.hindrance(host.look(file.with_name(os.fsdecode(b"\xff")))))
 
 
-GOOD = Ground(0o40755, 0, 1, True, "27", "27", "1 254:0 / / rw,relatime - ext4 /dev/vda rw", "----e---", "----e---")
+GOOD = Ground(
+    0o40755, 0, 1, True, False, "27", "27", "1 254:0 / / rw,relatime - ext4 /dev/vda rw", "----e---", "----e---"
+)
 
 
 @pytest.mark.parametrize(
