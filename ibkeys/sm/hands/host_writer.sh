@@ -1,12 +1,14 @@
 # Changes on this host what it is asked to, one question on each line of standard input, until that ends: it puts one
-# file in the place of another, sends an OpenSM a SIGHUP, and leaves a guard behind that gives a file back.
+# file in the place of another, takes rights away from a file or folder, sends an OpenSM a SIGHUP, stops it, starts a
+# unit of systemd, and leaves a guard behind that gives a file back.
 #
 # A question is a word, four words more ("-" where one is not needed) and an absolute path. An answer is lines that begin
 # with a blank, then "." or, where it failed, "!", a word, and what a command said. Bytes of files arrive in base64, so
 # that none of them is taken for anything else, and count only if their SHA-256 is right.
 #
 # A file is complete and on disk beside the old one before it takes its place by one rename. Until then it has a name
-# that ends in .part, so that a left-over is known by its name alone.
+# that ends in .part, so that a left-over is known by its name alone, and no more rights than it shall have: a file may
+# be full of keys. They go to base64 through a pipe, so that none is in the arguments of a command.
 LC_ALL=C TZ=UTC PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL TZ PATH
 ROOMS=/tmp QUIET=900
@@ -87,9 +89,28 @@ fill() { # DATA: more bytes of it
     printf %s "$1" | base64 -d >>"$part"
 }
 
-look_of() { # PATH: mode, owner, label, and whether there is an ACL
-    stat -c %f:%u:%g:%C -- "$1" 2>/dev/null
-    ls -ld -- "$1" | cut -c 1-11
+mode() { # PATH
+    stat -c %a -- "$1"
+}
+
+acl() { # PATH: "+" where there is one
+    ls -ld -- "$1" | cut -c 11 | tr -d ' .'
+}
+
+look_of() { # PATH: owner, label, and whether there is an ACL
+    stat -c %u:%g:%C -- "$1" 2>/dev/null
+    acl "$1"
+}
+
+dress() { # PATH MODE: what is beside gets owner, label and attributes of the file there, and that mode; "-": its mode
+    if [ "$2" = - ]; then
+        wanted=$(mode "$1") && cp -a --attributes-only -- "$1" "$part"
+    else
+        wanted=$2
+        cp -a --no-preserve=mode --attributes-only -- "$1" "$part" && chmod -- "$2" "$part"
+    fi && touch -- "$part" || return "$FAILED"
+    [ "$(look_of "$1") $wanted" = "$(look_of "$part") $(mode "$part")" ] ||
+        no "$FAILED" 'the new file cannot be given owner, mode, ACL or label of the old one'
 }
 
 put() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it takes the place of what was seen (MARKS, OLD)
@@ -98,9 +119,7 @@ put() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it takes the pla
     if [ "$3" = - ]; then
         chmod -- "$5" "$part" || return "$FAILED"
     else
-        cp -a --attributes-only -- "$1" "$part" && touch -- "$part" || return "$FAILED"
-        [ "$(look_of "$1")" = "$(look_of "$part")" ] ||
-            no "$FAILED" 'the new file cannot be given owner, mode, ACL or label of the old one' || return
+        dress "$1" "$5" || return
     fi
     sync -- "$part" || return "$FAILED"
     is_seen "$1" "$3" "$4" || return "$CHANGED"
@@ -126,6 +145,16 @@ remove() { # PATH MARKS OLD
     sync -- "$folder" || return "$UNSYNCED"
 }
 
+set_mode() { # PATH SEEN MODE: only the very file or folder that was seen, with the mode and the owner that it had
+    { [ -f "$1" ] || [ -d "$1" ]; } && ! [ -L "$1" ] || return "$CHANGED"
+    (
+        exec 7<"$1" || exit "$FAILED"
+        [ "$(stat -L -c %a:%u:%g:%d:%i /proc/self/fd/7)" = "$2" ] || exit "$CHANGED"
+        chmod -- "$3" /proc/self/fd/7 || exit "$FAILED"
+        has=$(stat -L -c %a /proc/self/fd/7) && [ "$has" = "$3" ] || no "$FAILED" "it has mode $has now"
+    )
+}
+
 mount_of() { # PATH: the kernel's number of the mount that it is on
     (exec 7<"$1" && while read -r key value; do [ "$key" != mnt_id: ] || echo "$value"; done </proc/self/fdinfo/7) \
         2>/dev/null
@@ -139,7 +168,10 @@ ground() { # PATH: what may stand in the way of replacing it
     while read -r number rest; do
         if [ "$number" = "$above" ]; then printf ' system %s\n' "$rest"; fi
     done </proc/self/mountinfo
-    if [ -f "$1" ]; then echo " own $(mount_of "$1")"; fi
+    if [ -f "$1" ]; then
+        echo " own $(mount_of "$1")"
+        if [ -n "$(acl "$1")" ]; then echo ' acl there'; fi
+    fi
     if command -v lsattr >/dev/null; then
         echo " folder-flags $(lsattr -d -- "$folder" 2>/dev/null | cut -d ' ' -f 1)"
         if [ -f "$1" ]; then echo " flags $(lsattr -d -- "$1" 2>/dev/null | cut -d ' ' -f 1)"; fi
@@ -298,7 +330,8 @@ back() { # gives the former file back if one is there that we wrote
         return
     fi
     part=$folder/.$base.ibkeys-$$-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n').part
-    begin && cat "$room/former" >>"$part" && put_or_clear "$path" "$former" "$found" "$now" 0644
+    if [ "$found" = - ]; then mode=644; else mode=-; fi
+    begin && cat "$room/former" >>"$part" && put_or_clear "$path" "$former" "$found" "$now" "$mode"
 }
 
 log() { # WORDS
@@ -380,6 +413,7 @@ while IFS= read -r line; do
     fill) run fill "$data" ;;
     put) run put_or_clear "$path" "$a" "$b" "$c" "$d" ;;
     remove) run remove "$path" "$a" "$b" ;;
+    set_mode) run set_mode "$path" "$a" "$b" ;;
     drop) run drop "$a" ;;
     may_hup) run may_hup "$a" "$b" ;;
     hup | stop | has_unit) run "$question" "$a" "$b" "$c" ;;

@@ -15,9 +15,9 @@ from ibkeys.sm.hands import remote_guard, writer
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hands.remote_guard import OtherGuard
 from ibkeys.store.journal import Journal
+from tests.sm.hands.conftest import SHELLS
 from tests.sm.hands.there import Held, There, heard, opensm
 
-SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
 PROGRAM = writer.program()
 OLD, NEW, NEWER, THEIRS = b"old\n\0" * 20_000, b"new\n", b"newer\n", b"theirs\n"
 
