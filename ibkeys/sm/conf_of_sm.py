@@ -6,6 +6,7 @@ Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_file
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,12 +69,28 @@ def look_at_conf(running: Running, options: Iterable[str], what_for: str, interl
     if seen.data is None:
         raise FileError(f"{path}: is not there any more")
     conf = SmConf(running, path, seen, settings)
-    for reason, name in ((hands.hindrance(seen), "file"), (hands.may_signal(instance.process), "signal")):
+    rights = rights_of(running, seen)
+    for reason, name in ((hands.hindrance(seen, rights), "file"), (hands.may_signal(instance.process), "signal")):
         if reason is not None:
             raise Refused(f"{conf.name}: {reason}; nothing was changed", name)
     if file.doubt:
         notes.append(f"{conf.conf_name}: {file.doubt}")
     return conf, notes
+
+
+def rights_of(running: Running, seen: SeenFile) -> int | None:
+    """Return the permission bits for an options file with keys: the owner's alone, where its OpenSM can still read it
+    then. None: as they are, for they are so already, or what else lets OpenSM read the file is not known."""
+    if seen.found is None:
+        return stat.S_IRUSR | stat.S_IWUSR
+    metadata = seen.found.metadata
+    if not metadata.mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return None
+    try:
+        user = running.hands.files.stat(running.instance.process.folder).uid
+    except OSError:
+        return None
+    return metadata.mode & stat.S_IRWXU if user in (0, metadata.uid) else None
 
 
 def _no_options_file(running: Running) -> str:

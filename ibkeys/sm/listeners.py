@@ -1,4 +1,4 @@
-"""Who can read the keys that an OpenSM gets: what it prints when it reads them, and its options file.
+"""Who can read the keys that an OpenSM prints when it gets new ones.
 
 OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
 ``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
@@ -13,7 +13,6 @@ from typing import Final
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
-from ibkeys.sm.conf_of_sm import SmConf
 from ibkeys.sm.instance import InstanceFile
 from ibkeys.sm.site import Running
 
@@ -45,14 +44,20 @@ def shown_in(running: Running) -> Iterator[str]:
             yield f"its messages to syslog are in {path}, which others can read"
 
 
-def rights_of(conf: SmConf) -> int | None:
-    """Return the permission bits that an options file with keys may have at most: the owner's, where its OpenSM can
-    still read it then. None: as they are, for what else lets it read the file is not known."""
-    if conf.seen.found is None:
-        return stat.S_IRUSR | stat.S_IWUSR
-    metadata = conf.seen.found.metadata
-    user = conf.hands.files.stat(conf.running.instance.process.folder).uid
-    return metadata.mode & stat.S_IRWXU if user in (0, metadata.uid) else None
+def close_log(running: Running) -> str:
+    """Take the rights of others away from the log of an OpenSM, and return what was done, in words; "" for nothing.
+
+    Some of its messages show keys: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises
+    FileError, FileChanged, HostNotReached.
+    """
+    log = running.instance.files["log"]
+    if log.path is None or log.place is None or log.fact is None:
+        return ""
+    fact = _fact(running.hands.files, log.place)
+    if fact is None or fact.is_private:
+        return ""
+    running.hands.set_mode(log.place, fact, fact.mode & stat.S_IRWXU)
+    return f"{log.path}: only its owner may read it from now on; where logrotate makes it anew, its mode counts"
 
 
 def _is_read(file: InstanceFile) -> bool:
