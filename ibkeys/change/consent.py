@@ -25,6 +25,7 @@ INTERLOCKS: Final = {
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have another policy",
     "self-takeover": "SELF newly used in a policy while another SM would take over: its port is SELF then",
     "drift": "a change through OpenSM of ports whose tables are not as it wrote them, and that it would not write",
+    "sm-prints-keys": "keys for an OpenSM whose output (journal, syslog, a file) shows them to others",
     "file-managed": "replacing a policy file that another program makes or manages",
 }
 """Name → what the interlock refuses."""

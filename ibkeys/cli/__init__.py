@@ -57,6 +57,7 @@ COMMANDS: Final = {
     "sm-show": Entry(
         "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
     ),
+    "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),

@@ -28,14 +28,12 @@ _HEARD_BY: Final = tuple(
 
 
 def shown_in(running: Running) -> Iterator[str]:
-    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key. Raises
-    HostNotReached."""
+    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its log,
+    which `close_log` closes. Raises HostNotReached."""
     instance, host = running.instance, running.hands.files
-    output, log = instance.files["output"], instance.files["log"]
+    output = instance.files["output"]
     if _is_read(output):
         yield f"its standard output goes to {output.path}, which others can read"
-    if instance.options.setting("daemon").value is True and _is_read(log):
-        yield f"its log is {log.path}, which others can read"
     if _fact(host, _SYSLOG) is None:
         return  # nobody hears it
     for path in _HEARD_BY:

@@ -21,6 +21,7 @@ from ibkeys.printable import named
 from ibkeys.sm.conf_of_sm import SmConf, look_at_conf, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
+from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
 from ibkeys.topology.model import Topology
 
@@ -123,26 +124,39 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     refuse_strangers(
         managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL
     )
-    confs, notes = list[SmConf](), list[str]()
-    for _, running in sorted(managers, key=lambda each: each[0].is_master):  # that of the master last
-        assert running is not None
-        conf, uncertain = _conf(running)
-        confs.append(conf)
-        notes += uncertain
+    # That of the master last.
+    confs = [_conf(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
     polling = [_polling_seconds(conf.options) for conf in confs] if len(confs) > 1 else []
     files = _by_file(confs)
     _refuse_one_file_of_several_hosts(files)
+    _refuse_several_files_of_another_host(files)
     return KeyManagers(
-        files, tuple(manager for manager, _ in managers), min(polling, default=None), max(polling, default=0.0), notes
+        files,
+        tuple(manager for manager, _ in managers),
+        min(polling, default=None),
+        max(polling, default=0.0),
+        list(_notes(confs)),
     )
 
 
-def _conf(running: Running) -> tuple[SmConf, list[str]]:
+def _notes(confs: Sequence[SmConf]) -> Iterator[str]:
+    """Yield what is not certain."""
+    yield from (
+        f"{conf.conf_name}: {doubt}" for conf in confs if (doubt := conf.running.instance.files["options"].doubt)
+    )
+    if len(confs) > 1 and not all(conf.options[name].is_certain for conf in confs for name in _POLLING):
+        yield (
+            "after how long a standby takes over is taken from the options files as they are now; whether each OpenSM "
+            "has read that is not known"
+        )
+
+
+def _conf(running: Running) -> SmConf:
     """Return an OpenSM with its file. Raises Refused, UsageError, FileError, HostNotReached."""
     instance = running.instance
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: whether it is an OpenSM cannot be seen; run as root")
-    conf, notes = look_at_conf(running, _OPTIONS, "a change of its keys", REFUSAL)
+    conf, _ = look_at_conf(running, _OPTIONS, "a change of its keys", REFUSAL)
     told = [kind for kind in KINDS if conf.options[kind].source == "command line"]
     if told:
         raise Refused(
@@ -150,13 +164,14 @@ def _conf(running: Running) -> tuple[SmConf, list[str]]:
             "into the options file instead and restart that OpenSM; nothing was changed",
             REFUSAL,
         )
-    return conf, notes
+    return conf
 
 
-def _polling_seconds(options: Mapping[str, object]) -> float:
+def _polling_seconds(options: Mapping[str, Setting]) -> float:
     """Return for how long a standby with these options asks a master in vain before it takes over."""
-    numbers = [getattr(options[name], "value", None) for name in _POLLING]
-    retries, milliseconds = (number if isinstance(number, int) else 0 for number in numbers)
+    retries, milliseconds = (options[name].value for name in _POLLING)
+    assert isinstance(retries, int)
+    assert isinstance(milliseconds, int)
     return retries * milliseconds / 1000
 
 
@@ -180,5 +195,18 @@ def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
             raise Refused(
                 f"{other.name} and {file.name} are one file, which both hosts have from one server: give each host its "
                 "own options file; nothing was changed",
+                "file",
+            )
+
+
+def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
+    """Raise Refused where two files of one other host would have to wait beside each other: its hands hold one."""
+    seen: dict[str, KeyFile] = {}
+    for file in files:
+        other = seen.setdefault(file.hands.name, file)
+        if file.hands.name and other is not file:
+            raise Refused(
+                f"{other.name} and {file.name} belong to two OpenSMs of this subnet, and both would have to be "
+                "replaced at the same moment: stop one of them, or run ibkeys on that host; nothing was changed",
                 "file",
             )

@@ -7,11 +7,12 @@ it, wherever it stopped: keys are compared, nothing else says how far it came.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.consent import Objection, Question
+from ibkeys.change.consent import Objection
+from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
@@ -29,7 +30,6 @@ from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
-from ibkeys.topology.model import Port
 
 COMMAND: Final = "smkey-rotate"
 
@@ -45,12 +45,12 @@ class Settings:
     say: Callable[[str], None] = lambda text: None
 
 
-@dataclass(slots=True)
-class KeyChange:
-    """A change that has been worked out but not made: see `ibkeys.change.writer.Planned`.
+@dataclass(slots=True, kw_only=True)
+class KeyChange(Plan):
+    """A change that has been worked out but not made. No port is written to.
 
     ``new``: the keys; ``goes_on``: they are those of a change that was cut off; ``former``: the SA_Keys that must be
-    refused at the end. ``applied``: whether it was made and proven.
+    refused at the end.
     """
 
     managers: KeyManagers
@@ -58,16 +58,11 @@ class KeyChange:
     former: Sequence[SMKey]
     goes_on: bool
     settings: Settings
-    objections: list[Objection] = field(default_factory=list)
-    questions: list[Question] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    applied: bool = False
-    pending: bool = True
-    looks_itself: bool = False
 
-    def ports(self) -> list[Port]:
-        """None: no port is written to."""
-        return []
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to do: always, for new keys are."""
+        return True
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """Return the operation that was cut off, open again; None for a new one."""
@@ -95,7 +90,6 @@ class KeyChange:
         )
         try:
             run.make()
-            self.applied = True
         finally:
             self.notes += run.notes
 
@@ -147,7 +141,15 @@ def plan_change(
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     managers = find_key_managers(writer, reached, found, bool(pending))
     _refuse_without_sa(writer)
-    change = KeyChange(managers, new, _former(managers, new, rows), bool(pending), settings, notes=managers.notes)
+    change = KeyChange(
+        COMMAND,
+        notes=managers.notes,
+        managers=managers,
+        new=new,
+        former=_former(managers, new, rows),
+        goes_on=bool(pending),
+        settings=settings,
+    )
     change.objections += [*_unread_edits(change), *_listeners(managers), *_weak(managers, given)]
     if pending:
         change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")

@@ -15,7 +15,7 @@ from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
-from ibkeys.keys.smkey import SMKey
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.mad.records import PortInfoRecord
@@ -69,6 +69,24 @@ class Proof:
 
     # --- the SMs -----------------------------------------------------------------------------------------------------
 
+    def until_read(self, key: SMKey) -> str:
+        """Return "" when no SM shows another sm_key than *key* in its SMInfo, within the patience; else which do, in
+        words. An SM shows it to who knows its M_Key, and to everybody where that is 0; 0 shows nothing."""
+        waiting = Patience(self.clock, self.wait)
+        while True:
+            self.check()
+            others = [str(each.port) for each in self.managers if self._shows_another(each, key)]
+            if not others:
+                return ""
+            if not waiting.lasts(len(others)):
+                return (
+                    f"the SM at {named(others)} has not read the new sm_key (was its options file there at its start?)"
+                )
+
+    def _shows_another(self, manager: Manager, key: SMKey) -> bool:
+        info = self._info(manager)
+        return info is not None and SMKey(info.sm_key) not in (key, NO_SM_KEY)
+
     def until_steady(self, seconds: float) -> str:
         """Return "" when one SM was master and all others standbys for *seconds*, as far as the asking tells; else what
         was wrong last, in words."""
@@ -107,11 +125,14 @@ class Proof:
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"
 
     def _state(self, manager: Manager) -> str | None:
+        info = self._info(manager)
+        return None if info is None else sm_state_name(info.sm_state)
+
+    def _info(self, manager: Manager) -> SMInfo | None:
         try:
-            info = SMInfo(self.writer.fabric.handle(manager.port).get(SMInfo))
+            return SMInfo(self.writer.fabric.handle(manager.port).get(SMInfo))
         except IbkeysError:
             return None
-        return sm_state_name(info.sm_state)
 
 
 _MASTER: Final = sm_state_name(SMState.MASTER)

@@ -184,19 +184,25 @@ class Run:
     def _prove(self) -> None:
         """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
         proof = self._proof()
-        self.say("asking the SA with the new key")
-        if not proof.until_trusted(self.new["sa_key"]):
+        self.say("waiting until every OpenSM has read its file")
+        if self._problem(proof):
             self._signal(list(self.managers.confs))
-            if not proof.until_trusted(self.new["sa_key"]):
-                raise Incomplete("the SA does not answer who shows the new SA_Key: OpenSM was told twice to read it")
+            if problem := self._problem(proof):
+                raise Incomplete(f"{problem}; OpenSM was told twice")
         for key in self.former:
             self.say("asking the SA with a former key, which it has to ignore")
             if proof.is_trusted(key):
-                raise Incomplete("the SA still answers who shows a former SA_Key")
+                raise Incomplete("the SA still answers who shows a former sa_key")
         if self.managers.longest:
             self.say(f"watching for {self.managers.longest:g} s and more whether there is one master")
         if wrong := proof.until_steady(self.managers.longest):
             raise Incomplete(wrong)
+
+    def _problem(self, proof: Proof) -> str:
+        """Return "" when all SMs and the SA have the new keys, else who has not, in words."""
+        if wrong := proof.until_read(self.new["sm_key"]):
+            return wrong
+        return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer who shows the new sa_key"
 
     def _proof(self) -> Proof:
         return Proof(self.writer, self.managers.managers, self.clock, self.wait, self.check)
