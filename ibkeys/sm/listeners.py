@@ -28,8 +28,8 @@ _HEARD_BY: Final = tuple(
 
 
 def shown_in(running: Running) -> Iterator[str]:
-    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its log,
-    which `close_log` closes. Raises HostNotReached."""
+    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its
+    log, which `close_log` closes. Raises HostNotReached."""
     instance, host = running.instance, running.hands.files
     output = instance.files["output"]
     if _is_read(output):

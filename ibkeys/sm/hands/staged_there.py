@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
 from ibkeys.host.replacing.seen import SeenFile
@@ -13,41 +14,52 @@ from ibkeys.store.journal import FileEntry
 
 
 class StagedThere:
-    """A `Staged` file of the host *name*. ``is_placed``: whether it may be in place."""
+    """A `Staged` file of the host *name*. ``is_placed``: whether it may be in place; ``answers``: whether the host has
+    answered what it was asked last: after a cut the program there clears up by itself."""
 
     def __init__(self, name: str, writer: Writer, entry: FileEntry, seen: SeenFile) -> None:
         self.entry = entry
         self.is_placed = False
+        self.answers = True
         self._name, self._writer, self._seen = name, writer, seen
 
     def prepare(self, data: bytes, rights: int | None) -> None:
         """Send it, and let it get what the old file has. Raises FileChanged, FileError, HostNotReached."""
         path, seen = self._seen.path, self._seen
         given = NOTHING if rights is None else f"{rights:o}"
-        try:
+        with self._told():
             self._writer.ask("begin", secrets.token_hex(8), path=path)
             self._writer.send("fill", data, path=path)
             self._writer.ask("ready", sum_of(data), marks(seen), sum_of(seen.data), given, path=path)
-        except No as no:
-            raise not_replaced(self._name, self.entry, no, "replaced") from None
 
     def put(self) -> None:
         """Let it take the place of what was seen. Raises FileChanged, FileError, HostNotReached."""
         self.is_placed = True  # before it is so: the connection may be cut
         try:
-            self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
-        except No as no:
-            error = not_replaced(self._name, self.entry, no, "replaced")
+            with self._told():
+                self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
+        except FileError as error:
             self.is_placed = error.is_replaced
-            raise error from None
+            raise
 
     def clear(self) -> None:
-        """Leave nothing of it beside; what is not in place has failed. The program there clears up too when it ends."""
+        """Leave nothing of it beside; what is not in place has failed."""
         if self.is_placed:
             return
         failed(self.entry)
-        with suppress(No, HostNotReached):
-            self._writer.ask("clear")
+        if self.answers:
+            with suppress(No, HostNotReached):
+                self._writer.ask("clear")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        self.answers = False
+        try:
+            yield
+        except No as no:
+            self.answers = True
+            raise not_replaced(self._name, self.entry, no, "replaced") from None
+        self.answers = True
 
 
 def not_replaced(host: str, entry: FileEntry, no: No, what: str) -> FileError:
