@@ -6,6 +6,8 @@ fresh change would meet. What was there before may cut a port off today. To undo
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of, record_of
@@ -14,6 +16,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, OperationRecord
+
+_SM_KEYS: Final = "smkey-rotate"
 
 
 def plan_undo(
@@ -31,8 +35,8 @@ def plan_undo(
     default as it went, as *via* asks of it. *breaks*: pairs may be cut for a moment, where there is no other way; what
     was permitted on the way there does not count.
 
-    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters,
-    Refused for breaks that are not permitted.
+    Raises StoreError when there is no such operation; UsageError for one that changed M_Keys or keys of subnet
+    managers, or only cleared counters; Refused for breaks that are not permitted.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         if operation is None:
@@ -46,6 +50,11 @@ def plan_undo(
             by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` brings it back"
             raise StoreError(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
+            )
+        if record.command == _SM_KEYS:
+            raise UsageError(
+                f"operation {operation} ({record.command}) changed the keys of subnet managers, and former ones are "
+                "not given back; `ibkeys smkey-rotate --via opensm` finishes it, or gives new ones"
             )
         former = former_in(journal, record)
         later = _later(journal, record, former)
