@@ -18,20 +18,24 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.seen import Metadata, SeenFile
+from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
+from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
-from ibkeys.sm.hands.ground import Ground, hindrance_of, read_ground
+from ibkeys.sm.hands.ground import hindrance_of, read_ground
 from ibkeys.sm.hands.looking_there import LookingThere, marks
 from ibkeys.sm.hands.processes_there import ProcessesThere
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
 from ibkeys.sm.hands.running import is_running
-from ibkeys.sm.hands.writer import No, Writer, sum_of
-from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
+from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
 """Whoever interrupts ibkeys wants it to go back, and for that the connection has to live on."""
@@ -63,23 +67,33 @@ class OtherHost:
         """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
         return self._looking.look(path)
 
-    def hindrance(self, seen: SeenFile) -> str | None:
+    def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way.
 
         Raises FileError, HostNotReached.
         """
-        reason = _of_name(seen.path) or hindrance_of(seen, self._ground(seen.path), self._looking.users()[0])
+        reason = _of_name(seen.path) or self._of_ground(seen, rights)
         return None if reason is None else f"{self._at(seen.path)}: {reason}"
 
-    def _ground(self, path: Path) -> Ground:
+    def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
         try:
-            return read_ground(self._writer, path)
+            ground = read_ground(self._writer, seen.path)
         except No as no:
-            raise FileError(f"{self._at(path.parent)}: cannot be looked at: {no.reason}") from None
+            raise FileError(f"{self._at(seen.path.parent)}: cannot be looked at: {no.reason}") from None
+        return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------
 
-    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+    def replace(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes | None,
+        mode: int = 0o644,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> FileEntry:
         """Let *data* take the place of a file as it was *seen*; None removes it.
 
         Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: the entry is ``pending`` then where
@@ -87,13 +101,9 @@ class OtherHost:
         """
         if data is not None and len(data) > files.LIST:
             raise FileError(f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, which no such file has")
-        if (reason := self.hindrance(seen)) is not None:
+        if (reason := self.hindrance(seen, rights)) is not None:
             raise FileError(reason)
-        old = seen.found.metadata if seen.found is not None else Metadata(0)
-        image = FileImage(str(seen.path), seen.data, data, host=self.name)
-        if seen.found is not None:
-            image = FileImage(str(seen.path), seen.data, data, old.mode, old.uid, old.gid, host=self.name)
-        entry = operation.record_file(image)
+        entry = operation.record_file(image_of(seen, data, contents, self.name))
         may_be_done = False
         try:
             if data is not None:
@@ -101,7 +111,10 @@ class OtherHost:
                 self._writer.send("fill", data, path=seen.path)
             may_be_done = True  # before it is so: the connection may be cut
             if data is not None:
-                self._writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), f"{mode:04o}", path=seen.path)
+                given = (
+                    NOTHING if seen.found is not None and rights is None else f"{mode if rights is None else rights:o}"
+                )
+                self._writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
             elif seen.found is not None:
                 self._writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
         except No as no:
@@ -122,13 +135,28 @@ class OtherHost:
             return FileChanged(f"{path}: somebody else changed it meanwhile; what they wrote is in place")
         return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is as it was")
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+    def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
+        """Give a file or folder fewer rights, and return its former mode. Raises FileError, HostNotReached."""
+        refuse_wider(self._at(path), seen, mode)
+        place = self._looking.real_place(path)
+        device, inode = seen.identity or (0, 0)
+        was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
+        try:
+            self._writer.ask("set_mode", was, f"{mode:o}", path=place)
+        except No as no:
+            if no.kind == "changed":
+                raise changed(self._at(place)) from None
+            reason = no.reason or no.kind
+            raise FileError(f"{self._at(place)}: its mode cannot be set to {mode:04o}: {reason}") from None
+        return seen.mode
+
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
         """Remove what runs that were cut off left beside the files of this host. Raises FileError, HostNotReached."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
             if entry.image.host == self.name:
                 sums = known.setdefault(Path(entry.image.path), set())
-                sums |= {sum_of(data) for data in (entry.image.before, entry.image.after) if data is not None}
+                sums |= set(map(sum_of, known_bytes(entry.image, contents)))
         removed: list[Path] = []
         foreign: list[Path] = []
         for place, sums in known.items():

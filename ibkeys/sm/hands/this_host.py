@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing import replace as replacing
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.seen import SeenFile, look
+from ibkeys.host.replacing.rights import set_mode
+from ibkeys.host.replacing.seen import SeenFile, look, real_place
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.processes_here import ProcessesHere
 from ibkeys.sm.hands.running import is_running
@@ -45,17 +48,32 @@ class ThisHost:
         refuse_other_root(self.files, path, seen.path)
         return seen
 
-    def hindrance(self, seen: SeenFile) -> str | None:
+    def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way. Raises FileError."""
-        return hindrance(seen)
+        return hindrance(seen, rights)
 
-    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+    def replace(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes | None,
+        mode: int = 0o644,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> FileEntry:
         """Let *data* take the place of a file. Raises FileChanged, FileError, StoreError, EncodeError."""
-        return replacing.replace(operation, seen, data, mode=mode)
+        return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights)
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+    def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
+        """Give a file or folder fewer rights, and return its former mode. Raises FileChanged, FileError."""
+        place = real_place(path)
+        refuse_other_root(self.files, path, place)
+        return set_mode(place, seen, mode)
+
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
         """Remove what runs that were cut off left beside the files of this host. Raises FileError."""
-        return replacing.clean_up(entry for entry in entries if not entry.image.host)
+        return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not tell *process* to read its files, None if it may."""
