@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
     from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
     from ibkeys.mkeys.recovery.wishes import Wishes
+    from ibkeys.mkeys.rollout.going_back import plan_return
+    from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+    from ibkeys.mkeys.rollout.rest import plan_rest
     from ibkeys.mkeys.rollout.result import Account, PortResult
     from ibkeys.store.keys.runs import RunOptions
 
@@ -45,9 +47,9 @@ _HOMES = {
     "Wishes": "mkeys.recovery.wishes",
     "PlannedRun": "mkeys.rollout.planned_run",
     "carry_out": "mkeys.rollout.planned_run",
-    "plan_rest": "mkeys.rollout.planning",
-    "plan_return": "mkeys.rollout.planning",
-    "plan_run": "mkeys.rollout.planning",
+    "plan_rest": "mkeys.rollout.rest",
+    "plan_return": "mkeys.rollout.going_back",
+    "plan_run": "mkeys.rollout.new_keys",
     "Account": "mkeys.rollout.result",
     "PortResult": "mkeys.rollout.result",
     "RunOptions": "store.keys.runs",

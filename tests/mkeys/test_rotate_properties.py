@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import _add_store
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.keys.runs import RunOptions

@@ -25,8 +25,10 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.sweep import OnFound
+    from ibkeys.mkeys.rollout.new_keys import Command
+    from ibkeys.mkeys.rollout.new_run import Order
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
-    from ibkeys.mkeys.rollout.planning import Command, GoOn, Order
+    from ibkeys.mkeys.rollout.rest import GoOn
     from ibkeys.mkeys.rollout.result import PortResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,7 +138,9 @@ def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, 
     _check(asked)
     key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
     from ibkeys.host.opensm_conf import read_conf
-    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+    from ibkeys.mkeys.rollout.going_back import plan_return
+    from ibkeys.mkeys.rollout.new_keys import plan_run
+    from ibkeys.mkeys.rollout.rest import plan_rest
     from ibkeys.store.keys.runs import RunOptions
 
     if asked.opensm_conf is not None:
