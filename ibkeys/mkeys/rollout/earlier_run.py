@@ -39,7 +39,8 @@ def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:
     last = runs.last()
     if last is None:
         raise UsageError(
-            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy or mkey-rotate to go on with"
+            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to go "
+            "on with"
         )
     return last, runs.ports(last.id)
 

@@ -12,14 +12,14 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import LINKS, OnFound
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, name_of, open_store, with_bounds
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Run, RunOptions, RunPort, shared_key_ref
+from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_ref
 
 GoOn = Literal["continue", "resume"]
 
@@ -62,8 +62,7 @@ def plan_rest(
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
     """Sort the ports of a run that are not done into jobs, those that have what they shall have, and skipped ones."""
     reachable = reachable_ports(writer, run.found)
-    shared_ref = shared_key_ref(ports) if last.options.same else None
-    shared = store.get(shared_ref).m_key if shared_ref is not None else None
+    shared = _key_for_all(store, last, ports)
     jobs: list[Job] = []
     for kept in ports:
         if kept.state in ("done", "skipped", "undone"):
@@ -78,6 +77,14 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         job.ref = kept.key_ref
         (run.already_set if has_it_already(job) else jobs).append(job)
     put_in_stages(writer, run, jobs)
+
+
+def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey | None:
+    """Return the one key that every port of a run gets; None where each gets its own."""
+    if last.command == REMOVAL:
+        return NO_MKEY
+    shared_ref = shared_key_ref(ports) if last.options.same else None
+    return store.get(shared_ref).m_key if shared_ref is not None else None
 
 
 def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
