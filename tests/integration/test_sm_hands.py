@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal
@@ -69,7 +69,7 @@ def test_a_policy_is_replaced_there_and_opensm_reads_it(fabric: Served, server: 
     write(policy, OLD)
     with (
         opensm(fabric, "-Pp.conf", "-g", GUID) as process,
-        open_policy_host(smhost(server)) as host,
+        open_hands(smhost(server)) as host,
         Journal(None) as journal,
         journal.operation("apply") as operation,
     ):
@@ -87,7 +87,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process, Journal(None) as journal:
-        with open_policy_host(smhost(server)) as host, journal.operation("apply") as operation:
+        with open_hands(smhost(server)) as host, journal.operation("apply") as operation:
             assert isinstance(host, OtherHost)
             running = process_of(host, process)
             guard = host.guard(3)
@@ -107,13 +107,13 @@ def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process:
-        with open_policy_host(smhost(server)) as host:
+        with open_hands(smhost(server)) as host:
             assert isinstance(host, OtherHost)
             guard = host.guard(600)
             token = guard.began(host.look(policy), process_of(host, process))
             held = Held(guard.pid)
             guard.waiting()
-        with open_policy_host(smhost(server)) as host:
+        with open_hands(smhost(server)) as host:
             assert host.confirm_guard(token)
             held.ended()
             assert not host.confirm_guard(token)

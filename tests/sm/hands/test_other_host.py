@@ -21,10 +21,10 @@ from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hands import opening
 from ibkeys.sm.hands.ground import Ground, hindrance_of
-from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hands.other_root import refuse_other_root
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hands.writer import CHUNK, READY, No, Writer, program
 from ibkeys.sm.hosts import SmHost
@@ -57,7 +57,7 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def put(host: PolicyHost, journal: Journal, path: Path, data: bytes | None, mode: int = 0o644) -> FileEntry:
+def put(host: SmHands, journal: Journal, path: Path, data: bytes | None, mode: int = 0o644) -> FileEntry:
     with journal.operation("apply") as operation:
         entry = host.replace(operation, host.look(path), data, mode)
         entry.done()
@@ -133,7 +133,7 @@ def test_a_file_on_mounts_of_a_process_is_not_taken_for_one_of_the_host(
     host: OtherHost, file: Path, tmp_path: Path, where: str
 ) -> None:
     """/proc/PID/root reads like a link to /: the name leads to a file of the host, with the same path or none."""
-    hands: PolicyHost = THIS if where == "here" else host
+    hands: SmHands = THIS if where == "here" else host
     plain = Path(f"/proc/{os.getpid()}/root") / str(file)[1:]
     assert hands.look(plain).path == file
     assert hands.look(plain.with_name("none")).path == file.with_name("none")
@@ -573,7 +573,7 @@ def test_another_host_is_opened_by_ssh_in_a_session_of_its_own(
             return there.command
 
     monkeypatch.setattr(opening, "program", there.program)
-    with open_policy_host(SmHost(Local("sm2"))) as host:
+    with open_hands(SmHost(Local("sm2"))) as host:
         assert (host.name, host.files.name, host.look(file).data) == ("sm2", "sm2", OLD)
         assert isinstance(host, OtherHost)
         process = host._writer.conversation._channel._process

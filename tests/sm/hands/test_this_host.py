@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.this_host import ThisHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import FileImage, Journal
@@ -121,7 +121,7 @@ def test_who_may_not_signal_it_is_told_so_before(
 def test_a_file_is_replaced_as_ibkeys_replaces_files(tmp_path: Path) -> None:
     file = tmp_path / "partitions.conf"
     file.write_bytes(b"old\n")
-    with open_policy_host(SmHost()) as host, Journal(None) as journal, journal.operation("apply") as operation:
+    with open_hands(SmHost()) as host, Journal(None) as journal, journal.operation("apply") as operation:
         assert (host.name, host.guard(1.0), host.confirm_guard("x")) == ("", None, False)
         seen = host.look(file)
         assert host.hindrance(seen) is None

@@ -1,6 +1,6 @@
-"""The hands on a host of an OpenSM: a policy file in the place of another, a SIGHUP, and one who goes back alone.
+"""The hands on a host of an OpenSM: a file in the place of another, a SIGHUP, and one who goes back alone.
 
-`open_policy_host` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
+`open_hands` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
 of it goes through ``files``, which change nothing.
 """
 
@@ -31,7 +31,7 @@ class RemoteGuard(Protocol):
 
     @property
     def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `PolicyHost.confirm_guard`. "" before `began`."""
+        """By which another process of ibkeys reaches it: see `SmHands.confirm_guard`. "" before `began`."""
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
@@ -56,7 +56,7 @@ class RemoteGuard(Protocol):
         """End it: what was written stays. False when it is going back already, or has: then it was too late."""
 
 
-class PolicyHost(Protocol):
+class SmHands(Protocol):
     """A host on which policy files may be replaced and OpenSMs be told to read them. Paths are those of that host.
 
     Every method of another host raises HostNotReached when that does not answer. After it nobody knows whether what was
@@ -102,13 +102,36 @@ class PolicyHost(Protocol):
         """
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not tell *process* to read its policy, None if it may. Nothing is sent."""
+        """Return why this user may not tell *process* to read its files, None if it may. Nothing is sent."""
 
     def signal(self, process: OpensmProcess) -> None:
         """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
 
         Where it is the main process of its systemd unit, systemd sends it. Raises HostRefused when it runs no more,
         when the moment is not known, or when this user may not.
+        """
+
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs. One that is dead and was not heard by its parent does not."""
+
+    def stop(self, process: OpensmProcess) -> None:
+        """Begin to end this very process, by systemd where it is the main process of its unit, else by SIGTERM.
+
+        It may run on for a while, or not end at all: ask `is_running`. Raises HostRefused as `signal`, and with what
+        systemctl said where that refused; nothing was sent then.
+        """
+
+    def can_start(self, process: OpensmProcess) -> bool:
+        """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
+
+        Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
+        """
+
+    def start_unit(self, unit: str) -> None:
+        """Start a service of systemd; one that is active stays as it is.
+
+        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is no name of
+        a service.
         """
 
     def guard(self, seconds: float) -> RemoteGuard | None:
