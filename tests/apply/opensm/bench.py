@@ -13,6 +13,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import Writer
+from ibkeys.errors import HostRefused
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.madeup import MadeUpOpensm, valid
 from tests.fabricsim import tool, writer
@@ -60,6 +61,19 @@ class Bench:
 
     def undo(self, operation: int | None = None) -> ApplyPlan:
         return self.run(lambda changing, carrier: plan_undo(changing, operation, carrier=carrier))
+
+    def cut_off_at_the_signal(self, text: str, error: str) -> None:
+        """Apply *text* where OpenSM's host refuses the signal with *error*; afterwards it takes signals again."""
+
+        def refuse(word: str) -> None:
+            if word == "signal":
+                raise HostRefused(error, "")
+
+        self.opensm.host.before_each = refuse
+        try:
+            self.apply(text)
+        finally:
+            self.opensm.host.before_each = lambda word: None
 
     def states(self) -> dict[int, str]:
         with Journal.read(self.journal) as journal:

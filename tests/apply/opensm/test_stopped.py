@@ -23,13 +23,8 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
 
 
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
-    def die(word: str) -> None:
-        if word == "signal":
-            raise HostRefused("process 7: runs no more", "")
-
-    bench.opensm.host.before_each = die
     with pytest.raises(HostRefused, match=r"runs no more; operation 1 .* is open: `ibkeys apply --resume` finishes it"):
-        bench.apply(GREEN)
+        bench.cut_off_at_the_signal(GREEN, "process 7: runs no more")
 
 
 def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> None:
@@ -41,16 +36,10 @@ def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> Non
 
 
 def test_a_signal_that_cannot_be_sent_leaves_the_operation_open_and_resume_sends_it(bench: Bench) -> None:
-    def refuse(word: str) -> None:
-        if word == "signal":
-            raise HostRefused("not permitted", "")
-
-    bench.opensm.host.before_each = refuse
     with pytest.raises(HostRefused):
-        bench.apply(MORE)
+        bench.cut_off_at_the_signal(MORE, "not permitted")
     assert bench.states() == {1: "open"}
     assert bench.opensm.host.file.data == MORE.encode()
-    bench.opensm.host.before_each = lambda word: None
     bench.resume()
     assert bench.states() == {1: "done"}
 

@@ -74,15 +74,8 @@ def test_an_undo_that_gives_a_port_what_it_did_not_have_is_an_interlock(bench: B
 
 def test_an_armed_file_is_taken_back_by_undo_with_a_signal(bench: Bench) -> None:
     before = bench.tables()
-
-    def die(word: str) -> None:
-        if word == "signal":
-            raise HostRefused("gone", "")
-
-    bench.opensm.host.before_each = die
     with pytest.raises(HostRefused):
-        bench.apply(MORE)
-    bench.opensm.host.before_each = lambda word: None
+        bench.cut_off_at_the_signal(MORE, "gone")
     bench.undo()
     assert (bench.opensm.host.file.data, bench.tables()) == (OLD.encode(), before)
     assert bench.states() == {1: "undone", 2: "done"}

@@ -1,4 +1,4 @@
-"""What the tests of replacing share: processes of their own, file systems of their own, and what a folder holds."""
+"""What the tests of replacing share: policies, processes and file systems of their own, and what a folder holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from ibkeys.host.replacing import hindrances
 
 ROOT = Path(__file__).parents[3]
+OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
 
 
 def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | None = None) -> str:
