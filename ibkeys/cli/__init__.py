@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
     "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
     "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
+    "mkey-remove": Entry("mkeys.rollout", "Take the M_Key of every port of the subnet away."),
     "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
     "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
     "mkey-list": Entry("mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
-from ibkeys.mkeys.rollout.planning import plan_return
+from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore

@@ -39,13 +39,27 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
 
 def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
-    seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
     return _under_sm(
         writer,
-        f"; IsSM is set on {seen or 'no port that could be read'}",
+        _is_sm_on(managers),
         "an SM that does not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files "
         "only when it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
     )
+
+
+def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of taking the keys of a fabric away. *managers*: the ports with IsSM."""
+    return _under_sm(
+        writer,
+        _is_sm_on(managers),
+        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let the SM "
+        "take them away, or stop every SM first (the procedure: ibkeys-mkey-remove(1))",
+    )
+
+
+def _is_sm_on(managers: Sequence[Port]) -> str:
+    seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
+    return f"; IsSM is set on {seen or 'no port that could be read'}"
 
 
 def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
@@ -221,4 +235,13 @@ def first_keys_at_level_0(who: str) -> Question:
         f"{who} at level 0: everybody who asks is shown the new M_Key, and who has it may change the port "
         "(--protect 2 --lease 60 closes it)",
         "--protect 0",
+    )
+
+
+def no_keys_left(who: str) -> Question:
+    """Return the question for taking the M_Keys of a fabric away."""
+    return Question(
+        f"{who}: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or set a key that "
+        "nobody here knows",
+        "--leave-open",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +13,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_lease,
     objections_to_links,
     objections_to_opensm,
+    objections_to_removal_under_sm,
 )
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
@@ -92,9 +94,28 @@ def describe(
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = opensm_procedure.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
+    if all(job.wanted.key.is_zero for job in jobs):
+        _describe_removal(writer, run, managers)
+    else:
+        _describe_keys(writer, run, managers, key_file, opensm_conf, generated)
+
+
+def _describe_removal(writer: Writer, run: PlannedRun, managers: Sequence[Port]) -> None:
+    run.plan.objections = objections_to_removal_under_sm(writer, managers)
+    if run.plan.objections:
+        run.procedure = opensm_procedure.removal_procedure(managers)
+    if not run.goes_back:
+        run.plan.notes.append(opensm_procedure.GIVEN_BACK)
+
+
+def _describe_keys(
+    writer: Writer, run: PlannedRun, managers: Sequence[Port], key_file: str, opensm_conf: Path | None, generated: bool
+) -> None:
+    jobs, plan = run.jobs, run.plan
     plan.objections = objections_to_keys_under_sm(writer, managers)
     if plan.objections:
-        run.procedure = opensm_procedure.procedure(managers, run.options.protect, run.options.lease, key_file)
+        level, lease = (None, None) if run.goes_back else (run.options.protect, run.options.lease)
+        run.procedure = opensm_procedure.procedure(managers, level, lease, key_file)
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:

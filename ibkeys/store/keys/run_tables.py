@@ -1,4 +1,4 @@
-"""The tables of the key store for runs of mkey-deploy and mkey-rotate: see `ibkeys.store.keys.runs`."""
+"""The tables of the key store for runs of mkey-deploy, mkey-rotate and mkey-remove: see `ibkeys.store.keys.runs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of mkey-deploy and mkey-rotate, kept in the key store, so that one that was cut off can be finished or undone.
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was cut off can be finished or undone.
 
 A run is its options and its ports in the order of change. Of each port it keeps what became of it so far, and which
 rows of the key store are its new and its former key; keys themselves are in no table of this module.
@@ -14,6 +14,8 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 
 RunState = Literal["open", "ended", "undone"]
+REMOVAL: Final = "mkey-remove"
+"""The command whose runs give every port M_Key 0."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 

@@ -8,7 +8,7 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
-from tests.sim.programs import Packet, Program, Running, get, gmp, tid
+from tests.sim.server.programs import Packet, Program, Running, get, gmp, tid
 
 SM_LID, ASKER_LID = 3, 2
 

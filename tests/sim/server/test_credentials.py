@@ -18,7 +18,7 @@ from ibkeys.sim.server import clients, steer_socket
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.subnet import Subnet
-from tests.sim.programs import NET, TIMEOUT, Program, Running, fresh_name, get, idents
+from tests.sim.server.programs import NET, TIMEOUT, Program, Running, fresh_name, get, idents
 
 OTHER_USER = 65534
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.subnet import Subnet
-from tests.mkeys.recovery import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
+from tests.mkeys.recovery.lost import FIRST_KEY, Run, configuration, end_ports, keys_of, links, violations
 
 
 @st.composite

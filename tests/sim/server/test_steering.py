@@ -16,7 +16,7 @@ from ibkeys.sim.server import steer_socket
 from ibkeys.sim.server.server import Server
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
-from tests.sim.programs import NET, TIMEOUT, Running
+from tests.sim.server.programs import NET, TIMEOUT, Running
 
 
 def test_steering(running: Running) -> None:

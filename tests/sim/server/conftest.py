@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.sim.programs import Running
+from tests.sim.server.programs import Running
 
 
 @pytest.fixture

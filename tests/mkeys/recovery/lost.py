@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ibkeys.fabric.live import Fabric
@@ -15,6 +16,8 @@ from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.paths import StorePaths
 from tests.change.test_pkeys import sent
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
@@ -104,3 +107,18 @@ def configuration(net: Subnet) -> list[object]:
         (bytes(node.switch_info or b""), routes(node), node.tables, [of(port) for port in node.all_ports])
         for node in net.nodes
     ]
+
+
+def methods(run: Run) -> set[tuple[int, int]]:
+    return {(mad[3], mad[16] << 8 | mad[17]) for mad in run.wire}
+
+
+def store_with(folder: Path, net: Subnet, keys: Callable[[Port], list[MKey]]) -> StorePaths:
+    """Make a key store with *keys* of each port, the last one current, and the links. The subnet is open still."""
+    paths = StorePaths(folder / "keys.db", folder / "journal.db")
+    with KeyStore(paths.keystore) as store:
+        for port in end_ports(net):
+            for key in keys(port):
+                store.promote(store.put_imported(port.guid, key))
+        store.put_links((*near, *far) for near, far in links(net).items())
+    return paths
