@@ -12,13 +12,13 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError
+from ibkeys.host.conf.edit import NewValue, with_options
 from ibkeys.host.opensm_options import assignments, number_of, unquoted
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.sqlite import os_error
@@ -56,9 +56,10 @@ def read_conf(path: Path) -> bytes:
 def values(data: bytes) -> dict[str, int]:
     """Return the options of this module that *data* sets, as OpenSM takes them."""
     found: dict[str, int] = {}
-    for name, text, _start in _assignments(data):
-        value = number_of(unquoted(text), _BITS[name])
-        if value is not None:
+    for line in assignments(data):
+        name = _NAMES.get(line.name)
+        value = None if name is None else number_of(unquoted(line.text), _BITS[name])
+        if name is not None and value is not None:
             found[name] = value
     return found
 
@@ -101,17 +102,10 @@ def _unset(found: dict[str, int]) -> str:
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:
     """Return *data* with the lines that *wanted* asks for; every other byte stays, and lines that say so already too.
 
-    The value of an option's last line is replaced; an option without a line gets one at the end.
-    Raises FileFormatError where that would not make OpenSM read what is wanted.
+    Raises FileFormatError as `with_options` does.
     """
-    meant = {M_KEY: wanted.m_key.reveal(), LEVEL: wanted.protect, LEASE: wanted.lease}
-    for name, value in meant.items():
-        if value is not None and values(data).get(name) != value:
-            data = _with_value(data, name, f"0x{value:016x}" if name == M_KEY else str(value))
-    found = values(data)
-    if any(value is not None and found.get(name) != value for name, value in meant.items()):
-        raise FileFormatError("its lines cannot be changed (one is too long for OpenSM?): write them by hand")
-    return data
+    meant: dict[str, NewValue | None] = {M_KEY: wanted.m_key, LEVEL: wanted.protect, LEASE: wanted.lease}
+    return with_options(data, {name: value for name, value in meant.items() if value is not None})
 
 
 def write_lines(path: Path, wanted: KeyLines) -> bool:
@@ -153,29 +147,6 @@ def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.st
         return before, with_lines(before, wanted), status
     except FileFormatError as error:
         raise FileFormatError(str(error), str(path)) from None
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _assignments(data: bytes) -> Iterator[tuple[str, bytes, int]]:
-    """Yield (option, value as written, where in *data* it begins) for each line that sets an option of this module."""
-    for line in assignments(data):
-        if line.name in _NAMES:
-            yield _NAMES[line.name], line.text, line.start
-
-
-def _with_value(data: bytes, name: str, value: str) -> bytes:
-    last = None
-    for option, text, start in _assignments(data):
-        if option == name:
-            last = text, start
-    if last is not None:
-        text, start = last
-        blank = b"" if text or data[start - 1 : start] in (b" ", b"\t") else b" "
-        return data[:start] + blank + value.encode() + data[start + len(text) :]
-    newline = b"" if not data or data.endswith(b"\n") else b"\n"
-    return data + newline + f"{name} {value}\n".encode()
 
 
 def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost
+from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from tests.cli.conftest import KEY, OTHER_KEY, Cli, Result, Terminal
 
@@ -25,7 +27,7 @@ COLUMNS = [
 
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibkeys.store.keys.keystore.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
+    monkeypatch.setattr("ibkeys.store.keys.sealed.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out == "2 ports: no key was known\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
-    assert list(document) == ["schema", "keys", "subnet_keys", "encrypted", "links", "links_seen", "lids"]
+    assert list(document) == [*("schema", "keys", "subnet_keys", "sm_keys", "encrypted", "links", "links_seen", "lids")]
     assert document["schema"] == "ibkeys.mkey-list/1"
     assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
     row = document["keys"][0]
@@ -128,6 +130,23 @@ def test_m_key_of_opensm_conf(said: Cli, private: Callable[[str, str], str]) -> 
     document = listed(said)
     assert [(each["m_key"], each["note"]) for each in document["subnet_keys"]] == [(None, "from opensm.conf")]
     assert "key of the whole subnet: from opensm.conf" in said("mkey-list").out
+
+
+def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
+    with KeyStore(store_path(tmp_path)) as store:
+        keys = SmKeys(store)
+        keys.promote(keys.put_pending("sa_key", SMKey(KEY)))
+        keys.put_imported("other", SMKey(OTHER_KEY), "found in an opensm.conf")
+    rows = listed(said)["sm_keys"]
+    assert [(row["kind"], row["key"], row["state"], row["note"]) for row in rows] == [
+        ("sa_key", None, "current", ""),
+        ("other", None, "imported", "found in an opensm.conf"),
+    ]
+    assert [row["key"] for row in listed(cli, "-K")["sm_keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
+    hidden, shown = said("mkey-list").out, cli("mkey-list", "-K").out
+    assert f"sa_key: current, {rows[0]['since']}\n" in hidden
+    assert f"sa_key: {KEY:#018x} current, {rows[0]['since']}\n" in shown
+    assert f"other key of an opensm.conf: {OTHER_KEY:#018x} imported, found in an opensm.conf, " in shown
 
 
 def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:

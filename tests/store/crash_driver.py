@@ -14,10 +14,12 @@ from itertools import count
 from pathlib import Path
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
 from ibkeys.store import sqlite
 from ibkeys.store.journal import Image, Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost, Passphrase
+from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from ibkeys.store.snapshot import write_snapshot
 
@@ -57,6 +59,22 @@ def use_key_store(directory: Path) -> None:
     promise(directory, "C")
     store.abandon(second)
     store.put_pending(1, PORT_GUID, 1, KEYS["D"], 2, 60, None)
+    promise(directory, "D")
+    store.close()
+
+
+def use_sm_keys(directory: Path) -> None:
+    store = KeyStore(directory / "keys.db")
+    keys = SmKeys(store)
+    names = {name: SMKey(key.reveal()) for name, key in KEYS.items()}
+    keys.put_imported("sa_key", names["A"])
+    promise(directory, "A")
+    first = keys.put_pending("sa_key", names["B"])
+    promise(directory, "B")
+    keys.promote(first)
+    keys.abandon(keys.put_pending("sa_key", names["C"]))
+    promise(directory, "C")
+    keys.put_pending("sa_key", names["D"])
     promise(directory, "D")
     store.close()
 
@@ -105,6 +123,7 @@ def take_snapshots(directory: Path) -> None:
 
 USES = {
     "keys": use_key_store,
+    "sm_keys": use_sm_keys,
     "encryption": use_encryption,
     "files": use_key_files,
     "journal": use_journal,

@@ -11,6 +11,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from ibkeys.store.snapshot import read_snapshot, write_snapshot
 
@@ -45,6 +46,20 @@ def test_every_promised_key_is_found_after_a_crash_at_any_step(tmp_path: Path) -
             store.promote(store.put_pending(1, PORT_GUID, 1, MKey(5), 2, 60, None))
             assert store.keys_for(PORT_GUID)[0] == MKey(5)
             assert store._database.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_every_promised_key_of_a_subnet_manager_is_found_after_a_crash_at_any_step(tmp_path: Path) -> None:
+    places = crash_points("sm_keys", tmp_path)
+    assert len(places) > 40
+    assert promised(places[-1]) == "ABCD"
+    for place in places:
+        with KeyStore(place / "keys.db") as store:
+            rows = SmKeys(store).rows()
+            found = {MKey(row.sm_key.reveal()) for row in rows}
+            assert {KEYS[name] for name in promised(place)} <= found <= set(KEYS.values())
+            states = [row.state for row in rows]
+            assert states.count("current") <= 1
+            assert states.count("pending") <= 1
 
 
 def keys_of(store_path: Path) -> set[MKey]:

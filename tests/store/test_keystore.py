@@ -197,6 +197,15 @@ def test_the_key_of_the_whole_subnet(store: KeyStore) -> None:
     assert store.subnet_key_outline() == [("2026-11-20T12:00:00Z", "from opensm.conf")] * 3
 
 
+def test_a_key_of_the_whole_subnet_is_found_by_its_number(store: KeyStore) -> None:
+    refs = [store.put_subnet_key(key) for key in (A, B, B, A)]
+    assert refs == [1, 2, 2, 3]
+    assert [store.subnet_key(ref) for ref in refs] == [A, B, B, A]
+    assert store.subnet_key_refs() == {A: 3, B: 2}
+    with pytest.raises(StoreError, match="whole subnet 7"):
+        store.subnet_key(7)
+
+
 def test_ports_do_not_see_each_others_keys(store: KeyStore) -> None:
     put(store, A, port_guid=1)
     put(store, B, port_guid=2)

@@ -187,7 +187,7 @@ def test_the_same_key_is_sealed_differently_each_time() -> None:
     seal = Seal(bytes(32))
     assert seal.seal(A, "x") != seal.seal(A, "x")
     assert len(seal.seal(A, "x")) == SEALED_BYTES
-    assert seal.open(seal.seal(A, "x"), "x") == A
+    assert seal.open(seal.seal(A, "x"), "x", MKey) == A
 
 
 def test_passphrase_masks_itself() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.host.key_files import Exported, Imported
     from ibkeys.host.opensm_export import CheckedConf
     from ibkeys.store.keys.keystore import KeyRow, KeyStore
+    from ibkeys.store.keys.sm_keys import SmKeyRow
     from ibkeys.topology.model import Topology
 
 _COLUMNS: Final = (
@@ -65,6 +66,8 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
         from ibkeys.cli.mkeys.settle import settle as settle_places
 
         return settle_places(where, yes, format)
+    from ibkeys.store.keys.sm_keys import SmKeys
+
     with open_keystore(where, "mkey-list") as keys:
         shown = _shown_keys(keys, where) if where.show_keys else None
         rows = [_row(row, shown and shown[0].get(row.ref)) for row in keys.outline()]
@@ -72,10 +75,12 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
             {"m_key": shown[1][at] if shown else None, "since": since, "note": note}
             for at, (since, note) in enumerate(keys.subnet_key_outline())
         ]
+        sm_keys = [_sm_key(row, shown and shown[2].get(row.ref)) for row in SmKeys(keys).outline()]
         seen = keys.topology_seen()
         document = {
             "keys": rows,
             "subnet_keys": subnet_keys,
+            "sm_keys": sm_keys,
             "encrypted": keys.is_encrypted,
             "links": len(keys.links()) // 2,
             "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
@@ -90,10 +95,13 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
     return exits.DONE
 
 
-def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str]] | None:
+def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
+    from ibkeys.store.keys.sm_keys import SmKeys
+
     try:
         by_ref = {row.ref: row.m_key.hex() for row in keys.rows()}
-        return by_ref, [key.hex() for key in keys.subnet_keys()]
+        sm_keys = {row.ref: row.sm_key.hex() for row in SmKeys(keys).rows()}
+        return by_ref, [key.hex() for key in keys.subnet_keys()], sm_keys
     except StoreSealed as error:
         if where.keystore_passphrase is not None or sys.stdin.isatty():
             raise
@@ -113,6 +121,10 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
         "since": row.since,
         "note": row.note,
     }
+
+
+def _sm_key(row: SmKeyRow, key: str | None) -> dict[str, Any]:
+    return {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note}
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
@@ -135,6 +147,10 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
         write(f"key of the whole subnet:{key} {each['note']}, {each['since']}")
+    for each in document["sm_keys"]:
+        what = "other key of an opensm.conf" if each["kind"] == "other" else each["kind"]
+        said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
+        write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
     ports = len({row["port_guid"] for row in rows})
     seen = document["links_seen"]
     links = _count(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")

@@ -7,20 +7,16 @@ passphrase every key in the file is sealed (`ibkeys.store.keys.sealing`); what h
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ibkeys.errors import StoreError, StoreSealed
+from ibkeys.errors import StoreError
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.links import TopologyStore
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
-from ibkeys.store.keys.sealing import SALT_BYTES, Cost, Passphrase, Seal
-from ibkeys.store.sqlite import Clock, guid_number, guid_text, timestamp, utc_now
+from ibkeys.store.keys.sealed import OF_THE_SUBNET, SealedStore
+from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,9 +27,6 @@ TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "for
 ImportResult = Literal["new", "known", "changed", "older"]
 """What an imported key was: ``new``: the first of its port; ``known``: it is the one that is tried first, or pending;
 ``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
-_SUBNET: Final = "the subnet"
-_PROOF: Final = MKey(0)
-_KEY_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +57,7 @@ class StoredKey(KeyRow):
     m_key: MKey
 
 
-class KeyStore(TopologyStore):
+class KeyStore(SealedStore):
     """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
 
     All methods raise StoreError, and everything they did is on disk when they return; those that take or return a key
@@ -73,18 +66,6 @@ class KeyStore(TopologyStore):
     """
 
     schema = KEYSTORE_SCHEMA
-
-    def __init__(
-        self,
-        path: Path | None,
-        *,
-        create: bool = True,
-        upgrade: bool = True,
-        clock: Clock = utc_now,
-        passphrase: Passphrase | None = None,
-    ) -> None:
-        super().__init__(path, create=create, upgrade=upgrade, clock=clock)
-        self._passphrase = passphrase
 
     # --- one port ------------------------------------------------------------------------------------------------
 
@@ -221,96 +202,42 @@ class KeyStore(TopologyStore):
 
     # --- the key of the whole subnet -----------------------------------------------------------------------------
 
-    def put_subnet_key(self, key: MKey, note: str = "") -> None:
-        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``)."""
+    def put_subnet_key(self, key: MKey, note: str = "") -> int:
+        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``).
+
+        It is the newest one from now on. Returns its number, for `subnet_key` and the journal.
+        """
         with self._database.transaction() as connection:
-            query = "SELECT id, m_key FROM subnet_keys ORDER BY id DESC LIMIT 1"
-            rows = self._database.query(query, of="subnet_keys")
-            if not any(self._key(blob, _SUBNET) == key for _, blob in rows):
-                blob = self._blob(key, _SUBNET)
-                row = (blob, timestamp(self._clock), note)
-                connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
+            for ref, blob in self._subnet_rows("ORDER BY id DESC LIMIT 1"):
+                if self._key(blob, OF_THE_SUBNET) == key:
+                    return int(ref)
+            row = (self._blob(key, OF_THE_SUBNET), timestamp(self._clock), note)
+            cursor = connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?)", row)
+            return cast(int, cursor.lastrowid)
+
+    def subnet_key(self, ref: int) -> MKey:
+        """Return one key of the whole subnet. Raises StoreError when there is none of that number."""
+        rows = self._subnet_rows("WHERE id = ?", ref)
+        if not rows:
+            raise StoreError(f"the key store has no key of the whole subnet {ref}")
+        return self._key(rows[0][1], OF_THE_SUBNET)
+
+    def subnet_key_refs(self) -> dict[MKey, int]:
+        """Return the newest number of each key of the whole subnet."""
+        return {self._key(blob, OF_THE_SUBNET): ref for ref, blob in self._subnet_rows("ORDER BY id")}
 
     def subnet_keys(self) -> list[MKey]:
         """Return the keys of the whole subnet, the newest first, none twice."""
-        rows = self._database.query("SELECT m_key FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
-        return list(dict.fromkeys(self._key(blob, _SUBNET) for (blob,) in rows))
+        rows = self._subnet_rows("ORDER BY id DESC")
+        return list(dict.fromkeys(self._key(blob, OF_THE_SUBNET) for _, blob in rows))
+
+    def _subnet_rows(self, which: str, *parameters: int) -> list[tuple[Any, ...]]:
+        return self._database.query(f"SELECT id, m_key FROM subnet_keys {which}", parameters, of="subnet_keys")
 
     def subnet_key_outline(self) -> list[tuple[str, str]]:
         """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
         rows = self._database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
         return [(since, note) for since, note in rows]
-
-    # --- encryption ----------------------------------------------------------------------------------------------
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether the keys in this store are sealed."""
-        return bool(self._database.query("SELECT 1 FROM encryption"))
-
-    def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
-        """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
-
-        Afterwards the file is written anew, so that no key is left in its free space.
-        """
-        cost = cost or Cost()
-        salt = os.urandom(SALT_BYTES)
-        seal = Seal(passphrase.secret(salt, cost))
-        row = (salt, cost.n, cost.r, cost.p, seal.seal(_PROOF, "proof"))
-        self._reseal(seal, row)
-        self._passphrase = passphrase
-
-    def decrypt(self) -> None:
-        """Store all keys in clear again."""
-        self._reseal(None, None)
-
-    def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
-        with self._database.transaction() as connection:
-            keys = self._database.query("SELECT id, m_key, port_guid FROM keys", of="keys")
-            subnet_keys = self._database.query("SELECT id, m_key FROM subnet_keys", of="subnet_keys")
-            opened = [(self._key(blob, owner), owner, ref) for ref, blob, owner in keys]
-            opened_subnet = [(self._key(blob, _SUBNET), _SUBNET, ref) for ref, blob in subnet_keys]
-            connection.execute("DELETE FROM encryption")
-            if row is not None:
-                connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)
-            for table, entries in (("keys", opened), ("subnet_keys", opened_subnet)):
-                connection.executemany(
-                    f"UPDATE {table} SET m_key = ? WHERE id = ?",
-                    [(_sealed(seal, key, owner), ref) for key, owner, ref in entries],
-                )
-        self.__dict__["_seal"] = seal
-        self._database.rewrite()
-
-    @cached_property
-    def _seal(self) -> Seal | None:
-        rows = self._database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
-        if not rows:
-            return None
-        [(salt, n, r, p, proof)] = rows
-        if n & (n - 1) or not n * r * p:
-            raise self._database.damage("a cost of scrypt that none has")
-        if self._passphrase is None:
-            raise StoreSealed(
-                f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
-                "--keystore-passphrase @FILE"
-            )
-        seal = Seal(self._passphrase.secret(salt, Cost(n, r, p)))
-        try:
-            seal.open(proof, "proof")
-        except StoreSealed:
-            raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
-        return seal
-
-    def _key(self, blob: bytes, owner: str) -> MKey:
-        seal = self._seal
-        if seal is not None:
-            return seal.open(blob, owner)
-        if len(blob) != _KEY_BYTES:
-            raise self._database.damage("a sealed key in a store that is not encrypted")
-        return MKey(int.from_bytes(blob))
-
-    def _blob(self, key: MKey, owner: str) -> bytes:
-        return _sealed(self._seal, key, owner)
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
@@ -424,7 +351,3 @@ def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
 
 def _pending(rows: Iterable[StoredKey]) -> MKey | None:
     return next((row.m_key for row in rows if row.state == "pending"), None)
-
-
-def _sealed(seal: Seal | None, key: MKey, owner: str) -> bytes:
-    return key.reveal().to_bytes(8) if seal is None else seal.seal(key, owner)

@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.store.columns import Column, blob, guid, number, text, time
 from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES
 from ibkeys.store.keys.sealing import SALT_BYTES
+from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
 from ibkeys.store.sqlite import Schema
 
 _CLEAR_AND_SEALED: Final = (8, 36)
@@ -137,6 +138,7 @@ KEYSTORE_SCHEMA: Final = Schema(
             # Ports of which the user said that they are gone or moved, and not to be waited for.
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
+        SM_KEY_TABLES,
     ),
-    columns={**_KEY_COLUMNS, **RUN_COLUMNS},
+    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS},
 )

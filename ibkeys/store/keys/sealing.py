@@ -1,7 +1,7 @@
-"""Encryption of the M_Keys in a key store by a passphrase: scrypt makes the key, AES-256-GCM seals each M_Key.
+"""Encryption of the keys in a key store by a passphrase: scrypt makes the secret, AES-256-GCM seals each key.
 
-Only the M_Keys are sealed: which ports have one, since when and at which level stays readable, and so does the store's
-topology. What is sealed for one port is not taken for another's: the port's GUID is authenticated with it.
+Only the keys are sealed: which ports have one, since when and at which level stays readable, and so does the store's
+topology. What is sealed for one port is not taken for another's: whose key it is is authenticated with it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from ibkeys.errors import StoreError, StoreSealed
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.secret import Secret64
+
+Key = TypeVar("Key", bound=Secret64)
 
 SEALED_BYTES: Final = 36
-"""Of a sealed M_Key: nonce 12, M_Key 8, tag 16."""
+"""Of a sealed key: nonce 12, key 8, tag 16."""
 SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
@@ -66,7 +68,7 @@ class Passphrase:
 
 @final
 class Seal:
-    """Seals M_Keys, each for one port, and opens them again."""
+    """Seals keys, each for one owner, and opens them again."""
 
     __slots__ = ("__cipher",)
 
@@ -76,17 +78,17 @@ class Seal:
 
         self.__cipher = AESGCM(secret)
 
-    def seal(self, key: MKey, owner: str) -> bytes:
+    def seal(self, key: Secret64, owner: str) -> bytes:
         """Return the sealed *key*; *owner* is whose it is, and must be the same when it is opened."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
 
-    def open(self, blob: bytes, owner: str) -> MKey:
+    def open(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
         """Return the key in *blob*. Raises StoreSealed when it was sealed with another passphrase or for another."""
         from cryptography.exceptions import InvalidTag
 
         try:
-            return MKey(int.from_bytes(self.__cipher.decrypt(blob[:_NONCE_BYTES], blob[_NONCE_BYTES:], owner.encode())))
+            return kind(int.from_bytes(self.__cipher.decrypt(blob[:_NONCE_BYTES], blob[_NONCE_BYTES:], owner.encode())))
         except InvalidTag:
             raise StoreSealed(f"the sealed key of {owner} cannot be opened: wrong passphrase, or changed") from None
 

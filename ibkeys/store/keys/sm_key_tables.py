@@ -1,0 +1,42 @@
+"""The table of the key store for keys of subnet managers: see `ibkeys.store.keys.sm_keys`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.store.columns import Column, blob, number, text, time
+from ibkeys.store.keys.sealing import SEALED_BYTES
+
+KINDS: Final = ("sm_key", "sa_key", "other")
+STATES: Final = ("current", "pending", "former", "imported")
+
+SM_KEY_TABLES: Final = (
+    """CREATE TABLE sm_keys (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL CHECK (kind IN ('sm_key', 'sa_key', 'other')),
+        sm_key BLOB NOT NULL CHECK (typeof(sm_key) = 'blob' AND length(sm_key) IN (8, 36)),
+        state TEXT NOT NULL CHECK (state IN ('current', 'pending', 'former', 'imported')),
+        since TEXT NOT NULL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX one_current_of_kind ON sm_keys (kind) WHERE state = 'current'",
+    "CREATE UNIQUE INDEX one_pending_of_kind ON sm_keys (kind) WHERE state = 'pending'",
+    *(
+        f"""CREATE TRIGGER sm_keys_{event}_sealed BEFORE {statement} ON sm_keys
+        WHEN (length(NEW.sm_key) = 8) = EXISTS (SELECT 1 FROM encryption)
+        BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
+        for event, statement in (("insert", "INSERT"), ("update", "UPDATE OF sm_key"))
+    ),
+)
+"""One migration step."""
+
+SM_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "sm_keys": {
+        "id": number(),
+        "kind": text(KINDS),
+        "sm_key": blob(8, SEALED_BYTES),
+        "state": text(STATES),
+        "since": time(),
+        "note": text(),
+    },
+}

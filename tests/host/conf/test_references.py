@@ -1,0 +1,164 @@
+"""What the journal keeps of an opensm.conf: no key, and every byte comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibkeys.errors import FileFormatError, StoreError, StoreSealed
+from ibkeys.host.conf.references import key_references, without_keys
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sealing import Cost, Passphrase
+from ibkeys.store.keys.sm_keys import SmKeys
+
+A, B, C = 0x83F1C05E9A2D7B46, 0x1122334455667788, 0x99AABBCCDDEEFF00
+CONF = f"""\
+# OpenSM of the first host; m_key was {C:#x} until May
+m_key {A:#018x}
+m_key_lease_period 60
+sm_key "{B}"  # see above
+sa_key 1
+sm_priority 14
+""".encode()
+
+
+@pytest.fixture
+def store() -> KeyStore:
+    return KeyStore(None)
+
+
+def test_keys_are_references_and_come_back(store: KeyStore) -> None:
+    contents = key_references(store)
+    kept = contents.record(CONF)
+    assert kept.splitlines() == [
+        b"# OpenSM of the first host; m_key was @other:1:x16l until May",
+        b"m_key @m_key:1:x16l",
+        b"m_key_lease_period 60",
+        b'sm_key "@sm_key:2:d19"  # see above',
+        b"sa_key 1",
+        b"sm_priority 14",
+    ]
+    assert contents.restore(kept) == CONF
+    assert contents.record(CONF) == kept
+    assert store.subnet_keys() == [MKey(A)]
+    assert [(row.kind, row.state, row.sm_key) for row in SmKeys(store).rows()] == [
+        ("other", "imported", SMKey(C)),
+        ("sm_key", "imported", SMKey(B)),
+    ]
+
+
+def test_a_person_sees_no_key(store: KeyStore) -> None:
+    shown = key_references(store).mask(CONF)
+    assert shown.count(b"(not shown)") == 3
+    assert b"m_key_lease_period 60\n" in shown
+    assert b"sa_key 1\nsm_priority 14\n" in shown
+    assert without_keys(f"guid {B:#x}\n# older: {C:#x}, 2026\n".encode()) == (
+        f"guid {B:#x}\n# older: (not shown), 2026\n".encode()
+    )
+
+
+def test_rows_that_the_store_has_are_referred_to(store: KeyStore) -> None:
+    keys = SmKeys(store)
+    store.put_subnet_key(MKey(A), "new")
+    refs = [keys.put_pending("sm_key", SMKey(B)), keys.put_pending("sa_key", SMKey(C))]
+    data = f"sm_key {B:#x}\nsa_key {C:#x}\n# it was {A:#X}\n".encode()
+    kept = key_references(store).record(data)
+    assert kept == f"sm_key @sm_key:{refs[0]}:x16l\nsa_key @sa_key:{refs[1]}:x16l\n# it was @m_key:1:x16Uu\n".encode()
+    assert key_references(store).restore(kept) == data
+    assert len(keys.rows()) == 2
+
+
+def test_a_superseded_m_key_is_not_tried_on_ports(store: KeyStore) -> None:
+    key_references(store).record(f"m_key {A}\nm_key {B}\n# m_key {C}\n".encode())
+    assert store.subnet_keys() == [MKey(B)]
+    key_references(store).record(f"m_key {A}\nm_key 0\n".encode())
+    assert store.subnet_keys() == [MKey(B)]
+
+
+SPELLED = [
+    *(f"{A:#x}", f"{A:#X}", f"0x{A:X}", f"0X{A:x}", "0x83f1C05e9A2d7B46", f"0x000{A:x}", f"{A}", f"+{A}", f"0{A:o}"),
+    *(f"00{A:o}", "-1", "-0x1", "-01", f"-{(1 << 64) - A}", f"+0x{A:x}", "5", "0x5", "05", "0x0005"),
+]
+LINES = ["m_key {}\n", 'sm_key "{}"', "\tsa_key\t'{}' # why\r\n", "cc_key {}", "# sm_key={}\n"]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+@pytest.mark.parametrize("line", LINES)
+def test_every_spelling_of_a_number_comes_back(store: KeyStore, spelled: str, line: str) -> None:
+    data = line.format(spelled).encode()
+    kept = key_references(store).record(data)
+    assert key_references(store).restore(kept) == data
+    if len(spelled) > 8 or not line.startswith("#"):
+        assert b"@" in kept
+        assert spelled.encode() not in kept
+
+
+PIECES = [
+    *(b"m_key", b"sm_key", b"sa_key", b"cc_key", b"M_Key", b"@m_key:", b"@", b"@@sm_key:1:x16l", b":", b"x16"),
+    *(f"{A:#x}".encode(), f"{A:#X}".encode(), str(B).encode(), f"0{C:o}".encode(), b"-1", b"5", b"0", b"09999999"),
+    *(b" ", b" ", b"\t", b"\n", b"\n", b"\r\n", b"#", b'"', b"'", b"=", b"\0", b"x" * 600),
+]
+SECRETS = [f"{A:x}".encode(), str(B).encode(), f"{C:o}".encode()]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=40).map(b"".join))
+def test_any_file_comes_back_byte_for_byte_or_is_refused(data: bytes) -> None:
+    with KeyStore(None) as store:
+        contents = key_references(store)
+        try:
+            kept = contents.record(data)
+        except FileFormatError:
+            assert b"@" in data
+            return
+        assert contents.restore(kept) == data
+        for name in (b"m_key", b"sm_key", b"sa_key"):
+            for secret in SECRETS:
+                line = name + b" 0x" + secret + b"\n"
+                shown = contents.mask(b"\n" + line + data)
+                assert line not in shown
+
+
+@given(st.integers(2, (1 << 64) - 1), st.sampled_from(["{}", "{:#x}", "0x{:X}", "0{:o}"]), st.binary(max_size=40))
+def test_no_key_that_opensm_reads_is_kept_or_shown(value: int, form: str, around: bytes) -> None:
+    spelled = form.format(value).encode()
+    data = b"sm_key " + spelled + b"\n" + around.replace(spelled, b"")
+    with KeyStore(None) as store:
+        contents = key_references(store)
+        try:
+            kept = contents.record(data)
+        except FileFormatError:
+            return
+        first = kept.split(b"\n")[0]
+        assert first.startswith(b"sm_key @sm_key:1:")
+        assert spelled not in first or len(spelled) < 4
+        assert contents.mask(data).startswith(b"sm_key (not shown)\n")
+
+
+@pytest.mark.parametrize(
+    "kept", [b"sm_key @sm_key:", b"sm_key @sm_key:9:x16l", b"sm_key @m_key:7:x16l", b"sm_key @sa_key:1:x16l"]
+)
+def test_a_reference_that_leads_nowhere_is_an_error(store: KeyStore, kept: bytes) -> None:
+    SmKeys(store).put_pending("sm_key", SMKey(A))
+    with pytest.raises((FileFormatError, StoreError)):
+        key_references(store).restore(kept)
+
+
+def test_a_sealed_store_gives_and_takes_no_key_but_masks(tmp_path: Path) -> None:
+    with KeyStore(tmp_path / "keys.db") as store:
+        kept = key_references(store).record(CONF)
+        store.encrypt(Passphrase(lambda: "words"), Cost(n=4))
+    with KeyStore(tmp_path / "keys.db") as store:
+        contents = key_references(store)
+        with pytest.raises(StoreSealed):
+            contents.restore(kept)
+        with pytest.raises(StoreSealed):
+            contents.record(CONF)
+        assert b"(not shown)" in contents.mask(CONF)
+    with KeyStore(tmp_path / "keys.db", passphrase=Passphrase(lambda: "words")) as store:
+        assert key_references(store).restore(kept) == CONF
