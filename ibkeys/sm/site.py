@@ -22,10 +22,9 @@ from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
-from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import Report, join, look_at_host
-from ibkeys.topology.model import Topology
 
 KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
@@ -168,15 +167,15 @@ class Seen:
             yield manager, None if instance is None else Running(instance, hands_of(self.reached, instance), manager)
 
 
-def find_master(found: Topology, reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
-    """Return the one master that a sweep with SMInfo *found*, whose OpenSM has to run on one of the hosts *reached*.
+def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
+    """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
 
     *own_guid*: the port GUID of the port that was swept from. *socket*: of the simulator whose subnet is meant.
     Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its program is
     not known, HostNotReached where a host did not answer that it may run on.
     """
     looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
-    report = join(managers_of(found), looked, [own_guid])
+    report = join(managers, looked, [own_guid])
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:

@@ -8,7 +8,6 @@ Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, ob
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,9 +19,10 @@ from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct,
 from ibkeys.apply.opensm.run import Run
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
-from ibkeys.apply.opensm.watch import Clock, Watch
+from ibkeys.apply.opensm.watch import Watch
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.apply.survey import Survey, look_at_all, read_again
+from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer, way_on
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
@@ -33,8 +33,6 @@ from ibkeys.printable import named
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
-
-REAL_TIME = Clock(time.monotonic, time.sleep)
 
 
 class OpensmCarrier:

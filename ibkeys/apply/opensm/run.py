@@ -11,7 +11,8 @@ from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.images import images_of, table_image
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations
-from ibkeys.apply.opensm.watch import Clock, Watch, Watched
+from ibkeys.apply.opensm.watch import Watch, Watched
+from ibkeys.change.clock import Clock
 from ibkeys.change.portinfo import ENFORCEMENT_BITS
 from ibkeys.errors import FileChanged, NotStored
 from ibkeys.mad.const import P_KEYS_PER_BLOCK

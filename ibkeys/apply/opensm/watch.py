@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from ibkeys.apply.survey import read_again
+from ibkeys.change.clock import Clock, Patience
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer
@@ -19,11 +20,6 @@ from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
-
-FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 1.0
-"""Seconds between two looks at the wire."""
-
 
 KnownIndexes = Literal["exact", "kept", "any"]
 """Which indexes are known: all; those of P_Keys that the port had before; none."""
@@ -77,14 +73,6 @@ def _is_of(before: PKey | None, key: PKey) -> bool:
     return before is not None and before.partition == key.partition
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A clock that only goes forward, and what lets its time pass; both in seconds."""
-
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
-
-
 @dataclass(slots=True)
 class Watched:
     """How a wait ended. ``wrong``: ports that are not as expected, and how; ``silent``: those that did not answer the
@@ -112,7 +100,7 @@ class Watch:
         """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
         *patience* seconds. What is silent is not waited for."""
         left = [key for key in changing if key in self.targets]
-        last, nearest, pause = self.clock.now(), len(left) + 1, FIRST_PAUSE
+        waiting = Patience(self.clock, patience)
         while True:
             self.check()
             seen = self.look(expected, left)
@@ -126,13 +114,8 @@ class Watch:
                 whole = self.look(expected, list(self.targets))
                 if whole.fell_back:
                     return whole
-            far = len(seen.wrong)
-            if far < nearest:
-                nearest, last, pause = far, self.clock.now(), FIRST_PAUSE
-            elif self.clock.now() - last >= patience:
+            if not waiting.lasts(len(seen.wrong)):
                 return seen
-            self.clock.sleep(min(pause, max(0.0, last + patience - self.clock.now())))
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def look(self, expected: Mapping[PortKey, Expected], keys: Sequence[PortKey]) -> Watched:
         """Read *keys* once and compare them."""

@@ -16,7 +16,7 @@ from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
 from ibkeys.apply.opensm.site import PolicyPlace, Site
-from ibkeys.apply.opensm.watch import Clock
+from ibkeys.change.clock import Clock
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.apply.opensm.managed_files import manager_of
+from ibkeys.sm.managed_files import manager_of
 
 POLICY = b"Default=0x7fff, ipoib : ALL=full ;\n"
 
