@@ -12,6 +12,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
@@ -57,6 +58,15 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
 def name_of(run: Run) -> str:
     """Return a run in words."""
     return f"run {run.id} ({run.command}, begun {run.started})"
+
+
+def refuse_other_way(run: PlannedRun) -> None:
+    """Raise UsageError for an earlier run that goes through a subnet manager, which own Sets do not finish."""
+    last = run.beginning.last if isinstance(run.beginning, LastRun) else None
+    if last is not None and last.via is not None:
+        raise UsageError(
+            f"{name_of(last)} goes by way of {last.via.get('name')}: go on with --via {last.via.get('name')}"
+        )
 
 
 def refuse_while_open(store: KeyStore) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, open_store, with_bounds
+from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, open_store, refuse_other_way, with_bounds
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -25,11 +25,28 @@ def plan_return(
     max_failures: int | None = None,
     progress: OnFound | None = None,
 ) -> PlannedRun:
-    """Plan to give every port that the last run has begun what it had before: key, level and lease."""
+    """Plan to give every port that the last run has begun what it had before: key, level and lease.
+
+    Raises UsageError where there is none, and for a run that goes through a subnet manager.
+    """
+    run = return_of_last_run(writer, at_once, max_failures, progress)
+    refuse_other_way(run)
+    describe(writer, run)
+    return run
+
+
+def return_of_last_run(
+    writer: Writer,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+    reading: Wanted = LINKS,
+) -> PlannedRun:
+    """As `plan_return`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
     with open_store(writer) as store:
         last, ports = last_run(store)
         options = replace(with_bounds(last.options, at_once, max_failures), first=None)
-        found = writer.fabric.sweep(progress=progress, wanted=LINKS)
+        found = writer.fabric.sweep(progress=progress, wanted=reading)
         unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
         run = PlannedRun(
             Plan(last.command),
@@ -50,7 +67,6 @@ def plan_return(
             job.returns_from, job.ref = kept.key_ref, kept.old_ref
             (run.already_set if has_it_already(job) else jobs).append(job)
     put_in_stages(writer, run, jobs)
-    describe(writer, run)
     return run
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.beginning import NewRun
 from ibkeys.mkeys.rollout.earlier_run import open_store, refuse_while_open
@@ -35,16 +35,17 @@ def plan_new_run(
     left_alone: Callable[[Job], str],
     order: Order = "farthest",
     progress: OnFound | None = None,
+    reading: Wanted = LINKS,
 ) -> PlannedRun:
     """Sweep, and plan a run over every end port of the subnet. Nothing is said of the run yet, see `describe`.
 
     *wanted*: what a port shall have, from what it has. *left_alone*: why the run leaves a port alone that could be
-    read, "" when it does not. Raises Refused (``open-run``) while another run is not finished, and what `Fabric.sweep`
-    raises.
+    read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
+    finished, and what `Fabric.sweep` raises.
     """
     with open_store(writer) as store:
         refuse_while_open(store)
-    found = writer.fabric.sweep(progress=progress, wanted=LINKS)
+    found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []
     run = PlannedRun(Plan(command), options, found, beginning=NewRun(command, everything))
     jobs: list[Job] = []

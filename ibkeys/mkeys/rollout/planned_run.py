@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.m_keys import (
@@ -26,9 +26,25 @@ from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.runs import RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
+
+
+class RunWay(Protocol):
+    """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
+
+    def begin(self, store: KeyStore) -> Mapping[str, Any]:
+        """Return what the key store has to remember of a new run, so that it can be gone on with: JSON, no key in it.
+        Keys get rows of their own in *store*."""
+        ...
+
+    def carry_out(
+        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+    ) -> None:
+        """Carry out run *number* of the key store; what becomes of the ports is counted in ``run.account``."""
+        ...
 
 
 class Beginning(Protocol):
@@ -48,6 +64,8 @@ class PlannedRun:
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
     to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
     ports, while it is carried out and afterwards. ``beginning``: how it begins.
+    ``away``: ports that have a key and were not found, which get theirs later. ``way``: how it gets to the ports; None:
+    by Sets of our own.
     """
 
     plan: Plan
@@ -61,6 +79,8 @@ class PlannedRun:
     goes_back: bool = False
     is_open: bool = False
     account: Account = field(default_factory=Account)
+    away: list[NewRunPort] = field(default_factory=list)
+    way: RunWay | None = None
     beginning: Beginning = field(kw_only=True)
 
     @property
@@ -198,8 +218,11 @@ class RunPlan:
         number = run.beginning.begin(writer, run)
         try:
             with Interrupts() as interrupts:
-                rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
-                rollout.carry_out(run.stages, run.already_set)
+                if run.way is not None:
+                    run.way.carry_out(writer, operation, number, run, self._report, interrupts)
+                else:
+                    rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
+                    rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             raise Explained(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "

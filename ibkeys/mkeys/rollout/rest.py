@@ -9,12 +9,19 @@ from typing import Literal
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.discovery.sweep import LINKS, OnFound
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, name_of, open_store, with_bounds
+from ibkeys.mkeys.rollout.earlier_run import (
+    known_job,
+    last_run,
+    name_of,
+    open_store,
+    refuse_other_way,
+    with_bounds,
+)
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -35,8 +42,24 @@ def plan_rest(
     """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
 
     Ports that may have been set are known by what they answer: those with their new key are done with, the others
-    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind.
+    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that
+    goes through a subnet manager.
     """
+    run = rest_of_last_run(writer, how, at_once, max_failures, progress)
+    refuse_other_way(run)
+    describe(writer, run, opensm_conf=opensm_conf)
+    return run
+
+
+def rest_of_last_run(
+    writer: Writer,
+    how: GoOn,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+    reading: Wanted = LINKS,
+) -> PlannedRun:
+    """As `plan_rest`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
     with open_store(writer) as store:
         last, ports = last_run(store)
         options = with_bounds(last.options, at_once, max_failures)
@@ -51,11 +74,10 @@ def plan_rest(
                     f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort goes back"
                 )
             options = replace(options, first=None)
-        found = writer.fabric.sweep(progress=progress, wanted=LINKS)
+        found = writer.fabric.sweep(progress=progress, wanted=reading)
         is_open = last.state == "open"
         run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
         _collect(writer, run, store, last, ports)
-    describe(writer, run, opensm_conf=opensm_conf)
     return run
 
 
