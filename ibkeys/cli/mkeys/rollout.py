@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,69 +14,131 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.mkeys import rollout_options
-from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Course, Keys
+from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Course, Keys, Way
 from ibkeys.cli.mkeys.rollout_output import RunOutput
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import progress_bar, say_notes
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.sweep import OnFound
+    from ibkeys.mkeys.opensm.planned import Through
     from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.rest import GoOn
     from ibkeys.mkeys.rollout.result import PortResult
+    from ibkeys.store.keys.runs import RunOptions
 
     NewRun = Callable[[Writer, OnFound | None], PlannedRun]
+    NewRunVia = Callable[[Writer, OnFound | None, Through], PlannedRun]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line asks of a run, besides its keys."""
+
+    command: str
+    where: Where
+    course: Course
+    way: Way
+    sm_hosts: SmHosts
+    consent: Changing
+    format: str
+    opensm_conf: Path | None = None
+
+    def is_through_opensm(self, writer: Writer) -> bool:
+        """Whether the run goes through OpenSM: as asked, else as it began."""
+        from ibkeys.mkeys.opensm.planned import goes_through_opensm
+
+        if self.way.via is not None or not self.course.is_of_an_earlier_run:
+            return self.way.is_opensm
+        return goes_through_opensm(writer)
+
+    def through(self) -> Through:
+        """Return what is asked of the way through OpenSM."""
+        from ibkeys.mkeys.opensm.planned import Through
+        from ibkeys.mkeys.opensm.way import Telling
+
+        self.way.check(self.course)
+        telling = Telling(lambda text: exits.warn(text, "to do"), _Steps().tell)
+        return Through(hosts_of(self.where, self.sm_hosts), self.way.sm_wait, self.way.open_while_rotating, telling)
+
+
+class _Steps:
+    """Says on standard error how far a run through OpenSM is: a line when a step begins, and when all ports have it."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, bool] = ("", False)
+
+    def tell(self, step: str, done: int, whole: int) -> None:
+        """Say where a step stands, once when it begins and once when it is done."""
+        state = (step, done == whole)
+        if state != self._said:
+            self._said = state
+            exits.warn(f"{step}: {done} of {whole}", "step")
 
 
 @click.command("mkey-deploy")
 @rollout_options.keys
 @rollout_options.course
+@rollout_options.way
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def mkey_deploy(where: Where, keys: Keys, course: Course, consent: Changing, format: str) -> int:
+def mkey_deploy(
+    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
     """Give every port of the subnet its first M_Key.
 
     Say whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left alone.
     Each key is generated, and is in the key store, on disk, before it is sent. Level and lease travel with it; what is
-    not given stays as it is.
+    not given stays as it is. Where an OpenSM is master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _give_keys("mkey-deploy", where, keys, course, consent, format)
+    return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
 
 
 @click.command("mkey-rotate")
 @rollout_options.keys
 @rollout_options.course
+@rollout_options.way
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def mkey_rotate(where: Where, keys: Keys, course: Course, consent: Changing, format: str) -> int:
+def mkey_rotate(
+    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
     Say whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone, and so
     is every port whose key is not known. Each key is generated, and is in the key store, on disk, before it is sent;
-    the old one stays there. Level and lease travel with it; what is not given stays as it is.
+    the old one stays there. Level and lease travel with it; what is not given stays as it is. Where an OpenSM is
+    master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _give_keys("mkey-rotate", where, keys, course, consent, format)
+    return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
 
 
 @click.command("mkey-remove")
 @rollout_options.course
+@rollout_options.way
 @click.option("--leave-open", is_flag=True, help="That the ports are open to everybody afterwards is meant.")
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def mkey_remove(where: Where, course: Course, leave_open: bool, consent: Changing, format: str) -> int:
+def mkey_remove(
+    where: Where, course: Course, way: Way, leave_open: bool, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
     """Take the M_Key of every port of the subnet away.
 
     M_Key, level and lease become 0, in one Set that carries the key that the port has now. Afterwards every host of the
     subnet may change the ports. A port whose key is not known is left alone and named. Every former key stays in the
-    key store, and --abort gives it back.
+    key store, and --abort gives it back. Where an OpenSM is master, use --via opensm.
     """
     course.check([])
 
@@ -92,45 +155,48 @@ def mkey_remove(where: Where, course: Course, leave_open: bool, consent: Changin
             leaves_open=leave_open,
         )
 
-    return _carry_out("mkey-remove", where, course, consent, format, plan)
+    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+        from ibkeys.mkeys.opensm.planned import plan_removal
+
+        return plan_removal(writer, through, progress, leaves_open=leave_open)
+
+    return _carry_out(_Asked("mkey-remove", where, course, way, sm_hosts, consent, format), plan, plan_via)
 
 
-def _give_keys(command: Command, where: Where, keys: Keys, course: Course, consent: Changing, format: str) -> int:
-    keys.check(course)
+def _give_keys(keys: Keys, asked: _Asked) -> int:
+    course, is_through_opensm = asked.course, asked.way.is_opensm
+    keys.check(course, is_through_opensm)
     key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
 
         read_conf(keys.opensm_conf)  # a file that cannot be read is said before the fabric is
 
-    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
-        from ibkeys.mkeys.rollout.new_keys import plan_run
+    def options_of(same: bool) -> RunOptions:
         from ibkeys.store.keys.runs import RunOptions
 
-        bounds = RunOptions(
-            keys.same,
-            keys.protect,
-            keys.lease,
-            course.at_once or AT_ONCE,
-            course.first,
-            course.max_failures or MAX_FAILURES,
-        )
+        bounds = course.at_once or AT_ONCE, course.first, course.max_failures or MAX_FAILURES
+        return RunOptions(same, keys.protect, keys.lease, *bounds)
+
+    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
+        from ibkeys.mkeys.rollout.new_keys import plan_run
+
         file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
-        return plan_run(writer, command, bounds, key, course.order or "farthest", file, progress, keys.opensm_conf)
+        order = course.order or "farthest"
+        command: Command = "mkey-deploy" if asked.command == "mkey-deploy" else "mkey-rotate"
+        return plan_run(writer, command, options_of(keys.same), key, order, file, progress, keys.opensm_conf)
 
-    return _carry_out(command, where, course, consent, format, plan, keys.opensm_conf)
+    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+        from ibkeys.mkeys.opensm.planned import plan_keys
+
+        return plan_keys(writer, asked.command, options_of(same=True), through, key, progress)
+
+    return _carry_out(asked, plan, plan_via)
 
 
-def _carry_out(
-    command: str,
-    where: Where,
-    course: Course,
-    consent: Changing,
-    format: str,
-    plan_new: NewRun,
-    opensm_conf: Path | None = None,
-) -> int:
-    """Plan with *plan_new*, or take the last run up again, and carry out what was planned."""
+def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
+    """Plan a new run, or take the last one up again, and carry out what was planned."""
+    command, course, where = asked.command, asked.course, asked.where
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.rollout.going_back import plan_return
@@ -140,17 +206,27 @@ def _carry_out(
             return plan_return(writer, course.at_once, course.max_failures, progress)
         if course.go_on or course.resume:
             how: GoOn = "continue" if course.go_on else "resume"
-            return plan_rest(writer, how, course.at_once, course.max_failures, progress, opensm_conf)
+            return plan_rest(writer, how, course.at_once, course.max_failures, progress, asked.opensm_conf)
         return plan_new(writer, progress)
 
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, consent) as writer:
+    def plan_via(writer: Writer, progress: OnFound | None) -> PlannedRun:
+        from ibkeys.mkeys.opensm import planned
+
+        through = asked.through()
+        if course.abort:
+            return planned.plan_return(writer, through, progress)
+        return (
+            planned.plan_rest(writer, through, progress) if course.resume else plan_new_via(writer, progress, through)
+        )
+
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
         with progress_bar(where) as progress:
-            run = plan(writer, progress)
+            run = (plan_via if asked.is_through_opensm(writer) else plan)(writer, progress)
         begun = run.plan.command
         # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:
             raise UsageError(f"the last run is one of {begun}: ibkeys {begun} {course.ways[0]}")
-        return _ShownRun(writer, run, consent, format, where).carry_out()
+        return _ShownRun(writer, run, asked.consent, asked.format, where).carry_out()
 
 
 class _ShownRun(ShownChange):

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import click
 
+from ibkeys.cli import options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -40,9 +41,12 @@ class Keys:
         }
         return [name for name, is_given in named.items() if is_given]
 
-    def check(self, course: Course) -> None:
+    def check(self, course: Course, is_through_opensm: bool = False) -> None:
         """Raise UsageError for options that contradict each other or *course*."""
         course.check(self.given())
+        if is_through_opensm:
+            self._check_through_opensm()
+            return
         if course.abort and self.opensm_conf is not None:
             raise UsageError("--abort gives former keys back, whatever an opensm.conf says: leave --opensm-conf out")
         if self.new_m_key is not None and not self.same:
@@ -54,6 +58,12 @@ class Keys:
                 "say whether all ports get one key or each its own: --same is what stock OpenSM can keep (its m_key), "
                 "--per-port lasts only where no SM runs or one that has m_key_per_port"
             )
+
+    def _check_through_opensm(self) -> None:
+        if self.per_port:
+            raise UsageError("stock OpenSM knows one M_Key for the subnet: --per-port does not go with --via opensm")
+        if self.opensm_conf is not None:
+            raise UsageError("--via opensm edits the options file of each OpenSM itself: leave --opensm-conf out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,56 @@ _COURSE: Final = (
         help=f"Stop when N ports have failed.  [default: {MAX_FAILURES}]",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a run gets to the ports. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+
+    via: Literal["direct", "opensm"] | None
+    sm_wait: int
+    open_while_rotating: bool
+
+    @property
+    def is_opensm(self) -> bool:
+        """Whether it was asked to go through OpenSM."""
+        return self.via == "opensm"
+
+    def check(self, course: Course) -> None:
+        """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
+        bounds = {
+            "--first": course.first is not None,
+            "--continue": course.go_on,
+            "--order": course.order is not None,
+            "--at-once": course.at_once is not None,
+            "--max-failures": course.max_failures is not None,
+        }
+        given = [name for name, is_given in bounds.items() if is_given]
+        if given:
+            raise UsageError(f"OpenSM sets all ports in one sweep: {', '.join(given)} does not go with --via opensm")
+
+
+_WAY: Final = (
+    options.option(
+        "--via",
+        env=False,
+        type=click.Choice(["direct", "opensm"]),
+        default=None,
+        help="direct: by Sets of our own; opensm: by the options files of the OpenSMs.  [default: direct, or as begun]",
+    ),
+    options.wait_for_sm,
+    options.option(
+        "--open-while-rotating",
+        env=False,
+        is_flag=True,
+        help="With --via opensm: change the key at level 0, where every port shows it.",
+    ),
+)
+
+
+def way(command: F) -> F:
+    """Give a command the argument ``way``, a `Way`."""
+    return _gathered(command, "way", Way, _WAY)
 
 
 def keys(command: F) -> F:

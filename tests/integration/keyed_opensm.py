@@ -1,0 +1,79 @@
+"""An OpenSM on the served simulator that gets M_Keys: its options, what the wire shows, and what must not happen."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ibkeys.mad.const import Method, MgmtClass
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.server.traffic import Seen
+from tests.integration.hosted import Hosted, Running, opensm
+
+POLICY = "Default=0x7fff, ipoib : ALL=full ;\n"
+CONF = "# a comment that stays\nsa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
+_TRAP_256 = bytes((0x01, 0x00))
+_TRAP_NUMBER_AT = 64 + 4
+Keys = set[tuple[int, int, int]]
+"""(M_Key, level, lease) of end ports."""
+
+
+@dataclass(slots=True)
+class KeyedOpensm:
+    """The served subnet, its OpenSM, and what was seen of M_Keys. ``unanswered``: SMPs that got no answer though
+    somebody is there; ``traps``: traps 256."""
+
+    served: Hosted
+    running: Running
+    unanswered: list[str] = field(default_factory=list)
+    traps: int = 0
+
+    @property
+    def conf(self) -> Path:
+        return self.served.folder / "opensm.conf"
+
+    def watch(self, seen: Seen) -> None:
+        """Note an SMP that came back with nobody's answer, and each trap 256."""
+        is_smp = seen.mad[1] in (MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE)
+        if is_smp and seen.note:
+            self.unanswered.append(f"{seen.note} {seen.mad[:24].hex()}")
+        if is_smp and seen.mad[3] == Method.TRAP and seen.mad[_TRAP_NUMBER_AT : _TRAP_NUMBER_AT + 2] == _TRAP_256:
+            self.traps += 1
+
+    def keys(self) -> Keys:
+        """Return what the end ports have."""
+        return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in self.end_ports()}
+
+    def end_ports(self) -> list[Port]:
+        """Return the end ports of the subnet."""
+        return [port for node in self.served.net.nodes for port in node.end_ports]
+
+    def violations(self) -> int:
+        """Return how many M_Key violations all ports have counted."""
+        return sum(port.m_key_violations for port in self.end_ports())
+
+    def assert_nothing_was_lost(self) -> None:
+        """No violation, no trap, no refused SMP."""
+        assert (self.violations(), self.traps, self.unanswered) == (0, 0, [])
+
+    def mode(self, path: Path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    def ibkeys(self, *words: str | Path, timeout: float = 300) -> tuple[int, str]:
+        """Run a command that says yes; return its exit code and all that it said."""
+        done = self.served.ibkeys(*words, "--via", "opensm", "--yes", timeout=timeout)
+        return done.returncode, done.stdout + done.stderr
+
+
+@contextmanager
+def keyed(net: str | Path, conf: str = CONF) -> Iterator[KeyedOpensm]:
+    """Serve *net* with an OpenSM that is master and has no M_Key yet."""
+    with ExitStack() as stack:
+        served = stack.enter_context(Hosted(net))
+        running = stack.enter_context(opensm(served, POLICY, conf))
+        keyed = KeyedOpensm(served, running)
+        served.watchers.append(keyed.watch)
+        yield keyed
