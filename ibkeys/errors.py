@@ -34,7 +34,7 @@ IbkeysError
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
  +-- HostNotReached                     another host could not be asked through ssh, or its answer makes no sense; .host
- +-- HostRefused                        a process there may not be signalled, or no guard be started; .host
+ +-- HostRefused                        a host will not: signal a process, start a unit or a guard; .host
  +-- ClosedError                        used after close()
 
 A caller branches on the type and on attributes; the text of a message may improve at any time.

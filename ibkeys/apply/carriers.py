@@ -11,10 +11,10 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.site import hosts_in, reach
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.site import hosts_in, reach
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 
 
@@ -34,7 +34,7 @@ def _opensm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     this_host, *others = via.hosts or [SmHost()]
     had_gaps = bool(kept.get("breaks"))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
-    return OpensmCarrier(writer, reach(writer, [this_host, *(others or hosts_in(kept))]), settings)
+    return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(kept))]), settings)
 
 
 def _direct(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:

@@ -182,7 +182,9 @@ def opensm_processes(
             continue
         words = _words(host, folder / "cmdline")
         if words and os.path.basename(words[0]) == PROGRAM:
-            found.append(_process(host, folder, words, status, default_cache))
+            process = _process(host, folder, words, status, default_cache)
+            if _words(host, folder / "cmdline"):  # else it has ended meanwhile, and what was read of it is in part
+                found.append(process)
     return found
 
 

@@ -368,3 +368,19 @@ def test_the_kernels_switch_for_controlled_q_keys(said: str | None, on: bool | N
 def test_a_program_that_is_not_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     assert facts(tmp_path, run=None).privileged_qkey is None
+
+
+class EndsWhileLookedAt(LocalFiles):
+    """The process is gone once its environment was asked for."""
+
+    def read(self, path: Path, limit: int) -> bytes:
+        if path.name == "environ":
+            (path.parent / "cmdline").write_bytes(b"")
+            raise ProcessLookupError(path)
+        return super().read(path, limit)
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_none(tmp_path: Path, proc: Callable[..., Path]) -> None:
+    """Else it would count as one of which nothing is known: perhaps an OpenSM of this very subnet."""
+    proc(10, "opensm")
+    assert opensm_processes(tmp_path / "proc", host=EndsWhileLookedAt()) == []

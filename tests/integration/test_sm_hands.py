@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT
 from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hands.opening import open_policy_host
+from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal
@@ -69,7 +70,7 @@ def test_a_policy_is_replaced_there_and_opensm_reads_it(fabric: Served, server: 
     write(policy, OLD)
     with (
         opensm(fabric, "-Pp.conf", "-g", GUID) as process,
-        open_policy_host(smhost(server)) as host,
+        open_hands(smhost(server)) as host,
         Journal(None) as journal,
         journal.operation("apply") as operation,
     ):
@@ -87,7 +88,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process, Journal(None) as journal:
-        with open_policy_host(smhost(server)) as host, journal.operation("apply") as operation:
+        with open_hands(smhost(server)) as host, journal.operation("apply") as operation:
             assert isinstance(host, OtherHost)
             running = process_of(host, process)
             guard = host.guard(3)
@@ -107,14 +108,39 @@ def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
     policy = fabric.folder / "osm" / "p.conf"
     write(policy, OLD)
     with opensm(fabric, "-Pp.conf", "-g", GUID) as process:
-        with open_policy_host(smhost(server)) as host:
+        with open_hands(smhost(server)) as host:
             assert isinstance(host, OtherHost)
             guard = host.guard(600)
             token = guard.began(host.look(policy), process_of(host, process))
             held = Held(guard.pid)
             guard.waiting()
-        with open_policy_host(smhost(server)) as host:
+        with open_hands(smhost(server)) as host:
             assert host.confirm_guard(token)
             held.ended()
             assert not host.confirm_guard(token)
         assert not (Path("/tmp") / token).exists()
+
+
+def test_a_key_file_loses_rights_and_an_opensm_is_stopped(fabric: Served, server: Sshd) -> None:
+    options = fabric.folder / "osm" / "opensm.conf"
+    write(options, "log_flags 0x03\n")
+    options.chmod(0o644)
+    with (
+        opensm(fabric, "-g", GUID) as process,
+        open_hands(smhost(server)) as host,
+        Journal(None) as journal,
+        journal.operation("apply") as operation,
+    ):
+        assert isinstance(host, OtherHost)
+        running = process_of(host, process)
+        entry = host.replace(operation, host.look(options), b"m_key 0xfeed\n", contents=NOT_KEPT, rights=0o600)
+        assert (options.stat().st_mode & 0o777, options.read_text()) == (0o600, "m_key 0xfeed\n")
+        assert entry.image.after == NO_BYTES
+        cache = running.cache
+        former = cache.stat().st_mode & 0o777
+        assert host.set_mode(cache, host.files.stat(cache), former & 0o700) == former
+        assert cache.stat().st_mode & 0o077 == 0
+        assert host.is_running(running)
+        host.stop(running)
+        process.wait(UP_SECONDS)
+        assert not host.is_running(running)

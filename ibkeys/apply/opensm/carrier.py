@@ -18,7 +18,7 @@ from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile, Way, distinct, steps_back, ways_in
 from ibkeys.apply.opensm.run import Run
-from ibkeys.apply.opensm.site import KEPT_HOSTS, Reached, Site, find_site, to_json
+from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.opensm.steps import PolicyStep, Prediction, expectations, phase_of
 from ibkeys.apply.opensm.watch import Clock, Watch
 from ibkeys.apply.remaining import Former, Remaining
@@ -30,6 +30,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
+from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.apply.opensm.policy_files import FileKey, PolicyFile
-from ibkeys.apply.opensm.site import Site, hosts_in
+from ibkeys.apply.opensm.site import Site
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.sm.hands.opening import open_policy_host
-from ibkeys.sm.hands.policy_host import RemoteGuard
+from ibkeys.sm.hands.opening import open_hands
+from ibkeys.sm.hands.sm_hands import RemoteGuard
+from ibkeys.sm.site import hosts_in
 
 KEPT_GUARDS: Final = "guards"
 """Under this name the journal keeps how the guards of an operation are reached."""
@@ -86,7 +87,7 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
     if not isinstance(tokens, list):
         return
     with ExitStack() as stack:
-        reached = [stack.enter_context(open_policy_host(host)) for host in hosts_in(kept)]
+        reached = [stack.enter_context(open_hands(host)) for host in hosts_in(kept)]
         hands = {each.name: each for each in reached}
         for each in tokens:
             host = str(each.get("host", ""))

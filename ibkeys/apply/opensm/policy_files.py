@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.site import PolicyPlace
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 FileKey = tuple[str, str]
@@ -27,7 +27,7 @@ Way = tuple[bytes | None, ...]
 class PolicyFile:
     """One file and the hands that replace it. ``place``: as OpenSM sees it; None where that is not looked at."""
 
-    hands: PolicyHost
+    hands: SmHands
     path: Path
     seen: SeenFile
     place: Path | None = None

@@ -14,6 +14,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.rights import ACL, why_not
 from ibkeys.host.replacing.seen import SeenFile, look, opened_folder
 
 PROC: Final = Path("/proc/self")
@@ -34,17 +35,18 @@ def what_hinders(path: Path, limit: int = files.LIST) -> str | None:
         return str(error)
 
 
-def hindrance(seen: SeenFile) -> str | None:
+def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
     """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
 
-    Raises FileError when its folder cannot be read.
+    *rights*: the permission bits that the new one shall have, None for those of the old one. Raises FileError when its
+    folder cannot be read.
     """
     with opened_folder(seen.path) as folder:
-        reason = next((reason for reason in _reasons(folder, seen) if reason), None)
+        reason = next((reason for reason in _reasons(folder, seen, rights) if reason), None)
     return None if reason is None else f"{seen.path}: {reason}"
 
 
-def _reasons(folder: int, seen: SeenFile) -> Iterator[str | None]:
+def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
     yield _of_name(seen.path)
     yield _of_mounts(folder, seen)
     yield _of_folder(folder, seen.path.parent)
@@ -53,6 +55,7 @@ def _reasons(folder: int, seen: SeenFile) -> Iterator[str | None]:
         if seen.found.links > 1:
             yield f"has {seen.found.links} names (hard links), and the others would keep the former content"
         yield _of_flags(folder, seen.path)
+        yield why_not(seen, rights, ACL in seen.found.metadata.attributes)
 
 
 def _of_name(place: Path) -> str | None:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from ibkeys.host.replacing.rights import ACL
 from ibkeys.host.replacing.seen import Metadata, read_metadata
 
-_ACL: Final = "system.posix_acl_access"
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
 """Sums over the former content: the kernel makes them anew."""
 
@@ -52,8 +52,8 @@ def _give(descriptor: int, wanted: Metadata) -> None:
             os.fchown(descriptor, wanted.uid, wanted.gid)
         except OSError as error:
             raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})", error) from None
-    if wanted.uid is not None and _ACL in has.attributes and _ACL not in wanted.attributes:
-        os.removexattr(descriptor, _ACL)  # the new file has it from its folder, the old one did not
+    if wanted.uid is not None and ACL in has.attributes and ACL not in wanted.attributes:
+        os.removexattr(descriptor, ACL)  # the new file has it from its folder, the old one did not
     for name, value in wanted.attributes.items():
         if has.attributes.get(name) == value or name in _OF_THE_CONTENT:
             continue

@@ -8,6 +8,7 @@ What goes through several contents one after the other, as a policy does, goes b
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from collections.abc import Collection, Iterable
@@ -20,6 +21,7 @@ from ibkeys import files
 from ibkeys.errors import FileChanged, FileError, StoreError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents, difference
 from ibkeys.host.replacing.hindrances import hindrance
+from ibkeys.host.replacing.images import bytes_of, image_of, known_bytes
 from ibkeys.host.replacing.names import is_beside, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
 from ibkeys.host.replacing.putting import put
@@ -49,18 +51,24 @@ def replace(
     *,
     mode: int = 0o600,
     contents: Contents = WITHOUT_KEYS,
+    rights: int | None = None,
     limit: int = files.LIST,
 ) -> FileEntry:
     """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes the file.
 
     What was seen is in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* is for
-    a file that was not there. The entry stays ``pending``: the caller says whether what follows from it was proven.
+    a file that was not there. *rights*: the permission bits of the new file, fewer than the old one has; they count for
+    one that was not there too. Until it is complete it has mode 0600. The entry stays ``pending``: the caller says
+    whether what follows from it was proven.
 
     Raises FileChanged when the file is not what was seen: what somebody else wrote is in place. Raises FileError for
     what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
     entry is ``failed`` where the file was not replaced. Raises StoreError.
     """
     metadata = Metadata(mode) if seen.found is None else seen.found.metadata
+    if rights is not None:
+        metadata = dataclasses.replace(metadata, mode=rights)
+    _refuse_hindered(seen, rights)
     return _record_and_put(operation, seen, data, metadata, contents, limit)
 
 
@@ -70,13 +78,7 @@ def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: C
     Raises FileError when *contents* could not make the same bytes again from what the journal would keep. Raises
     StoreError, EncodeError.
     """
-    before, after = (_kept(each, seen.path, contents) for each in (seen.data, data))
-    if seen.found is None:
-        return operation.record_file(FileImage(str(seen.path), before, after))
-    metadata = seen.found.metadata
-    return operation.record_file(
-        FileImage(str(seen.path), before, after, metadata.mode, metadata.uid, metadata.gid, metadata.attributes)
-    )
+    return operation.record_file(image_of(seen, data, contents))
 
 
 def put_back(
@@ -94,7 +96,7 @@ def put_back(
     Raises FileChanged when it holds something else; ``difference`` shows what, and nothing overrides that. Raises
     FileError, StoreError as `replace`.
     """
-    before, after = _of_this_host(entry, contents)
+    before, after = bytes_of(_of_this_host(entry), contents)
     seen = look(Path(entry.image.path), limit)
     if str(seen.path) != entry.image.path:
         raise FileChanged(f"{entry.image.path}: somebody else put a symbolic link to {seen.path} in its place or above")
@@ -106,16 +108,16 @@ def put_back(
             "since; it stays as it is",
             difference(after, seen.data, contents),
         )
+    _refuse_hindered(seen)
     if operation is not None:
         return _record_and_put(operation, seen, before, _former(entry.image), contents, limit)
-    _refuse_hindered(seen)
     put(seen, before, _former(entry.image), limit)
     return entry
 
 
 def state_of(entry: FileEntry, contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> FileState:
     """Return which bytes a file has now. Raises FileError when it cannot be read, or is on another host."""
-    before, after = _of_this_host(entry, contents)
+    before, after = bytes_of(_of_this_host(entry), contents)
     seen = look(Path(entry.image.path), limit)
     if str(seen.path) != entry.image.path:
         return "other"
@@ -133,7 +135,7 @@ def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, li
     known: dict[Path, set[bytes]] = {}
     for entry in entries:
         texts = known.setdefault(Path(entry.image.path), set())
-        texts |= {data for data in _of_this_host(entry, contents) if data is not None}
+        texts |= known_bytes(_of_this_host(entry), contents)
     found = [_clean_up_beside(place, texts, limit) for place, texts in known.items() if place.parent.is_dir()]
     return LeftOvers(
         tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
@@ -143,7 +145,6 @@ def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, li
 def _record_and_put(
     operation: Operation, seen: SeenFile, data: bytes | None, metadata: Metadata, contents: Contents, limit: int
 ) -> FileEntry:
-    _refuse_hindered(seen)
     entry = record(operation, seen, data, contents)
     try:
         put(seen, data, metadata, limit)
@@ -155,27 +156,15 @@ def _record_and_put(
     return entry
 
 
-def _refuse_hindered(seen: SeenFile) -> None:
-    if (reason := hindrance(seen)) is not None:
+def _refuse_hindered(seen: SeenFile, rights: int | None = None) -> None:
+    if (reason := hindrance(seen, rights)) is not None:
         raise FileError(reason)
 
 
-def _kept(data: bytes | None, path: Path, contents: Contents) -> bytes | None:
-    if data is None:
-        return None
-    kept = contents.record(data)
-    if contents.restore(kept) != data:
-        raise FileError(f"{path}: its keys cannot all be kept, so that the journal could not give it back")
-    return kept
-
-
-def _of_this_host(entry: FileEntry, contents: Contents) -> tuple[bytes | None, bytes | None]:
-    """Return the bytes before and after, keys in them."""
-    image = entry.image
-    if image.host:
-        raise FileError(f"{image.path}: is on host {image.host}, not here")
-    before, after = (None if data is None else contents.restore(data) for data in (image.before, image.after))
-    return before, after
+def _of_this_host(entry: FileEntry) -> FileImage:
+    if entry.image.host:
+        raise FileError(f"{entry.image.path}: is on host {entry.image.host}, not here")
+    return entry.image
 
 
 def _former(image: FileImage) -> Metadata:

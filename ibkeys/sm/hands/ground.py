@@ -16,12 +16,14 @@ from ibkeys.sm.hands.writer import Writer
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What the host says of the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers, ""
-    where they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows."""
+    where they cannot be told. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
+    ``has_acl``: whether the file has one beside its mode."""
 
     mode: int
     uid: int
     device: int
     may_write: bool
+    has_acl: bool
     mount: str = ""
     own_mount: str = ""
     system: str = ""
@@ -43,6 +45,7 @@ def read_ground(writer: Writer, path: Path) -> Ground:
                 talk.number(uid),
                 talk.number(device),
                 "may" in said,
+                "acl" in said,
                 *(said.get(word, "") for word in ("mount", "own", "system", "folder-flags", "flags")),
             )
     talk.end("its answer makes no sense (a folder)")

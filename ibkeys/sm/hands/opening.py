@@ -9,14 +9,14 @@ from ibkeys.sm.elsewhere.conversation import Conversation
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.elsewhere.ssh import environment
 from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
-from ibkeys.sm.hands.policy_host import PolicyHost
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.sm.hands.writer import READY, Writer, program
 from ibkeys.sm.hosts import SmHost
 
 
 @contextmanager
-def open_policy_host(host: SmHost) -> Iterator[PolicyHost]:
+def open_hands(host: SmHost) -> Iterator[SmHands]:
     """Open a host for changes. Raises HostNotReached."""
     if host.ssh is None:
         yield THIS

@@ -30,8 +30,10 @@ _WORD: Final = re.compile(r"[A-Za-z0-9:_.@\\+=-]+")
 
 
 def program() -> str:
-    """Return the program that runs on the other host."""
-    return resources.files("ibkeys.sm.hands").joinpath("host_writer.sh").read_text()
+    """Return the program that runs on the other host: the parts in `host_writer/`, in the order of their names."""
+    folder = resources.files("ibkeys.sm.hands").joinpath("host_writer")
+    parts = {each.name: each.read_text() for each in folder.iterdir() if each.name.endswith(".sh")}
+    return "\n".join(parts[name] for name in sorted(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pytest
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.site import PolicyPlace, Reached, Site
+from ibkeys.apply.opensm.site import PolicyPlace, Site
 from ibkeys.apply.opensm.watch import Clock
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
@@ -36,6 +36,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
+from ibkeys.sm.site import Reached
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 from ibkeys.topology.subnet_manager import SubnetManager
 from tests.fabricsim import subnet
@@ -60,7 +61,7 @@ class MadeUpFile:
 
 @dataclass
 class MadeUpHost:
-    """A `PolicyHost` in memory. ``before_each``: called with a word before a file is looked at, replaced, or a signal
+    """An `SmHands` in memory. ``before_each``: called with a word before a file is looked at, replaced, or a signal
     sent; raises what shall go wrong. ``log``: those words."""
 
     file: MadeUpFile

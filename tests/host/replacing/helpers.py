@@ -1,14 +1,23 @@
-"""What the tests of replacing share: processes of their own, file systems of their own, and what a folder holds."""
+"""What the tests of replacing share: processes of their own, file systems of their own, and what a folder holds; a file
+with keys."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from ibkeys.host.replacing import hindrances
+from ibkeys.host.replacing.contents import Contents
 
+KEY, REFERENCE = b"0xfeed", b"key:7"
+WITH_KEYS = Contents(
+    record=lambda data: data.replace(KEY, REFERENCE),
+    restore=lambda data: data.replace(REFERENCE, KEY),
+    mask=lambda data: re.sub(rb"0x[0-9a-f]+", b"***", data),
+)
 ROOT = Path(__file__).parents[3]
 
 

@@ -14,22 +14,15 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting
-from ibkeys.host.replacing.contents import LINES, WIDTH, WITHOUT_KEYS, Contents, difference
+from ibkeys.host.replacing.contents import LINES, NO_BYTES, NOT_KEPT, WIDTH, WITHOUT_KEYS, difference
 from ibkeys.host.replacing.names import is_beside, is_unfinished, new_name, unfinished
 from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, put_back, record, replace, state_of
 from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
-from tests.host.replacing.helpers import names
+from tests.host.replacing.helpers import WITH_KEYS, names
 
 OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
-
-KEY, REFERENCE = b"0xfeed", b"key:7"
-WITH_KEYS = Contents(
-    record=lambda data: data.replace(KEY, REFERENCE),
-    restore=lambda data: data.replace(REFERENCE, KEY),
-    mask=lambda data: re.sub(rb"0x[0-9a-f]+", b"***", data),
-)
 
 
 @pytest.fixture
@@ -206,6 +199,24 @@ def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(file:
     with pytest.raises(FileError, match="could not give it back"):
         record(operation, look(file), NEW, WITH_KEYS)
     assert operation.id is None
+
+
+def test_a_file_that_is_nothing_but_keys_is_never_given_back(file: Path, operation: Operation) -> None:
+    entry = replace(operation, look(file), NEW, contents=NOT_KEPT)
+    assert (entry.image.before, entry.image.after, file.read_bytes()) == (NO_BYTES, NO_BYTES, NEW)
+    for contents in (NOT_KEPT, WITHOUT_KEYS):
+        for ask in (state_of, put_back):
+            with pytest.raises(FileError, match="the journal keeps no bytes of it"):
+                ask(entry, contents)
+    assert file.read_bytes() == NEW
+    removed = replace(operation, look(file), None, contents=NOT_KEPT)
+    with pytest.raises(FileError, match="the journal keeps no bytes of it"):
+        put_back(removed)
+    assert not file.exists(), "the words of the journal are no file"
+
+
+def test_of_a_file_that_is_nothing_but_keys_no_difference_is_shown() -> None:
+    assert difference(OLD, NEW, NOT_KEPT) == "they differ in masked values or in line ends only"
 
 
 def test_a_difference_shows_no_key(file: Path, operation: Operation) -> None:

@@ -1,14 +1,19 @@
-"""What all tests of hands need: a journal, a policy file, and no container around them."""
+"""What all tests of hands need: a journal, a policy file, the hosts, and no container around them."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ibkeys.sm.hands.other_host import OtherHost
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.store.journal import Journal
-from tests.sm.hands.there import outside_a_container
+from tests.sm.hands.there import OLD, Here, There, outside_a_container
+
+SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +29,34 @@ def journal() -> Iterator[Journal]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """An empty policy file with an owner's mode, in a folder of its own."""
+    """A policy file with a mode of its own, in a folder of its own."""
     path = tmp_path / "etc" / "partitions.conf"
     path.parent.mkdir()
-    path.touch()
+    path.write_bytes(OLD)
     path.chmod(0o640)
     return path
+
+
+@pytest.fixture(params=SHELLS)
+def there(request: pytest.FixtureRequest, tmp_path: Path) -> There:
+    return There(tmp_path / "there", request.param)
+
+
+@pytest.fixture
+def host(there: There) -> Iterator[OtherHost]:
+    """The hands on another host."""
+    with there.hands() as hands:
+        yield hands
+
+
+@pytest.fixture(params=["this host", *SHELLS])
+def side(request: pytest.FixtureRequest, tmp_path: Path) -> Here | There:
+    """This host, and another one by each shell: what both can do is tested at both."""
+    folder = tmp_path / "side"
+    return Here(folder) if request.param == "this host" else There(folder, request.param)
+
+
+@pytest.fixture
+def hands(side: Here | There) -> Iterator[SmHands]:
+    with side.hands() as hands:
+        yield hands

@@ -15,9 +15,9 @@ from ibkeys.sm.hands import remote_guard, writer
 from ibkeys.sm.hands.other_host import OtherHost
 from ibkeys.sm.hands.remote_guard import OtherGuard
 from ibkeys.store.journal import Journal
+from tests.sm.hands.conftest import SHELLS
 from tests.sm.hands.there import Held, There, heard, opensm
 
-SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if shutil.which(shell)]
 PROGRAM = writer.program()
 OLD, NEW, NEWER, THEIRS = b"old\n\0" * 20_000, b"new\n", b"newer\n", b"theirs\n"
 
@@ -196,6 +196,16 @@ def test_a_file_that_was_not_there_is_removed_again(there: There, file: Path, jo
         assert heard(running) == b"hup\n"
 
 
+def test_a_file_that_lost_rights_does_not_get_them_back(there: There, file: Path, journal: Journal) -> None:
+    with opensm() as (process, _), there.hands() as host, journal.operation("apply") as operation:
+        guard, held = began(host, file, process, 0)
+        guard.written(NEW)
+        host.replace(operation, host.look(file), NEW, rights=0o600)
+        guard.waiting()
+        held.ended()
+        assert (file.read_bytes(), file.stat().st_mode & 0o777) == (OLD, 0o600)
+
+
 @pytest.mark.parametrize("name", ["with blank", "-dash", "quo'te\"$(x)`y`", "back\\slash", "*"])
 def test_any_name_is_given_back(there: There, file: Path, journal: Journal, name: str) -> None:
     path = file.rename(file.with_name(name))
@@ -300,10 +310,7 @@ def test_a_confirmation_whose_answer_was_lost_can_be_asked_for_again(there: Ther
 
 
 def test_both_sides_have_the_same_longest_silence() -> None:
-    assert (
-        f"QUIET={remote_guard.QUIET_SECONDS}"
-        in writer.resources.files("ibkeys.sm.hands").joinpath("host_writer.sh").read_text()
-    )
+    assert f"QUIET={remote_guard.QUIET_SECONDS}\n" in PROGRAM
 
 
 STEPS = ("cat", "cp", "mv", "sync", "rm", "sha256sum", "touch", "stat", "od", "grep", "ln")

@@ -1,4 +1,4 @@
-"""Another host for the tests: a shell of this machine in the place of ssh, with some of its commands made up."""
+"""Both kinds of hosts for the tests: some of their commands are made up. The other host is a shell of this machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from ibkeys.sm.elsewhere.conversation import Conversation, OpenChannel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands import other_host, writer
 from ibkeys.sm.hands.other_host import OWN_SESSION, OtherHost
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.hands.this_host import ThisHost
 from ibkeys.sm.hands.writer import READY, Writer
+from ibkeys.store.journal import FileEntry, Journal
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 PATHS = "PATH=/usr/sbin:"
+OLD, NEW = b"old\n" * 100, b"new\n" * 100
 LONGEST = 60
 """Seconds that a test waits for what must happen."""
 
@@ -36,15 +40,52 @@ def outside_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-class There:
-    """A host below *folder*: ``tools`` come before its own commands, ``rooms`` is where its guards have theirs."""
+class Tools:
+    """A host below *folder*: ``tools`` come before its own commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tools = folder / "tools"
+        self.tools.mkdir(parents=True)
+
+    def tool(self, name: str, script: str) -> None:
+        """Let a command of the host be *script*."""
+        (self.tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (self.tools / name).chmod(0o755)
+
+    def systemctl(self, main: int | str, refuses: str = "nothing", words: str = "") -> Path:
+        """Let systemctl name *main* as the main process of each unit, and say *words* to the verb that it *refuses*.
+        Return a list of how it was called."""
+        log = self.tools / "systemctl.log"
+        log.touch()
+        self.tool(
+            "systemctl",
+            f'printf \'%s\\n\' "$*" >>{log}; [ "$2" != show ] || echo MainPID={main}; '
+            f"[ \"$2\" != {refuses} ] || {{ printf '%s' '{words}' >&2; exit 3; }}",
+        )
+        return log
+
+
+class Here(Tools):
+    """This host."""
+
+    name = ""
+
+    @contextmanager
+    def hands(self) -> Iterator[SmHands]:
+        yield ThisHost({"PATH": f"{self.tools}:/usr/bin:/bin"})
+
+
+class There(Tools):
+    """Another host: ``rooms`` is where its guards have theirs."""
+
+    name = "sm2"
 
     def __init__(self, folder: Path, shell: str = "/bin/sh") -> None:
+        super().__init__(folder)
         self.command = [shell, "-s"]
-        self.tools, self.rooms = folder / "tools", folder / "rooms"
+        self.rooms = folder / "rooms"
         self.quiet = 900
-        for each in (self.tools, self.rooms):
-            each.mkdir(parents=True)
+        self.rooms.mkdir()
         self.plain = writer.program()
 
     def program(self) -> str:
@@ -54,11 +95,6 @@ class There:
             assert text.count(old) == 1
             text = text.replace(old, new)
         return text
-
-    def tool(self, name: str, script: str) -> None:
-        """Let a command of the host be *script*."""
-        (self.tools / name).write_text(f"#!/bin/sh\n{script}\n")
-        (self.tools / name).chmod(0o755)
 
     @contextmanager
     def hands(self, open_channel: OpenChannel = OWN_SESSION, reads: OpenChannel = Channel) -> Iterator[OtherHost]:
@@ -80,11 +116,24 @@ def opensm() -> Iterator[tuple[OpensmProcess, subprocess.Popen[bytes]]]:
     with subprocess.Popen(["python3", "-u", "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        ticks = started_at(Path(f"/proc/{process.pid}/stat").read_text())
+        folder = Path(f"/proc/{process.pid}")
+        ticks = started_at((folder / "stat").read_text())
         try:
-            yield OpensmProcess(process.pid, Path("/x"), True, None, ticks=ticks), process
+            yield OpensmProcess(process.pid, Path("/x"), True, None, folder=folder, ticks=ticks), process
         finally:
             process.kill()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def put(hands: SmHands, journal: Journal, path: Path, data: bytes | None, mode: int = 0o644) -> FileEntry:
+    """Replace a file as it is now, in an operation of its own."""
+    with journal.operation("apply") as operation:
+        entry = hands.replace(operation, hands.look(path), data, mode)
+        entry.done()
+    return entry
 
 
 def heard(process: subprocess.Popen[bytes]) -> bytes:

@@ -1,6 +1,6 @@
-"""The hands on a host of an OpenSM: a policy file in the place of another, a SIGHUP, and one who goes back alone.
+"""The hands on a host of an OpenSM: files and their rights, its process, and one who goes back alone.
 
-`open_policy_host` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
+`open_hands` (`ibkeys.sm.hands.opening`) gives them for this host and for others. Looking is another matter: all
 of it goes through ``files``, which change nothing.
 """
 
@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.store.journal import FileEntry, Operation
@@ -31,7 +33,7 @@ class RemoteGuard(Protocol):
 
     @property
     def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `PolicyHost.confirm_guard`. "" before `began`."""
+        """By which another process of ibkeys reaches it: see `SmHands.confirm_guard`. "" before `began`."""
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it gives back; *process*: whom it tells.
@@ -56,8 +58,10 @@ class RemoteGuard(Protocol):
         """End it: what was written stays. False when it is going back already, or has: then it was too late."""
 
 
-class PolicyHost(Protocol):
-    """A host on which policy files may be replaced and OpenSMs be told to read them. Paths are those of that host.
+class SmHands(Protocol):
+    """A host on which files of OpenSM may be replaced, and OpenSMs be told to read them, stopped and started.
+
+    Paths are those of that host.
 
     Every method of another host raises HostNotReached when that does not answer. After it nobody knows whether what was
     asked for has happened: look again through a new connection.
@@ -78,37 +82,80 @@ class PolicyHost(Protocol):
         FileChanged as `ibkeys.host.replacing.seen.look`.
         """
 
-    def hindrance(self, seen: SeenFile) -> str | None:
+    def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file that was looked at cannot be replaced, None when nothing is known to stand in the way.
 
-        Nothing is written. Raises FileError when its folder cannot be read.
+        *rights*: as for `replace`. Nothing is written. Raises FileError when its folder cannot be read.
         """
 
-    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, mode: int = 0o644) -> FileEntry:
+    def replace(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes | None,
+        mode: int = 0o644,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> FileEntry:
         """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes it.
 
-        What was seen is in the journal, synced, before anything is written, with the host's name. Owner, mode, ACL and
-        label stay; *mode* is for a file that was not there. The entry stays ``pending``: the caller says whether what
-        follows from it was proven; it is ``failed`` where the file was not replaced.
+        What was seen is in the journal, synced, before anything is written, with the host's name; *contents* says what
+        of a file with keys. Owner, mode, ACL and label stay; *mode* is for a file that was not there. *rights*: the
+        permission bits that the new file has instead, there or not; more than the old one has, or a file with an ACL,
+        are refused. Until the new file has its owner its mode is 0600. The entry stays ``pending``: the caller says
+        whether what follows from it was proven; it is ``failed`` where the file was not replaced.
 
         Raises FileChanged when the file is not what was seen; FileError for what hinders it, and when something fails:
         ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
         """
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+    def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
+        """Give the file or folder that *path* leads to fewer rights, and return its former mode.
+
+        *seen*: what ``files.stat`` said of it: it must still be the same one (device and inode), with the same owner
+        and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged where it is
+        another one; FileError for more rights, for what is neither a regular file nor a folder, and when it fails.
+        """
+
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
         """Remove what runs that were cut off left beside the files of *entries*; those of other hosts are left out.
 
-        Raises FileError when a folder cannot be read or a left-over not be removed.
+        All of them are files with these *contents*. Of one whose bytes the journal does not keep only what was not
+        complete is removed. Raises FileError when a folder cannot be read or a left-over not be removed.
         """
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not tell *process* to read its policy, None if it may. Nothing is sent."""
+        """Return why this user may not tell *process* to read its files, None if it may. Nothing is sent."""
 
     def signal(self, process: OpensmProcess) -> None:
         """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
 
         Where it is the main process of its systemd unit, systemd sends it. Raises HostRefused when it runs no more,
         when the moment is not known, or when this user may not.
+        """
+
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs. One that is dead and was not heard by its parent does not."""
+
+    def stop(self, process: OpensmProcess) -> None:
+        """Begin to end this very process, by systemd where it is the main process of its unit, else by SIGTERM.
+
+        It may run on for a while, or not end at all: ask `is_running`. Raises HostRefused as `signal`, and with what
+        systemctl said where that refused; nothing was sent then.
+        """
+
+    def can_start(self, process: OpensmProcess) -> bool:
+        """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
+
+        Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
+        """
+
+    def start_unit(self, unit: str) -> None:
+        """Start a service of systemd; one that is active stays as it is.
+
+        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is no name of
+        a service.
         """
 
     def guard(self, seconds: float) -> RemoteGuard | None:

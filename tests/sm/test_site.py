@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.apply.opensm import site
 from ibkeys.errors import HostNotReached, Refused
+from ibkeys.sm import site
+from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport, Report
 
@@ -19,10 +20,10 @@ def manager(guid: int, state: str) -> Manager:
 
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
     monkeypatch.setattr(site, "managers_of", lambda found: managers)
-    monkeypatch.setattr(site, "_look", lambda reached: host)
+    monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
     monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
-    writer = cast(Any, SimpleNamespace(fabric=SimpleNamespace(own_guid=1)))
-    return site.find_site(writer, [cast(Any, None)], cast(Any, None))
+    reached = SimpleNamespace(hands=SimpleNamespace(files=None), host=SmHost())
+    return site.find_master(cast(Any, None), [cast(Any, reached)], 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""The image of a file in the journal: made of what was seen, and its bytes again, with the keys that belong into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibkeys.errors import FileError
+from ibkeys.host.replacing.contents import NO_BYTES, Contents
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.store.journal import FileImage
+
+
+def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str = "") -> FileImage:
+    """Return what the journal keeps of a file that *data* shall replace. *host*: where it is, "" for this one.
+
+    Raises FileError when *contents* could not make the same bytes again from what the journal would keep.
+    """
+    before, after = (_kept(each, seen.path, contents, host) for each in (seen.data, data))
+    if seen.found is None:
+        return FileImage(str(seen.path), before, after, host=host)
+    metadata = seen.found.metadata
+    owner = (metadata.uid, metadata.gid)
+    return FileImage(str(seen.path), before, after, metadata.mode, *owner, metadata.attributes, host)
+
+
+def bytes_of(image: FileImage, contents: Contents) -> tuple[bytes | None, bytes | None]:
+    """Return the bytes before and after, keys in them. Raises FileError where the journal keeps none."""
+    if not _has_bytes(image, contents):
+        raise FileError(
+            f"{image.path}: it holds keys, so the journal keeps no bytes of it: it cannot be given back, nor be "
+            "compared with what it was"
+        )
+    before, after = (None if data is None else contents.restore(data) for data in (image.before, image.after))
+    return before, after
+
+
+def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
+    """Return all bytes that the file had, as far as the journal keeps them."""
+    if not _has_bytes(image, contents):
+        return set()
+    return {data for data in bytes_of(image, contents) if data is not None}
+
+
+def _has_bytes(image: FileImage, contents: Contents) -> bool:
+    # Whatever the caller says of the file: the reference is never to be written into it.
+    return contents.keeps_bytes and NO_BYTES not in (image.before, image.after)
+
+
+def _kept(data: bytes | None, path: Path, contents: Contents, host: str) -> bytes | None:
+    if data is None:
+        return None
+    kept = contents.record(data)
+    if contents.keeps_bytes and contents.restore(kept) != data:
+        at = f"{host}: {path}" if host else path
+        raise FileError(f"{at}: its keys cannot all be kept, so that the journal could not give it back")
+    return kept

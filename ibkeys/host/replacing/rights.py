@@ -1,0 +1,86 @@
+"""Taking rights away from a file or folder that is there. Nothing here ever gives any."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.replacing.seen import SeenFile, opened_folder, real_place
+
+ACL: Final = "system.posix_acl_access"
+"""The extended attribute that an ACL is."""
+
+
+def why_not(seen: SeenFile, rights: int | None, has_acl: bool) -> str | None:
+    """Return why a new file with just these *rights* cannot take the place of what was *seen*, None if it can.
+
+    None and a file that was not there are no hindrance. With an ACL the bits of the group are its mask, so that they
+    do not say who may read the file.
+    """
+    if rights is None or seen.found is None:
+        return None
+    if wider := _wider(seen.found.metadata.mode, rights):
+        return wider
+    if has_acl:
+        return "has an ACL, which its mode alone does not tell; remove it first (setfacl -b), or set the rights by hand"
+    return None
+
+
+def refuse_wider(at: str, seen: FileFact, mode: int) -> None:
+    """Raise FileError where *mode* would give rights that what was *seen* does not have. *at*: its name."""
+    if wider := _wider(seen.mode, mode):
+        raise FileError(f"{at}: {wider}")
+
+
+def set_mode(path: Path, seen: FileFact, mode: int) -> int:
+    """Give the file or folder that *path* leads to fewer rights, and return its former mode.
+
+    It must be the very one that was *seen* (device and inode), with the same owner and mode. Its bytes may have
+    changed: a log grows. Raises FileChanged where it is not, FileError for more rights, for what is neither a regular
+    file nor a folder, and when it fails.
+    """
+    refuse_wider(str(path), seen, mode)
+    place = real_place(path)
+    with opened_folder(place) as folder:
+        try:
+            # O_PATH: nothing is opened that would notice it, and no right to read is needed.
+            descriptor = os.open(place.name or ".", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            raise changed(str(place)) from None
+        except OSError as error:
+            raise FileError(f"{place}: cannot be looked at: {error.strerror}") from None
+        try:
+            _set_mode(descriptor, place, seen, mode)
+        except OSError as error:
+            raise FileError(f"{place}: its mode cannot be set to {mode:04o}: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+    return seen.mode
+
+
+def changed(at: str) -> FileChanged:
+    """Return the error for what is not as it was seen."""
+    return FileChanged(f"{at}: is not what was looked at, or somebody else changed its mode or owner; it is as it was")
+
+
+def _set_mode(descriptor: int, place: Path, seen: FileFact, mode: int) -> None:
+    status = os.fstat(descriptor)
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise FileError(f"{place}: is neither a regular file nor a folder")
+    found = ((status.st_dev, status.st_ino), status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode))
+    if found != (seen.identity, seen.uid, seen.gid, seen.mode):
+        raise changed(str(place))
+    os.chmod(f"/proc/self/fd/{descriptor}", mode)
+    has = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if has != mode:
+        raise FileError(f"{place}: its mode cannot be set to {mode:04o}: it has {has:04o} now")
+
+
+def _wider(former: int, mode: int) -> str:
+    if mode & ~former:
+        return f"has mode {former:04o}, and {mode:04o} would give more rights; ibkeys only takes rights away"
+    return ""

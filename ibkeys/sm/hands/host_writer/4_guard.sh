@@ -1,0 +1,118 @@
+# --- who goes back when nobody confirms -------------------------------------------------------------------------------
+
+make_room() {
+    for tool in setsid timeout mkfifo; do
+        command -v "$tool" >/dev/null || no "$REFUSED" "$tool is not there" || return
+    done
+    made=$(mktemp -d "$ROOMS/ibkeys-guard-XXXXXXXXXXXXXXXX") && mkfifo "$made/cut" "$made/hello" && echo " ${made##*/}"
+}
+
+room_of() { # TOKEN: sets room
+    case ${1#ibkeys-guard-} in "$1" | '' | *[!A-Za-z0-9]*) no "$REFUSED" 'is no guard' || return ;; esac
+    room=$ROOMS/$1
+    [ -d "$room" ] && ! [ -L "$room" ] || return "$GONE"
+    [ "$(stat -c %u -- "$room")" = "$(id -u)" ] || no "$REFUSED" 'is the guard of another user'
+}
+
+keep() { # TOKEN NAME DATA: more bytes of a file in the room
+    room_of "$1" && printf %s "$3" | base64 -d >>"$room/$2"
+}
+
+note() { # TOKEN SUM: of a text that it may take back
+    room_of "$1" && ! [ -L "$room/decided" ] || return "$GONE"
+    echo "$2" >>"$room/texts"
+}
+
+watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; in this shell, which holds its pipe
+    room_of "$1" || return
+    [ "$(sum "$room/former")" = "$4" ] || no "$FAILED" 'what arrived is not what was sent' || return
+    exec 9<>"$room/cut"
+    setsid /bin/sh "$room/program" guard "$room" "$2" "$3" "$4" "$5" \
+        9>&- 8<"$room/cut" </dev/null >/dev/null 2>&1 &
+    read -r guard <"$room/hello" && echo " $guard"
+}
+
+say_to_guard() { # BYTE
+    if [ -n "$guard" ]; then printf %s "$1" >&9; fi
+}
+
+wait_for_word() { # TOKEN
+    text=$(cat "/proc/$guard/stat" 2>/dev/null) && [ "${text##*) Z *}" ] && room_of "$1" && ! [ -L "$room/decided" ] ||
+        return "$GONE"
+    say_to_guard w
+}
+
+decide() { # TOKEN: nothing is given back; of this and the guard's own decision only one can be made
+    room_of "$1" || return
+    ln -s kept "$room/decided" 2>/dev/null || [ "$(readlink "$room/decided")" = kept ] || return "$GONE"
+    rm -rf -- "$room"
+}
+
+up() { # hundredths of a second since the host booted
+    read -r since _ </proc/uptime && echo "${since%.*}${since#*.}"
+}
+
+back() { # gives the former file back if one is there that we wrote
+    now=$(sum "$path") || return "$FAILED"
+    if [ "$now" = "$former" ]; then return; fi
+    grep -qsxF -- "$now" "$room/texts" || return "$REFUSED"
+    found=$(marks "$path") || return "$FAILED"
+    if [ "$former" = - ]; then
+        remove "$path" "$found" "$now"
+        return
+    fi
+    part=$folder/.$base.ibkeys-$$-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n').part
+    if [ "$found" = - ]; then mode=644; else mode=-; fi
+    begin && cat "$room/former" >>"$part" && put_or_clear "$path" "$former" "$found" "$now" "$mode"
+}
+
+log() { # WORDS
+    if command -v logger >/dev/null; then timeout 10 logger -t ibkeys -- "$1"; fi
+}
+
+tell() { # PID TICKS UNIT: this OpenSM, or the one that its unit has now
+    hup "$1" "$2" "$3" && return
+    [ "$3" != - ] && main=$(main_of "$3") && [ "$(cat "/proc/$main/comm")" = opensm ] && hup_unit "$3"
+}
+
+split() { # PATH: sets path, folder and base
+    path=$1 base=${1##*/} folder=${1%/*}
+    folder=${folder:-/}
+}
+
+live() { # ROOM SECONDS PID+TICKS+UNIT SUM PATH
+    room=$1 former=$4
+    split "$5"
+    rest=${3#*+}
+    trap '' HUP INT
+    echo "$$" >"$room/hello"
+    while heard=$(timeout "$QUIET" dd bs=1 count=1 <&8 2>/dev/null) && [ "$heard" = a ]; do :; done
+    exec 8<&-
+    end=$(($(up) + $2 * 100))
+    while [ -d "$room" ] && ! [ -L "$room/decided" ] && [ "$(up)" -lt "$end" ]; do sleep 1; done
+    if ln -s back "$room/decided" 2>/dev/null && [ -e "$room/texts" ]; then
+        tries=30
+        while :; do
+            back
+            how=$?
+            tries=$((tries - 1))
+            case $how in "$FAILED" | "$CHANGED") [ "$tries" -gt 0 ] && sleep 1 && continue ;; esac
+            break
+        done
+        case $how in
+        "$DONE" | "$UNSYNCED")
+            tell "${3%%+*}" "${rest%%+*}" "${rest#*+}" && said= || said=', but OpenSM could not be told'
+            log "nobody confirmed: $path is the former one$said"
+            ;;
+        "$REFUSED") log "nobody confirmed, but somebody else changed $path: it stays as it is" ;;
+        *) log "nobody confirmed, but $path cannot be given back" ;;
+        esac
+    fi
+    rm -rf -- "$room"
+}
+
+if [ "${1-}" = guard ]; then
+    shift
+    live "$@"
+    exit
+fi

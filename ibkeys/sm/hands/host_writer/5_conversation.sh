@@ -1,0 +1,48 @@
+# --- the conversation -------------------------------------------------------------------------------------------------
+
+part= guard= token= data=
+trap '[ -z "$part" ] || rm -f -- "$part"' EXIT
+trap 'exit 1' INT TERM
+echo ibkeys-host-writer-1
+while IFS= read -r line; do
+    question=${line%% *} rest=${line#* }
+    a=${rest%% *} rest=${rest#* }
+    b=${rest%% *} rest=${rest#* }
+    c=${rest%% *} rest=${rest#* }
+    d=${rest%% *}
+    split "${rest#* }"
+    case $question in
+    begin) part=$folder/.$base.ibkeys-$$-$a.part ;;
+    fill | keep) data=$(head -c "$a") ;;
+    esac
+    case $question in
+    over | waiting) ;;
+    *) say_to_guard a ;;
+    esac
+    case $question in
+    seen | real | target) run "$question" "$path" ;;
+    users | begin | left | make_room) run "$question" ;;
+    ground) run ground "$path" ;;
+    fill) run fill "$data" ;;
+    put) run put_or_clear "$path" "$a" "$b" "$c" "$d" ;;
+    remove) run remove "$path" "$a" "$b" ;;
+    set_mode) run set_mode "$path" "$a" "$b" ;;
+    drop) run drop "$a" ;;
+    may_hup) run may_hup "$a" "$b" ;;
+    hup | stop | has_unit) run "$question" "$a" "$b" "$c" ;;
+    start) run start "$a" ;;
+    keep) run keep "$b" "$c" "$data" ;;
+    note) run note "$a" "$b" ;;
+    alive) echo . ;;
+    watch)
+        token=$a
+        if watch "$a" "$b" "$c" "$d" "$path" 2>/dev/null; then echo .; else echo '! refused it did not start'; fi
+        ;;
+    waiting) run wait_for_word "$a" && guard= ;;
+    over)
+        run decide "$a"
+        if [ "$a" = "$token" ]; then say_to_guard o && guard=; fi
+        ;;
+    *) echo '! failed' ;;
+    esac
+done

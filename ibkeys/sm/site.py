@@ -1,0 +1,249 @@
+"""The hosts with OpenSMs that were reached, the one OpenSM that is master, and whether it is still as it was seen.
+
+What is done through OpenSM rests on this: who is the one master is known, its process is seen, and before each step it
+is looked at again whether both are still the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.host.file_access import FileFact
+from ibkeys.printable import named
+from ibkeys.sm.elsewhere.ssh import SshHost
+from ibkeys.sm.hands.opening import open_hands
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.sm.options import Setting
+from ibkeys.sm.report import Report, join, look_at_host
+from ibkeys.topology.model import Topology
+
+KEPT_HOSTS: Final = "sm_hosts"
+"""Under this name the journal keeps the hosts of an operation."""
+MASTER: Final = "master"
+"""What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
+_NO_PROGRAM: Final = "whether it is an OpenSM cannot be seen; run as root"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A host with OpenSMs: what the user said of it, and the hands there."""
+
+    host: SmHost
+    hands: SmHands
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An OpenSM that runs, the hands on its host, and the SM of the fabric that it is; None where that is not known."""
+
+    instance: Instance
+    hands: SmHands
+    manager: Manager | None
+
+    def place_of(self, role: Role) -> tuple[Path, Path]:
+        """Return a file as its host names it, and as this OpenSM sees it.
+
+        Raises UsageError where it is not known which file that is, FileError where the OpenSM sees another file of that
+        name than its host.
+        """
+        file = self.instance.files[role]
+        if file.path is None or file.place is None:
+            where = f"({file.path}) " if file.path is not None else ""
+            raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
+        if file.place != file.path and not self._is_the_hosts_own(file):
+            raise FileError(
+                f"{file.path}: {self.instance.name} sees another file of that name than its host (a container, or "
+                "mounts of its own); run ibkeys in there, or change the file where it comes from"
+            )
+        return file.path, file.place
+
+    def _is_the_hosts_own(self, file: InstanceFile) -> bool:
+        """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
+        assert file.path is not None
+        try:
+            return file.fact is not None and self.hands.files.stat(file.path).identity == file.fact.identity
+        except OSError:
+            return False
+
+    def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, Setting], list[str]]:
+        """Return these options, and notes on what may not be in force. *what_for*: what depends on them, in words.
+
+        Raises UsageError where one is not known.
+        """
+        options, name = self.instance.options, self.instance.name
+        settings = {each: options.setting(each) for each in names}
+        unknown = [each for each, setting in settings.items() if setting.source == "not known"]
+        if unknown:
+            file = self.instance.files["options"]
+            raise UsageError(
+                f"{name}: {what_for} depends on {', '.join(unknown)}, and its options file "
+                f"{f'{file.path} ' if file.path is not None else ''}{file.problem or 'is not known'}"
+            )
+        in_file = options.file.values if options.file is not None else {}
+        notes = [
+            f"{each} is taken as {_shown(setting.shown)}, as the options file says now; whether {name} has read it is "
+            "not known"
+            for each, setting in settings.items()
+            if not setting.is_certain and each in in_file
+        ]
+        return settings, notes
+
+    def verify_process(self) -> None:
+        """Ask whether the process is still there. Raises Refused (``stale``), HostNotReached."""
+        if not self.hands.is_running(self.instance.process):
+            raise stale(f"{self.instance.name} runs no more, or was started again")
+
+    def verify_options(self) -> None:
+        """Ask whether the options file is as it was seen. Raises Refused (``stale``), HostNotReached."""
+        file = self.instance.files["options"]
+        if file.place is not None and _state(file.fact) != _state(_fact_now(self.hands, file.place)):
+            raise stale(f"{file.path}, the options file of {self.instance.name}, was changed meanwhile")
+
+
+_WORDS: Final[Mapping[Role, str]] = {
+    "options": "the options file",
+    "policy": "the policy",
+    "log": "the log",
+    "output": "the standard output",
+    "dumps": "the folder for dumps",
+    "cache": "the folder of the key files",
+    "keys": "the guid2mkey",
+}
+
+
+def reach(enter: Callable[[AbstractContextManager[SmHands]], SmHands], hosts: Iterable[SmHost]) -> list[Reached]:
+    """Open *hosts*; *enter* closes them again, as an ExitStack does. Raises HostNotReached."""
+    return [Reached(host, enter(open_hands(host))) for host in hosts]
+
+
+def to_json(reached: Iterable[Reached]) -> list[dict[str, Any]]:
+    """Return the other hosts as the journal keeps them, so that what goes on later reaches them too."""
+    hosts = [each.host.ssh for each in reached if each.host.ssh is not None]
+    return [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]
+
+
+def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
+    """Return the hosts that the journal kept. Raises UsageError for what is no host, StoreError for what is no list."""
+    try:
+        return [
+            SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
+            for each in kept.get(KEPT_HOSTS, [])
+        ]
+    except (TypeError, KeyError):
+        raise StoreError("the journal is damaged: the hosts of the operation cannot be read") from None
+
+
+# --- who is master ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen: all managers and hosts, and of these the one master."""
+
+    report: Report
+    reached: Sequence[Reached]
+    manager: Manager
+    master: Running
+
+    def others(self) -> Iterator[tuple[Manager, Running | None]]:
+        """Yield the other SMs that take part, each with its OpenSM; None where that is on no host that was looked at.
+
+        A port whose IsSM bit is set and whose SMInfo was not answered takes part.
+        """
+        seen = {each.port_guid: each for each in self.report.instances() if each.port_guid is not None}
+        for manager in self.report.managers or ():
+            if manager.guid == self.manager.guid or manager.state == "not active":
+                continue
+            instance = seen.get(manager.guid)
+            yield manager, None if instance is None else Running(instance, hands_of(self.reached, instance), manager)
+
+
+def find_master(found: Topology, reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
+    """Return the one master that a sweep with SMInfo *found*, whose OpenSM has to run on one of the hosts *reached*.
+
+    *own_guid*: the port GUID of the port that was swept from. *socket*: of the simulator whose subnet is meant.
+    Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its program is
+    not known, HostNotReached where a host did not answer that it may run on.
+    """
+    looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
+    report = join(managers_of(found), looked, [own_guid])
+    manager = _the_master(report)
+    instance = report.master_instance()
+    if instance is None:
+        raise _not_seen(report, manager)
+    if not instance.process.program_known:
+        raise UsageError(f"{instance.name}: {_NO_PROGRAM}")
+    return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
+
+
+def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:
+    """Return the hands on the host of an OpenSM."""
+    return next(each.hands for each in reached if each.hands.name == instance.host)
+
+
+def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None:
+    """Ask whether an SM is still the one master. *lids*: where ports say that the master is. Raises Refused
+    (``stale``)."""
+    found = find_subnet_manager(fabric, lids)
+    if found.presence != "active" or found.port_guid != manager.guid:
+        raise stale(f"the master was the SM of port GUID 0x{manager.guid:016x}; now {found.evidence or 'none answers'}")
+
+
+def stale(what: str) -> Refused:
+    """Return the error for what is not any more as it was seen."""
+    return Refused(
+        f"refused by interlock stale, which nothing overrides here: {what}; nothing more was done: look at `ibkeys "
+        "sm-show`, and see to it that one OpenSM is master, before you go on",
+        "stale",
+    )
+
+
+def _the_master(report: Report) -> Manager:
+    if not report.masters:
+        raise Refused(
+            "no subnet manager says that it is master, so there is none to go through; see `ibkeys sm-show`", MASTER
+        )
+    if len(report.masters) > 1:
+        ports = named([str(each.port) for each in report.masters])
+        text = f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one"
+        raise Refused(text, MASTER)
+    return report.masters[0]
+
+
+def _not_seen(report: Report, manager: Manager) -> IbkeysError:
+    """Return the error for a master that none of the OpenSMs is seen to be; it may be on a host that did not answer."""
+    silent = [host for host in report.hosts if host.error]
+    problems = [f"host {host.name}: {host.error}" for host in silent]
+    seen = [each.name for each in report.instances()]
+    text = (
+        f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
+        f"the OpenSMs that were seen ({named(seen) if seen else 'none'})"
+        f"{'; ' + '; '.join(problems) if problems else ''}; run on its host as root, or name it: --sm-host HOST"
+    )
+    return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
+
+
+def _shown(value: object) -> str:
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def _fact_now(hands: SmHands, place: Path) -> FileFact | None:
+    try:
+        return hands.files.stat(place)
+    except OSError:
+        return None
+
+
+def _state(fact: FileFact | None) -> tuple[object, ...]:
+    """What of a file changes when somebody writes it; nothing of one that is not there, or cannot be seen."""
+    return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)
