@@ -58,6 +58,9 @@ COMMANDS: Final = {
     "sm-show": Entry(
         "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
     ),
+    "sm-repair": Entry(
+        "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
+    ),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),

@@ -209,6 +209,7 @@ def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
     story.run(0, "mkey-deploy", "--per-port", "--protect", 2, "--lease", 15, "--yes", *shape)
     story.run_on_store(0, "mkey-export", "files", *story.backend, *shape)
     story.run_on_store(0, "mkey-list", *story.backend, *shape)
+    story.run(0, "sm-repair", "--cache-dir", "files", "--override", "mkey-under-sm", "--yes", *shape)
     story.run(0, "snapshot", "before.snapshot")
     story.run(1, "audit", *shape)
     lost = ("--keystore", story.folder / "other.db")

@@ -19,6 +19,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
 from ibkeys.topology.model import Port
+from ibkeys.topology.subnet_manager import SubnetManager
 
 LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
 _LET_OPENSM = (
@@ -71,6 +72,18 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
         "an SM that knows an M_Key stops the lease of its port with every SMP, so the port would never open: read the "
         "keys from that SM (ibkeys mkey-import of its guid2mkey, or its m_key option), or stop every SM first",
     )
+
+
+def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of key files that are written for an OpenSM that is to start. *manager*: what
+    is known of the master."""
+    if not manager.may_be_master:
+        return []
+    text = (
+        f"{manager.evidence}; an SM that runs sets its own keys while these files are made, so they would not fit, and "
+        "a port that counts violations tells it so: stop every SM first, standbys too"
+    )
+    return [Objection("mkey-under-sm", text)]
 
 
 def _under_sm(writer: Writer, more: str, what: str) -> list[Objection]:
