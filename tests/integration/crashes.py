@@ -1,4 +1,4 @@
-"""``ibkeys`` on a served fabric that dies at one of its points: each system call that writes, each rename and signal."""
+"""``ibkeys`` on a served fabric that dies at one of its points: a system call that writes, a rename, a signal."""
 
 from __future__ import annotations
 

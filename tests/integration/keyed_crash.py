@@ -1,4 +1,4 @@
-"""A fabric whose M_Key goes through OpenSM, while ibkeys dies: what must hold whatever it was at, and how it goes on."""
+"""A fabric whose M_Key goes through OpenSM, and an ibkeys that dies: what must hold then, and how it goes on."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ class KeyedScene:
     def assert_no_key_is_lost(self) -> None:
         """Every key on a port or in a file is in the key store, and none in a file that is not made for keys."""
         stored = {*self.stored_keys(), 0}
-        assert {key for key, _, _ in self.opensm.keys()} <= stored
+        on_ports = self.opensm.keys()
+        assert {key for key, _, _ in on_ports} <= stored
         for path in self.files():
             data = path.read_bytes()
             if _MAY_HOLD_KEYS.fullmatch(path.name):

@@ -20,6 +20,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import ConfFile
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
+from ibkeys.mkeys.opensm.left_overs import remove_left_overs
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
@@ -72,6 +73,7 @@ class KeyRun:
         """Make the steps that are left. Raises what stops it; the record says how to go on."""
         around, record = self.around, self.record
         self._running = list(around.managers.standbys)
+        self._clean_up()
         for manager in around.managers.all:
             close(manager)
         for number in range(record.at, len(record.steps)):
@@ -92,6 +94,12 @@ class KeyRun:
         """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made."""
         self._tell()
         return self._watch(len(self.record.steps) - 1)
+
+    def _clean_up(self) -> None:
+        """Remove what runs that were killed left beside the files; what stays is said."""
+        around = self.around
+        for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
+            around.say(text)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
