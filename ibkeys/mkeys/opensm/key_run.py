@@ -153,7 +153,7 @@ class KeyRun:
 
     def _verify(self) -> None:
         managers, writer = self.around.managers, self.around.writer
-        managers.master.running.verify_process()
+        managers.master.verify_process()
         managers.master.conf.verify("nothing more was done")
         verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
 
@@ -173,7 +173,7 @@ class KeyRun:
     def _look_around(self) -> None:
         """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
         self.around.check()
-        self.around.managers.master.running.verify_process()
+        self.around.managers.master.verify_process()
 
     def _wait_for_key_file(self, key: MKey, seen: Seen) -> None:
         """Wait until OpenSM's guid2mkey has the key of every port that shows it: what it would start with."""
