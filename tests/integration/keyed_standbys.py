@@ -1,7 +1,7 @@
 """Three OpenSMs on the served simulator, one master and two standbys, whose fabric gets M_Keys from ibkeys.
 
-A standby that is told to end is started again by who reads ibkeys' standard error, as a user would who types the command
-that stands there.
+A standby that is told to end is started again by who reads ibkeys' standard error, and types the command that stands
+there.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ class KeyedSite:
         self.stack.callback(process.kill)
         return process, log
 
-    def kill_master(self) -> None:
-        """Let the master die; the next one has taken over when this returns."""
-        heir = self.standbys[0]
+    def kill_master(self, heir: NodesOpensm | None = None) -> None:
+        """Let the master die; *heir*, by default the first standby, has taken over when this returns."""
+        heir = heir or self.standbys[0]
         before = len(heir.log.lines)
         self.master.process.kill()
         self.master.process.wait(RUN_TIMEOUT)
