@@ -22,6 +22,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import Keys
 from tests.integration.opensms import NodesOpensm
+from tests.integration.sshd import Sshd
 from tests.integration.test_served_mkeys import Log
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -163,3 +164,13 @@ def keyed_site(number: int = 3, words: Sequence[str | Path] = ()) -> Iterator[Ke
             site.opensms.append(NodesOpensm(served, node, 9 - at, stack, "", guid, OPTIONS))
             site.opensms[-1].log.wait("SUBNET UP" if at == 0 else "ENTERING SM STANDBY STATE")
         yield site
+
+
+def through_ssh(stack: ExitStack, folder: Path) -> tuple[Sshd, list[str | Path]]:
+    """Start an sshd that leads to the host of the OpenSMs, and return it with the options that name it. This host shows
+    none of them."""
+    sshd = stack.enter_context(Sshd(folder / "sshd"))
+    settings = folder / "sm.toml"
+    settings.write_text('[here]\nunit = "no-such-unit"\n')
+    settings.chmod(0o600)
+    return sshd, ["--sm-host", "smhost", "--ssh-config", sshd.config, "--sm-config", settings]
