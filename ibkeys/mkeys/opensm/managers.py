@@ -146,7 +146,7 @@ def _manager(running: Running) -> tuple[KeyManager, list[str]]:
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
     path, _ = running.place_of("options")
-    _, cache = running.place_of("cache")
+    cache, _ = running.place_of("cache")  # the name that lasts when this process has ended
     user = running.hands.files.stat(instance.process.folder).uid
     conf = ConfFile.at(running.hands, path, user)
     manager = KeyManager(running, conf, cache, {**changed, **settings})
