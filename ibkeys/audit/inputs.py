@@ -48,8 +48,8 @@ class StoredPort:
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
-    """The key store: its ports by port GUID, and in ``changing`` those of an mkey-deploy or mkey-rotate that is not
-    finished."""
+    """The key store: its ports by port GUID, and in ``changing`` those of an mkey-deploy, mkey-rotate or
+    mkey-remove that is not finished."""
 
     ports: Mapping[int, StoredPort]
     changing: frozenset[int] = frozenset()

@@ -25,8 +25,9 @@ INTERLOCKS: Final = {
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have another policy",
     "self-takeover": "SELF newly used in a policy while another SM would take over: its port is SELF then",
     "drift": "a change through OpenSM of ports whose tables are not as it wrote them, and that it would not write",
-    "sm-prints-keys": "keys for an OpenSM whose output (journal, syslog, a file) shows them to others",
-    "file-managed": "replacing a policy file that another program makes or manages",
+    "file-managed": "replacing a file of OpenSM that another program makes or manages",
+    "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default: whoever sends that reads the M_Key",
+    "sm-prints-keys": "a key for an OpenSM that prints it where others than root can read it",
 }
 """Name → what the interlock refuses."""
 

@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
     "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
     "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
+    "mkey-remove": Entry("mkeys.rollout", "Take the M_Key of every port of the subnet away."),
     "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
     "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
     "mkey-list": Entry("mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."),
@@ -56,6 +57,9 @@ COMMANDS: Final = {
     "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
     "sm-show": Entry(
         "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
+    ),
+    "sm-repair": Entry(
+        "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
     ),
     "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),

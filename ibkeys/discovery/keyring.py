@@ -103,9 +103,8 @@ class KeyRing:
 
     def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:
         """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""
-        if tried.is_zero or tried != self.by_guid.get(port_guid):
-            return ()
-        return [key for key in self.spares.get(port_guid, ()) if key != tried]
+        known = (self.by_guid.get(port_guid, NO_MKEY), *self.spares.get(port_guid, ()))
+        return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
 
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there, at a level that is not looked at."""

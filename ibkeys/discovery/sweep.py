@@ -82,7 +82,12 @@ def discover(
     answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
     client's that was reached in ``Topology.notes`` too.
     """
-    sweep = Sweep(client, ring, wanted or Wanted(), progress, node_names or {})
+    return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
+
+
+def run_sweep(sweep: Sweep) -> Topology:
+    """Run a sweep to its end, and return what it found. Raises as `discover`."""
+    client, ring = sweep.client, sweep.ring
     with _few_collections(), client.bounded():
         try:
             client.run([sweep.root()])
@@ -241,9 +246,13 @@ class Sweep:
             return
         proof = yield from self._prover.prove(near, far)
         if proof.is_known:
-            yield from self._ask_far_end(near, ring.key_of(far[0]), far, proof)
+            yield from self._ask_proven(near, far, proof)
             return
         self._unproven.put_off(near, proof.reason)
+
+    def _ask_proven(self, near: Port, far: LinkEnd, proof: Proof) -> Task:
+        """Task: ask the far end of a link that is proven to lead to *far*, with the key of the port that is there."""
+        yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
 
     def _ask_far_end(
         self,

@@ -144,7 +144,7 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
 
 
 def check_run(store: KeyStore) -> Iterator[Check]:
-    """Yield a check for a run of mkey-deploy or mkey-rotate that is not finished, if there is one.
+    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, if there is one.
 
     One that waits after its first ports, as it was told to, is no problem.
     """

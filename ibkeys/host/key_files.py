@@ -66,10 +66,9 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
     """
     files = read_key_files(directory)
     done = Imported(links=_count_links(files), lids=len(files.lids), warnings=list(files.warnings))
-    links = ((*near, *far) for near, far in files.neighbors.items())
     with store.together():
         done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
-        store.put_links(links, seen=_written(directory / NEIGHBORS_FILE))
+        _store_links(store, files, directory / NEIGHBORS_FILE)
         store.put_lids(files.lids, seen=_written(directory / LID_FILE))
     changed = {files.m_keys[guid] for guid in done.ports("changed")}
     done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
@@ -103,9 +102,8 @@ def export_key_files(
     sweep, and never read them; and when a guid2mkey there has keys that are not in the store. Raises StoreError,
     FileFormatError.
     """
-    _refuse_running(directory, processes)
+    refuse_to_overwrite(store, directory, processes)
     known = store.all_keys()
-    _refuse_to_lose_keys(directory, known)
     files = KeyFiles({guid: keys[0] for guid, keys in known.items()}, store.links())
     names = [MKEY_FILE]
     if found is not None:
@@ -127,6 +125,27 @@ def export_key_files(
         )
     lids = len(files.lids) if LID_FILE in names else None
     return Exported(len(files.m_keys), _count_links(files), lids, notes)
+
+
+def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[OpensmProcess] = ()) -> None:
+    """Raise Refused for a directory in which `export_key_files` would write nothing; it says why. Raises StoreError,
+    FileFormatError too."""
+    _refuse_running(directory, processes)
+    _refuse_to_lose_keys(directory, store.all_keys())
+
+
+def import_links(store: KeyStore, directory: Path) -> None:
+    """Put the links of the ``neighbors`` in *directory* into the key store, but for those that it knows from later.
+
+    Nothing happens where there is no such file. Raises FileFormatError, StoreError.
+    """
+    path = directory / NEIGHBORS_FILE
+    if path.exists():
+        _store_links(store, read_key_files(directory, (NEIGHBORS_FILE,)), path)
+
+
+def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
+    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_written(path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The M_Key's life: which keys are known, setting one, runs over all ports, lost keys, and where ports are known to be.
 
 For scripts: one port's M_Key is set by `ChangeRun.set_m_key`. Over a whole fabric `plan_run` plans first or new keys,
-`plan_rest` the rest of the last run and `plan_return` the way back; `carry_out` makes any of them. `plan_recovery`
+`plan_removal` takes them away, `plan_rest` plans the rest of the last run and `plan_return` the way back; `carry_out`
+makes any of them. `plan_recovery`
 surveys what is locked, `Recovery.run` gets it back. They take ``change.writer`` of a `ChangeRun`, a new one for each
 run: it reads what the last one kept. The names are loaded when first used.
 """
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
     from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
     from ibkeys.mkeys.recovery.wishes import Wishes
+    from ibkeys.mkeys.rollout.going_back import plan_return
+    from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+    from ibkeys.mkeys.rollout.removal import plan_removal
+    from ibkeys.mkeys.rollout.rest import plan_rest
     from ibkeys.mkeys.rollout.result import Account, PortResult
     from ibkeys.store.keys.runs import RunOptions
 
@@ -31,6 +35,7 @@ __all__ = [
     "Wishes",
     "carry_out",
     "plan_recovery",
+    "plan_removal",
     "plan_rest",
     "plan_return",
     "plan_run",
@@ -45,9 +50,10 @@ _HOMES = {
     "Wishes": "mkeys.recovery.wishes",
     "PlannedRun": "mkeys.rollout.planned_run",
     "carry_out": "mkeys.rollout.planned_run",
-    "plan_rest": "mkeys.rollout.planning",
-    "plan_return": "mkeys.rollout.planning",
-    "plan_run": "mkeys.rollout.planning",
+    "plan_removal": "mkeys.rollout.removal",
+    "plan_rest": "mkeys.rollout.rest",
+    "plan_return": "mkeys.rollout.going_back",
+    "plan_run": "mkeys.rollout.new_keys",
     "Account": "mkeys.rollout.result",
     "PortResult": "mkeys.rollout.result",
     "RunOptions": "store.keys.runs",

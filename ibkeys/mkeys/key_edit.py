@@ -7,7 +7,8 @@ What the engine's steps (`ibkeys.change.engine`) mean for a key:
 3. the Set is sent with the old key in its header;
 4. it is proven by a Get with the new key. On silence the new key, then the old one is asked for, so that a lost reply
    never counts a violation at a port that has taken the new key. Only where the old one answers, the Set provably never
-   arrived.
+   arrived. Where the key is taken away (0), the old one alone is asked for: a port without a key accepts it, and its
+   PortInfo shows the 0, so neither course counts a violation.
 
 Wherever this stops, the store holds every key that the port can have.
 """
@@ -166,10 +167,12 @@ class KeyEdit:
 
         Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which
         a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
+        A port whose key was taken away accepts the old one too, so nothing else is sent then.
         """
         rounds = client.timing.retries + 1
         old, new = self.old.key, self.wanted.key
-        for key in [new] * rounds + [old] if replied else [new, old] * rounds:
+        course = [new] * rounds + [old] if replied else [new, old] * rounds
+        for key in [old] * rounds if new.is_zero else course:
             self.asked.append(key)
             info = yield from self._get_once(client, key)
             if info is None:

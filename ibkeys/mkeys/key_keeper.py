@@ -49,12 +49,12 @@ class KeyKeeper(EngineHooks):
             self._store.abandon(ref, "its Set did not take effect")
 
 
-def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False) -> bool:
+def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero: bool = False) -> bool:
     """Put on disk the key that an edit sets, as pending, and the key that the port has; ``edit.ref`` is the row of the
     wanted one. Return whether that is another row than before.
 
     Also a key that stays is kept, for what was readable before may not be readable afterwards. *returns*: the wanted
-    key is a former one of the port, whose row is taken up again.
+    key is a former one of the port, whose row is taken up again. *keeps_zero*: an M_Key 0 that stays gets a row too.
     """
     port, old, wanted = edit.port, edit.old, edit.wanted
     where = port.node.guid, port.port_guid, port.num
@@ -62,7 +62,7 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False) -> bool:
         if edit.ref is not None:
             store.promote(edit.ref)
             return False
-        if old.key.is_zero:
+        if old.key.is_zero and not keeps_zero:
             return False
         current = store.current_of(port.port_guid)
         if current is not None and current.m_key == old.key:

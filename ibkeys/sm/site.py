@@ -22,10 +22,9 @@ from ibkeys.sm.hands.opening import open_hands
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, InstanceFile, Role
-from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import Report, join, look_at_host
-from ibkeys.topology.model import Topology
 
 KEPT_HOSTS: Final = "sm_hosts"
 """Under this name the journal keeps the hosts of an operation."""
@@ -176,20 +175,20 @@ def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Ma
         yield manager, None if instance is None else Running(instance, hands_of(reached, instance), manager)
 
 
-def look_around(found: Topology, reached: Sequence[Reached], own_guid: int, socket: str = "") -> Report:
-    """Return the SMs that a sweep with SMInfo *found*, and the OpenSMs of the hosts *reached*; see `find_master`."""
+def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Report:
+    """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
     looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
-    return join(managers_of(found), looked, [own_guid])
+    return join(managers, looked, [own_guid])
 
 
-def find_master(found: Topology, reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
-    """Return the one master that a sweep with SMInfo *found*, whose OpenSM has to run on one of the hosts *reached*.
+def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
+    """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
 
     *own_guid*: the port GUID of the port that was swept from. *socket*: of the simulator whose subnet is meant.
     Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its program is
     not known, HostNotReached where a host did not answer that it may run on.
     """
-    report = look_around(found, reached, own_guid, socket)
+    report = look_around(managers, reached, own_guid, socket)
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:

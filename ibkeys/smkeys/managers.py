@@ -20,7 +20,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
 from ibkeys.sm.conf_of_sm import SmConf, look_at_conf, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.managers import Manager
+from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
 from ibkeys.topology.model import Topology
@@ -115,11 +115,11 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     """
     own_guid, socket = writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
     if goes_on:
-        report = look_around(found, reached, own_guid, socket)
+        report = look_around(managers_of(found), reached, own_guid, socket)
         if not report.masters:
             raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
     else:
-        report = find_master(found, reached, own_guid, socket).report
+        report = find_master(managers_of(found), reached, own_guid, socket).report
     managers = list(taking_part(report, reached))
     refuse_strangers(
         managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL

@@ -69,6 +69,16 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES) -> KeyFile
     return files
 
 
+def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
+    """Return what the bytes of a guid2mkey say, by port GUID. *name*: of the file, for errors.
+
+    Records that OpenSM would drop are left out. Raises FileFormatError for a line that is no record.
+    """
+    keys: dict[int, MKey] = {}
+    _parse(data, name, _guid, _m_key, keys, [])
+    return keys
+
+
 def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> None:
     """Write the files *names* as OpenSM itself does, each of mode 0600, synced, and put in place of an old one at once.
 
@@ -114,7 +124,20 @@ def _read(
         return False
     except OSError as error:
         raise os_error(path, "key file", error) from error
-    for line, key_text, first, rest in _records(data, str(path)):
+    _parse(data, str(path), read_key, read_value, into, warnings)
+    return True
+
+
+def _parse(
+    data: bytes,
+    name: str,
+    read_key: Callable[[bytes], K | None],
+    read_value: Callable[[bytes], V | None],
+    into: dict[K, V],
+    warnings: list[str],
+) -> None:
+    """Add the records of a file to *into*."""
+    for line, key_text, first, rest in _records(data, name):
         key, value = read_key(key_text), read_value(first)
         if key is None:
             problem = "its first word is not the number that it should be; record ignored"
@@ -127,8 +150,7 @@ def _read(
             if not rest:
                 continue
             problem = "lines up to the next empty line belong to this record and are ignored; is an empty line missing?"
-        warnings.append(f"{path}:{line}: {problem}")
-    return True
+        warnings.append(f"{name}:{line}: {problem}")
 
 
 def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]]:

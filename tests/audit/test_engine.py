@@ -199,7 +199,7 @@ def test_an_unfinished_rotation_is_named_where_protection_differs() -> None:
     net = half_rolled_out()
     changing = frozenset({net.port("node03 mlx4_0", 1).guid})
     (subject,) = result_of("MK008", look(net, store=StoreView({}, changing))).subjects
-    assert subject.message.endswith("an mkey-deploy or mkey-rotate that has this port is not finished")
+    assert subject.message.endswith("a run of M_Keys over the fabric that has this port is not finished")
     (subject,) = result_of("MK008", look(net, store=StoreView({}))).subjects
     assert "mkey" not in subject.message
 

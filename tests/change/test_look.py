@@ -10,8 +10,8 @@ from ibkeys.change.pkeys import plan_add
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
-from ibkeys.mkeys.rollout.planning import plan_run
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.runs import RunOptions
 from tests.keyedsite import Site

@@ -81,6 +81,7 @@ KINDS: dict[str, list[tuple[object, ...]]] = {
         ("mkey-show", "--all", "-f", "json"),
         ("mkey-deploy", "--continue", "--dry-run"),
         ("mkey-export", "{}/out"),
+        ("sm-repair", "--cache-dir", "{}/out", "--yes"),
         ("audit", "-f", "json"),
         ("mkey-recover", "--dry-run"),
     ],

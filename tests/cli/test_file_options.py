@@ -47,6 +47,7 @@ TEXTS: Final[dict[str, str]] = {
     "apply {} --dry-run": "",
     "mkey-import --opensm-conf {} --keystore {new}": "m_key 0x5\n",
     "mkey-export {folder} --keystore {store} --opensm-conf {}": "m_key 0x5\n",
+    "sm-repair --cache-dir {folder} --keystore {store} --opensm-conf {} --dry-run": "m_key 0x5\n",
     "discover --backend sim:{}": (DATA / "fabrics" / "two-switch.net").read_text(),
     "sim serve {} --at nowhere": (DATA / "fabrics" / "two-switch.net").read_text(),
     "sim serve --script {} --state {folder}": "help\n",
@@ -58,6 +59,7 @@ FOLDERS: Final[dict[str, str]] = {  # the file's name in the folder that is name
     "caps-show --security-keys {folder}": "guid2lid",
     "mkey-import {folder} --keystore {new}": "guid2mkey",
     "mkey-export {folder} --keystore {store}": "guid2mkey",
+    "sm-repair --cache-dir {folder} --keystore {store} --dry-run": "guid2mkey",
 }
 DATABASES: Final = (
     "pkey-show --all --from {}",

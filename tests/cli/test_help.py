@@ -31,6 +31,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--via",
     "--rewrite",
     "--dry-run",
+    "--leave-open",
     "--Lid",
     "--Direct",
     "--Guid",

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.ibsim import ROOT, Ibsim, tool
+from tests.integration.crashes import compiled_shim
+from tests.integration.ibsim import Ibsim, tool
 from tests.integration.served import Served
 
 HERE = Path(__file__).parent
-SHIM = ROOT / "tests" / "mkeys" / "crashpoint.c"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,19 +60,13 @@ def preload(libraries: str) -> Callable[..., dict[str, str]]:
     }
 
 
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """LD_PRELOAD of an ibkeys that dies at a point: see `crashes`."""
+    return compiled_shim(tmp_path_factory.mktemp("shim"))
+
+
 @pytest.fixture
 def served() -> Iterator[Callable[[Path], Served]]:
     with ExitStack() as fabrics:
         yield lambda netfile: fabrics.enter_context(Served(netfile))
-
-
-@pytest.fixture(scope="session")
-def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """LD_PRELOAD with the shim below libumad2sim: what goes to the fabric is no point."""
-    compiler = shutil.which("cc")
-    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
-    found = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
-    assert found, "ibsim-run does not say where libumad2sim is"
-    library = tmp_path_factory.mktemp("shim") / "crashpoint.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
-    return f"{found[1]}:{library}"

@@ -35,8 +35,9 @@ def start(
 class NodesOpensm:
     """An OpenSM on *node* with files of its own, one of several. It is killed when *stack* ends.
 
-    ``log`` is what it says, ``policy`` and ``conf`` are its files, ``words`` its command line. *guid*: the port that it
-    is told to use; *options*: what its options file says besides the priority.
+    ``log`` is what it says, ``policy`` its policy file, ``conf`` its options file, ``words`` its command line,
+    ``cache`` where it keeps its key files. *guid*: the port that it is told to use; *options*: more lines of its
+    options file.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class NodesOpensm:
         stack: ExitStack,
         policy: str = "",
         guid: int | None = None,
-        options: str = POLLING,
+        options: str = "",
     ) -> None:
-        folder = served.folder / node.partition(" ")[0]
+        self.cache = folder = served.folder / node.partition(" ")[0]
         folder.mkdir()
         self.node, self.policy = node, folder / "partitions.conf"
         self.conf, self._options = folder / "opensm.conf", options
@@ -64,7 +65,7 @@ class NodesOpensm:
 
     def write_priority(self, priority: int) -> None:
         """Put *priority* into its options file."""
-        self.conf.write_text(f"sm_priority {priority}\n{self._options}")
+        self.conf.write_text(f"sm_priority {priority}\n{POLLING}{self._options}")
 
     def place(self, pattern: str, after: int = 0) -> int:
         """Wait for *pattern* in its log; returns the number of the line."""

@@ -1,4 +1,4 @@
-"""mkey-deploy and mkey-rotate on the served simulator, beside the real OpenSM and smpquery."""
+"""mkey-deploy, mkey-rotate and mkey-remove on the served simulator, beside the real OpenSM and smpquery."""
 
 from __future__ import annotations
 
@@ -125,6 +125,25 @@ def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
             assert f"{KEY:x}" not in done.stderr + done.stdout
     served.wait_until_no_sm()
     assert {int(served.portinfo(lid, "-y", SHOWN)["Mkey"], 16) for lid in set(END_PORT_LIDS) - {2}} == {0}
+
+
+def test_without_keys_any_smpquery_reads_each_port_and_an_opensm_without_m_key_starts(served: Subnet) -> None:
+    deployed(served)
+    assert served.query(2).returncode != 0
+    done = served.ibkeys("mkey-remove", "--yes", "-f", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines(done)[1]["summary"]["done"] == len(END_PORT_LIDS)
+    with running_opensm(served, "sweep_interval 0\n"):
+        for lid in END_PORT_LIDS:
+            shown = served.portinfo(lid)
+            assert (int(shown["Mkey"], 16), shown["ProtectBits"], shown["MkeyLeasePeriod"]) == (0, "0", "0"), lid
+        done = served.ibkeys("mkey-remove", "--abort", "--yes")
+        assert done.returncode == 4, done.stdout + done.stderr
+    served.wait_until_no_sm()
+    done = served.ibkeys("mkey-remove", "--abort", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert served.query(2).returncode != 0
+    assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
 
 
 def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Subnet) -> None:

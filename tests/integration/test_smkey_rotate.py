@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import Running, left_over, opensm, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import NodesOpensm
@@ -27,7 +27,6 @@ from tests.integration.test_sm_policies import SM
 from tests.integration.test_via_opensm_standbys import NODES, stranger
 
 OPTIONS = "sweep_interval 0\nsminfo_polling_timeout 1000\npolling_retry_number 5\n"
-DRIVER = Path(__file__).with_name("via_crash_driver.py")
 SAMPLE = 6
 
 
@@ -176,23 +175,12 @@ def test_through_ssh(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:
 # --- ibkeys dies ------------------------------------------------------------------------------------------------------
 
 
-def driven(served: Subnet, preloaded: str, mode: str, point: int) -> tuple[int, int]:
-    """Run the command so that it counts its points, or dies at one; return how it ended and how many it passed."""
-    result = served.folder / "points"
-    result.unlink(missing_ok=True)
-    (served.folder / "stores").mkdir(exist_ok=True)
-    command = [sys.executable, DRIVER, mode, point, result, served.folder / "stores", "smkey-rotate", "--yes"]
-    done = subprocess.run(
-        [*map(str, command), "-t", "200", "--retries", "0"],
-        cwd=served.folder,
-        env={**served.environment, "LD_PRELOAD": preloaded},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT,
-    )
+def driven(served: Subnet, preloaded: str, mode: str, point: int) -> int:
+    """Run the command so that it counts its points, or dies at one; return how many it passed."""
+    words = ["smkey-rotate", "--yes", "-t", 200, "--retries", 0]
+    done, points = run_to_a_point(served, preloaded, served.folder / "stores", words, mode, point)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode, int(result.read_text()) if result.exists() else 0
+    return points
 
 
 def test_killed_at_a_point_of_the_sample_the_next_run_finishes_it(
@@ -200,7 +188,7 @@ def test_killed_at_a_point_of_the_sample_the_next_run_finishes_it(
 ) -> None:
     [running] = start(served, stack, 1)
     stores = served.folder / "stores"
-    _, points = driven(served, preloaded, "count", 0)
+    points = driven(served, preloaded, "count", 0)
     assert points > 60
     for number in range(SAMPLE):
         before = current(stores)

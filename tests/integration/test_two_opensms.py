@@ -59,13 +59,19 @@ def start(served: Served) -> Iterator[Callable[[str, int], OpenSM]]:
         yield lambda node, priority: OpenSM(served, node, priority, stack)
 
 
-def test_a_standby_that_told_of_its_priority_takes_over_and_finishes_its_sweeps(
-    served: Served, start: Callable[[str, int], OpenSM]
-) -> None:
+def master_and_standby(start: Callable[[str, int], OpenSM]) -> tuple[OpenSM, OpenSM]:
+    """Start a master of priority 3, and a standby of priority 1 when that one has brought the subnet up."""
     first = start(FIRST, 3)
     first.log.wait("SUBNET UP")
     second = start(SECOND, 1)
     second.stand_by()
+    return first, second
+
+
+def test_a_standby_that_told_of_its_priority_takes_over_and_finishes_its_sweeps(
+    served: Served, start: Callable[[str, int], OpenSM]
+) -> None:
+    first, second = master_and_standby(start)
     for lower, higher, priority in ((first, second, 9), (second, first, 12)):
         before = len(lower.log.lines), len(higher.log.lines)
         higher.set_priority(priority)
@@ -81,10 +87,7 @@ def test_a_standby_that_told_of_its_priority_takes_over_and_finishes_its_sweeps(
 def test_an_opensm_that_told_of_its_priority_takes_over_from_one_that_dies(
     served: Served, start: Callable[[str, int], OpenSM]
 ) -> None:
-    first = start(FIRST, 3)
-    first.log.wait("SUBNET UP")
-    second = start(SECOND, 1)
-    second.stand_by()
+    first, second = master_and_standby(start)
     before = len(first.log.lines)
     second.set_priority(2)
     first.log.wait("num:144 .* from LID:5", before)
@@ -111,10 +114,7 @@ def test_an_opensm_of_higher_priority_that_comes_second_takes_over(
 def test_a_master_that_hangs_is_replaced_and_steps_back_when_it_goes_on(
     served: Served, start: Callable[[str, int], OpenSM]
 ) -> None:
-    first = start(FIRST, 3)
-    first.log.wait("SUBNET UP")
-    second = start(SECOND, 1)
-    second.stand_by()
+    first, second = master_and_standby(start)
     first.process.send_signal(signal.SIGSTOP)
     second.set_priority(9)
     second.log.wait(UNANSWERED_TRAP)

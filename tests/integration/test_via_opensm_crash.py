@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,10 +20,10 @@ import pytest
 from ibkeys.sim.server.traffic import Seen
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.test_sm_policies import GREEN, TENANTS
 
-DRIVER = Path(__file__).with_name("via_crash_driver.py")
 SAMPLE = 4
 """Points of each way under `make test`. Under `make soak` one in `STRIDE`, others for each way, in `PARTS` tests."""
 STRIDE, PARTS = 3, 4
@@ -68,20 +67,7 @@ class Scene:
 
     def run(self, words: list[Any], mode: str = "off", point: int = 0) -> tuple[subprocess.CompletedProcess[str], int]:
         """Run ibkeys; returns how it ended and how many points it passed."""
-        result = self.served.folder / "points"
-        result.unlink(missing_ok=True)
-        self.stores.mkdir(exist_ok=True)
-        command = [sys.executable, DRIVER, mode, point, result, self.stores, *words]
-        done = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.served.folder,
-            env={**self.served.environment, "LD_PRELOAD": self.preloaded},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        return done, int(result.read_text()) if result.exists() else 0
+        return run_to_a_point(self.served, self.preloaded, self.stores, words, mode, point)
 
     def must(self, words: list[Any]) -> None:
         done, _ = self.run(words)

@@ -5,9 +5,9 @@
 A point is each system call that writes (crashpoint.c is preloaded) and each SMP, before it leaves and after its reply.
 The fabric lives in this process and the tool in a child, so the fabric outlives it, as a real one does.
 
-WHAT is what the child does: deploy, rotate, abort or resume. MODE: kill, full (the disk is full from that point on) or
-sync (fsync fails). DROP is the share of SMPs that are lost once the run is planned, and while it is finished. Without
-points their number is printed, and nothing is broken.
+WHAT is what the child does: deploy, rotate, remove, abort or resume. MODE: kill, full (the disk is full from that point
+on) or sync (fsync fails). DROP is the share of SMPs that are lost once the run is planned, and while it is finished.
+Without points their number is printed, and nothing is broken.
 
 After each point: every port's key is in the key store, and what was begun can be finished. When the disk fails, also:
 no Set left whose key was not in the store at that moment.
@@ -30,8 +30,11 @@ from typing import Any
 from ibkeys.errors import NoReply, StoreError
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
@@ -98,7 +101,11 @@ def resume(changing: Any) -> PlannedRun:
     return plan_rest(changing, "resume")
 
 
-WORK = {"deploy": deploy, "rotate": rotate, "abort": plan_return, "resume": resume}
+def remove(changing: Any) -> PlannedRun:
+    return plan_removal(changing, at_once=16, max_failures=1000)
+
+
+WORK = {"deploy": deploy, "rotate": rotate, "remove": remove, "abort": plan_return, "resume": resume}
 
 
 def prepare(what: str, directory: Path) -> Place:
@@ -194,7 +201,7 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
     """Finish, or go back, and look at every port."""
     with place.store() as store:
         last = Runs(store).last()
-    begun = {"deploy": "mkey-deploy", "rotate": "mkey-rotate"}.get(what)
+    begun = {"deploy": "mkey-deploy", "rotate": "mkey-rotate", "remove": "mkey-remove"}.get(what)
     if begun is not None and (last is None or last.command != begun):
         assert place.keys() == before, "it died before its run was stored, and has changed something"
         return
@@ -217,7 +224,7 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
         last = Runs(store).last()
     assert last is not None
     assert last.state == ("undone" if what == "abort" else "ended"), last.state
-    assert all(after.values())
+    assert {bool(key) for key in after.values()} == {what != "remove"}
     assert after == current, "the key store does not say what the ports have"
     changed = {guid for guid in after if after[guid] != before[guid]}
     assert changed == set(after), f"{len(set(after) - changed)} ports kept their key"

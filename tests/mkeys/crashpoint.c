@@ -108,41 +108,38 @@ int unlink(const char *path)
     return REAL(int, unlink, const char *)(path);
 }
 
-#define OPEN(name)                                                                                                     \
-    int name(const char *path, int flags, ...)                                                                         \
-    {                                                                                                                  \
-        mode_t permissions = 0;                                                                                        \
-        if (flags & O_CREAT) {                                                                                         \
-            va_list list;                                                                                              \
-            va_start(list, flags);                                                                                     \
-            permissions = va_arg(list, mode_t);                                                                        \
-            va_end(list);                                                                                              \
-            if (write_fails())                                                                                         \
-                return -1;                                                                                             \
-        }                                                                                                              \
-        return REAL(int, name, const char *, int, ...)(path, flags, permissions);                                     \
-    }
+/* The body of each open: *permissions* are given only where a file may be made, and making one is a write. */
+#define OPENED(call)                                                                                                   \
+    mode_t permissions = 0;                                                                                            \
+    if (flags & O_CREAT) {                                                                                             \
+        va_list list;                                                                                                  \
+        va_start(list, flags);                                                                                         \
+        permissions = va_arg(list, mode_t);                                                                            \
+        va_end(list);                                                                                                  \
+        if (write_fails())                                                                                             \
+            return -1;                                                                                                 \
+    }                                                                                                                  \
+    return call
 
-OPEN(open)
-OPEN(open64)
+int open(const char *path, int flags, ...)
+{
+    OPENED((REAL(int, open, const char *, int, ...)(path, flags, permissions)));
+}
 
-#define OPEN_AT(name)                                                                                                  \
-    int name(int folder, const char *path, int flags, ...)                                                             \
-    {                                                                                                                  \
-        mode_t permissions = 0;                                                                                        \
-        if (flags & O_CREAT) {                                                                                         \
-            va_list list;                                                                                              \
-            va_start(list, flags);                                                                                     \
-            permissions = va_arg(list, mode_t);                                                                        \
-            va_end(list);                                                                                              \
-            if (write_fails())                                                                                         \
-                return -1;                                                                                             \
-        }                                                                                                              \
-        return REAL(int, name, int, const char *, int, ...)(folder, path, flags, permissions);                        \
-    }
+int open64(const char *path, int flags, ...)
+{
+    OPENED((REAL(int, open64, const char *, int, ...)(path, flags, permissions)));
+}
 
-OPEN_AT(openat)
-OPEN_AT(openat64)
+int openat(int folder, const char *path, int flags, ...)
+{
+    OPENED((REAL(int, openat, int, const char *, int, ...)(folder, path, flags, permissions)));
+}
+
+int openat64(int folder, const char *path, int flags, ...)
+{
+    OPENED((REAL(int, openat64, int, const char *, int, ...)(folder, path, flags, permissions)));
+}
 
 /* A call before which and after which is a point. */
 #define AROUND(call)                                                                                                   \

@@ -1,4 +1,4 @@
-"""A rollout of M_Keys for tests: a subnet, and a tool that deploys and rotates its keys in one run after another."""
+"""A rollout of M_Keys for tests: a subnet, and a tool that gives and takes its keys in one run after another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-from ibkeys.mkeys.rollout.planning import plan_rest, plan_run
+from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
@@ -28,6 +30,10 @@ def deploy(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) 
 
 def rotate(options: RunOptions = LEVEL_2, key: MKey | None = None, **more: Any) -> Plan:
     return lambda w: plan_run(w, "mkey-rotate", options, key, **more)
+
+
+def remove(**options: Any) -> Plan:
+    return lambda w: plan_removal(w, **options)
 
 
 def resume(w: Any) -> PlannedRun:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import MKeyNeeded, NoReply, StoreError
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
-from ibkeys.mkeys.rollout.planning import plan_rest, plan_run
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions

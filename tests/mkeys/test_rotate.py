@@ -10,8 +10,9 @@ import pytest
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import AttributeID, Method, SMState
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
-from ibkeys.mkeys.rollout.planning import plan_return, plan_run
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal

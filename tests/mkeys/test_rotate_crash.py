@@ -78,7 +78,7 @@ def points(shim: Path) -> Iterator[Points]:
         yield Points(shim, Path(folder))
 
 
-ROWS = [(what, drop) for what in ("deploy", "rotate", "abort", "resume") for drop in ("0", "0.1")]
+ROWS = [(what, drop) for what in ("deploy", "rotate", "remove", "abort", "resume") for drop in ("0", "0.1")]
 
 
 @pytest.mark.parametrize(("what", "drop"), ROWS)
@@ -93,13 +93,13 @@ def test_after_a_kill_at_any_point_the_run_is_finished(points: Points, what: str
 
 
 @pytest.mark.parametrize("mode", ["full", "sync"])
-@pytest.mark.parametrize("what", ["deploy", "rotate", "abort"])
+@pytest.mark.parametrize("what", ["deploy", "rotate", "remove", "abort"])
 def test_without_a_disk_no_set_leaves_whose_key_is_not_stored(points: Points, what: str, mode: str) -> None:
     points.break_at(what, mode, "0", points.sample(what, "0"))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["full", "sync"])
-@pytest.mark.parametrize("what", ["deploy", "rotate", "abort"])
+@pytest.mark.parametrize("what", ["deploy", "rotate", "remove", "abort"])
 def test_without_a_disk_from_any_point_on(points: Points, what: str, mode: str) -> None:
     points.break_at(what, mode, "0", range(0, points.count(what, "0"), STRIDE))

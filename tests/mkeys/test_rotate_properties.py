@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import _add_store
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
-from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
+from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.keys.runs import RunOptions
@@ -31,7 +34,7 @@ def reload(fabric: Any, store: Any) -> None:
 
 @given(
     states=st.lists(port_state, min_size=PORTS, max_size=PORTS),
-    command=st.sampled_from(["mkey-deploy", "mkey-rotate"]),
+    command=st.sampled_from(["mkey-deploy", "mkey-rotate", "mkey-remove"]),
     same=st.booleans(),
     level=st.none() | st.integers(0, 3),
     first=st.none() | st.integers(1, PORTS),
@@ -77,8 +80,11 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
                 assert not touched or not port.m_key or MKey(port.m_key) in w.keystore.keys_for(port.guid)
             return results
 
-        options = RunOptions(same, level, None, at_once, first, 1000)
-        run = plan_run(w, command, options, GIVEN if same else None)
+        if command == "mkey-remove":
+            run = plan_removal(w, at_once, first, 1000)
+        else:
+            options = RunOptions(same, level, None, at_once, first, 1000)
+            run = plan_run(w, command, options, GIVEN if same else None)
         jobs = {job.port.port_guid for job in run.jobs}
         net.faults.drop = drop
         carry(run)
@@ -103,5 +109,7 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
             was = before[port.guid][0]
             if changed:
                 assert w.keystore.current()[port.guid].reveal() == port.m_key
-                assert bool(was) == (command == "mkey-rotate")
-                assert port.protect_bits == (before[port.guid][1] if level is None else level)
+                assert bool(was) == (command != "mkey-deploy")
+                assert bool(port.m_key) == (command != "mkey-remove")
+                kept = before[port.guid][1] if level is None else level
+                assert port.protect_bits == (0 if command == "mkey-remove" else kept)

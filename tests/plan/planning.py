@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from pathlib import Path
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import PartitionPlan
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.model import Options, PartitionPlan
+from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
+from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.subnet_manager import Presence, SubnetManager
 from tests.corpus import DATA
 from tests.fabricsim import tool
@@ -33,3 +38,32 @@ def problems(plan: PartitionPlan) -> list[tuple[str, int | None]]:
 def sm_at(port_guid: int | None, presence: Presence = "none", evidence: str = "") -> SubnetManager:
     """What is known of a subnet manager at a port, for the planner."""
     return SubnetManager(0, presence, evidence, port_guid)
+
+
+@functools.cache
+def swept(fabric: Path) -> Topology:
+    """Return a fabric at power-on, read once. It is shared: look, do not change."""
+    return sweep(Subnet.from_file(fabric, "ibsim"))
+
+
+def leaf_tables(plan: PartitionPlan) -> dict[PortKey, Mapping[int, PKey]]:
+    return {table.port.key: table.after for table in plan.tables if table.port.is_external}
+
+
+def perform(net: Subnet, plan: PartitionPlan) -> None:
+    """Put the planned tables and bits into the simulated ports."""
+    nodes = {node.guid: node for node in net.nodes}
+    for table in plan.tables:
+        port = nodes[table.port.node_guid].ports[table.port.port]
+        port.p_keys = [table.after.get(index, PKey(0)) for index in range(table.capacity)]
+    for change in plan.enforcement:
+        info = nodes[change.port.node_guid].ports[change.port.port].info
+        info[43] = info[43] & ~0x0C | change.after.inbound << 3 | change.after.outbound << 2
+
+
+def plan_of(text: str, *, net: Subnet | None = None, sm: int = SM, **chosen: object) -> PartitionPlan:
+    found = sweep(net) if net is not None else swept(TWO_SWITCH)
+    return make_plan(parse_policy(text, "p.conf"), found, Options(**chosen), sm_at(sm))  # type: ignore[arg-type]
+
+
+OPEN = "Default : ALL=full ;"

@@ -19,11 +19,10 @@ def manager(guid: int, state: str) -> Manager:
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
-    monkeypatch.setattr(site, "managers_of", lambda found: managers)
     monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
     monkeypatch.setattr(site, "join", lambda managers, hosts, own: Report(tuple(managers), tuple(hosts)))
     reached = SimpleNamespace(hands=SimpleNamespace(files=None), host=SmHost())
-    return site.find_master(cast(Any, None), [cast(Any, reached)], 1)
+    return site.find_master(managers, [cast(Any, reached)], 1)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ibkeys.apply.opensm.managed_files import manager_of
 from ibkeys.apply.opensm.policy_files import PolicyFile
 from ibkeys.apply.opensm.site import Site
 from ibkeys.apply.opensm.steps import Prediction
@@ -15,6 +14,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
+from ibkeys.sm.managed_files import manager_of
 from ibkeys.topology.port_id import PortKey
 
 

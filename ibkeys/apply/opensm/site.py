@@ -18,7 +18,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import Instance, Role
-from ibkeys.sm.managers import Manager
+from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached, Running, Seen, find_master, verify_master
@@ -108,7 +108,7 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = find_master(found, reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
+    seen = find_master(managers_of(found), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = Site(writer, reached, seen.manager, _place(seen.master), options, notes=notes)

@@ -188,7 +188,7 @@ def differing(data: AuditInput) -> Verdict:
         if odd:
             message = "; ".join(odd)
             if data.store is not None and port.guid in data.store.changing:
-                message += "; an mkey-deploy or mkey-rotate that has this port is not finished"
+                message += "; a run of M_Keys over the fabric that has this port is not finished"
             verdict.fail(port, message, port_info(data, port, *rows))
         else:
             verdict.passed += 1

@@ -19,6 +19,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
 from ibkeys.topology.model import Port
+from ibkeys.topology.subnet_manager import SubnetManager
 
 LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
 _LET_OPENSM = (
@@ -39,13 +40,27 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
 
 def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
-    seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
     return _under_sm(
         writer,
-        f"; IsSM is set on {seen or 'no port that could be read'}",
+        _is_sm_on(managers),
         "an SM that does not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files "
         "only when it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
     )
+
+
+def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of taking the keys of a fabric away. *managers*: the ports with IsSM."""
+    return _under_sm(
+        writer,
+        _is_sm_on(managers),
+        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let the SM "
+        "take them away, or stop every SM first (the procedure: ibkeys-mkey-remove(1))",
+    )
+
+
+def _is_sm_on(managers: Sequence[Port]) -> str:
+    seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
+    return f"; IsSM is set on {seen or 'no port that could be read'}"
 
 
 def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
@@ -57,6 +72,18 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
         "an SM that knows an M_Key stops the lease of its port with every SMP, so the port would never open: read the "
         "keys from that SM (ibkeys mkey-import of its guid2mkey, or its m_key option), or stop every SM first",
     )
+
+
+def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
+    """Return what ``mkey-under-sm`` says of key files that are written for an OpenSM that is to start. *manager*: what
+    is known of the master."""
+    if not manager.may_be_master:
+        return []
+    text = (
+        f"{manager.evidence}; an SM that runs sets its own keys while these files are made, so they would not fit, and "
+        "a port that counts violations tells it so: stop every SM first, standbys too"
+    )
+    return [Objection("mkey-under-sm", text)]
 
 
 def _under_sm(writer: Writer, more: str, what: str) -> list[Objection]:
@@ -221,4 +248,13 @@ def first_keys_at_level_0(who: str) -> Question:
         f"{who} at level 0: everybody who asks is shown the new M_Key, and who has it may change the port "
         "(--protect 2 --lease 60 closes it)",
         "--protect 0",
+    )
+
+
+def no_keys_left(who: str) -> Question:
+    """Return the question for taking the M_Keys of a fabric away."""
+    return Question(
+        f"{who}: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or set a key that "
+        "nobody here knows",
+        "--leave-open",
     )

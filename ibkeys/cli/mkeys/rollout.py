@@ -1,169 +1,232 @@
-"""M_Keys over a fabric: mkey-deploy and mkey-rotate."""
+"""M_Keys over a fabric: mkey-deploy, mkey-rotate and mkey-remove."""
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.mkeys import rollout_options
+from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Course, Keys, Way
 from ibkeys.cli.mkeys.rollout_output import RunOutput
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import progress_bar, say_notes
-from ibkeys.cli.types import Number
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.sweep import OnFound
+    from ibkeys.mkeys.opensm.planned import Through
+    from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
-    from ibkeys.mkeys.rollout.planning import Command, GoOn, Order
+    from ibkeys.mkeys.rollout.rest import GoOn
     from ibkeys.mkeys.rollout.result import PortResult
+    from ibkeys.store.keys.runs import RunOptions
 
-F = TypeVar("F", bound=Callable[..., Any])
-AT_ONCE: Final = 64
-MAX_FAILURES: Final = 5
+    NewRun = Callable[[Writer, OnFound | None], PlannedRun]
+    NewRunVia = Callable[[Writer, OnFound | None, Through], PlannedRun]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the options of a run say."""
+class _Asked:
+    """What the command line asks of a run, besides its keys."""
 
-    same: bool
-    per_port: bool
-    opensm_conf: Path | None
-    new_m_key: str | None
-    protect: int | None
-    lease: int | None
-    first: int | None
-    order: str | None
-    at_once: int | None
-    max_failures: int | None
-    go_on: bool
-    resume: bool
-    abort: bool
+    command: str
+    where: Where
+    course: Course
+    way: Way
+    sm_hosts: SmHosts
+    consent: Changing
+    format: str
+    opensm_conf: Path | None = None
+
+    def is_through_opensm(self, writer: Writer) -> bool:
+        """Whether the run goes through OpenSM: as asked, else as it began."""
+        from ibkeys.mkeys.opensm.planned import goes_through_opensm
+
+        if self.way.via is not None or not self.course.is_of_an_earlier_run:
+            return self.way.is_opensm
+        return goes_through_opensm(writer)
+
+    def through(self) -> Through:
+        """Return what is asked of the way through OpenSM."""
+        from ibkeys.mkeys.opensm.planned import Through
+        from ibkeys.mkeys.opensm.way import Telling
+
+        self.way.check(self.course)
+        telling = Telling(lambda text: exits.warn(text, "to do"), _Steps().tell)
+        return Through(hosts_of(self.where, self.sm_hosts), self.way.sm_wait, self.way.open_while_rotating, telling)
 
 
-def _run_options(command: F) -> F:
-    names = list(Asked.__dataclass_fields__)
+class _Steps:
+    """Says on standard error how far a run through OpenSM is: a line when a step begins, and when all ports have it."""
 
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> Any:
-        return command(asked=Asked(**{name: values.pop(name) for name in names}), **values)
+    def __init__(self) -> None:
+        self._said: tuple[str, bool] = ("", False)
 
-    wrapped: Any = wrapper
-    for option in reversed(
-        [
-            click.option("--same", is_flag=True, help="One key for all ports, as stock OpenSM needs it."),
-            click.option("--per-port", is_flag=True, help="A key of its own for each port: stock OpenSM knows none."),
-            click.option(
-                "--opensm-conf",
-                metavar="FILE",
-                type=click.Path(path_type=Path),
-                help="The opensm.conf of an SM of this subnet: it must have the new key.",
-            ),
-            click.option(
-                "--new-m-key",
-                metavar="@FILE|-",
-                help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
-            ),
-            click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."),
-            click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none."),
-            click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
-            click.option("--continue", "go_on", is_flag=True, help="After --first: the other ports."),
-            click.option("--resume", is_flag=True, help="Finish a run that was cut off, stopped, or had failures."),
-            click.option("--abort", is_flag=True, help="Give the ports of the last run back what they had before."),
-            click.option(
-                "--order",
-                type=click.Choice(["farthest", "nearest"]),
-                help="Which ports come first, by hops from here.  [default: farthest]",
-            ),
-            click.option(
-                "--at-once", type=Number(1, 1024), metavar="N", help=f"Most ports in change.  [default: {AT_ONCE}]"
-            ),
-            click.option(
-                "--max-failures",
-                type=Number(1, 1_000_000),
-                metavar="N",
-                help=f"Stop when N ports have failed.  [default: {MAX_FAILURES}]",
-            ),
-        ]
-    ):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+    def tell(self, step: str, done: int, whole: int) -> None:
+        """Say where a step stands, once when it begins and once when it is done."""
+        state = (step, done == whole)
+        if state != self._said:
+            self._said = state
+            exits.warn(f"{step}: {done} of {whole}", "step")
 
 
 @click.command("mkey-deploy")
-@_run_options
+@rollout_options.keys
+@rollout_options.course
+@rollout_options.way
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def mkey_deploy(where: Where, asked: Asked, consent: Changing, format: str) -> int:
+def mkey_deploy(
+    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
     """Give every port of the subnet its first M_Key.
 
     Say whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left alone.
     Each key is generated, and is in the key store, on disk, before it is sent. Level and lease travel with it; what is
-    not given stays as it is.
+    not given stays as it is. Where an OpenSM is master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _carry_out("mkey-deploy", where, asked, consent, format)
+    return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
 
 
 @click.command("mkey-rotate")
-@_run_options
+@rollout_options.keys
+@rollout_options.course
+@rollout_options.way
+@options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
-def mkey_rotate(where: Where, asked: Asked, consent: Changing, format: str) -> int:
+def mkey_rotate(
+    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
     Say whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone, and so
     is every port whose key is not known. Each key is generated, and is in the key store, on disk, before it is sent;
-    the old one stays there. Level and lease travel with it; what is not given stays as it is.
+    the old one stays there. Level and lease travel with it; what is not given stays as it is. Where an OpenSM is
+    master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _carry_out("mkey-rotate", where, asked, consent, format)
+    return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
 
 
-def _carry_out(command: Command, where: Where, asked: Asked, consent: Changing, format: str) -> int:
-    _check(asked)
-    key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
-    from ibkeys.host.opensm_conf import read_conf
-    from ibkeys.mkeys.rollout.planning import plan_rest, plan_return, plan_run
-    from ibkeys.store.keys.runs import RunOptions
+@click.command("mkey-remove")
+@rollout_options.course
+@rollout_options.way
+@click.option("--leave-open", is_flag=True, help="That the ports are open to everybody afterwards is meant.")
+@options.sm_hosts
+@options.changing
+@options.format
+@options.fabric
+def mkey_remove(
+    where: Where, course: Course, way: Way, leave_open: bool, sm_hosts: SmHosts, consent: Changing, format: str
+) -> int:
+    """Take the M_Key of every port of the subnet away.
 
-    if asked.opensm_conf is not None:
-        read_conf(asked.opensm_conf)  # a file that cannot be read is said before the fabric is
+    M_Key, level and lease become 0, in one Set that carries the key that the port has now. Afterwards every host of the
+    subnet may change the ports. A port whose key is not known is left alone and named. Every former key stays in the
+    key store, and --abort gives it back. Where an OpenSM is master, use --via opensm.
+    """
+    course.check([])
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
-        if asked.abort:
-            return plan_return(writer, asked.at_once, asked.max_failures, progress)
-        if asked.go_on or asked.resume:
-            how: GoOn = "continue" if asked.go_on else "resume"
-            return plan_rest(writer, how, asked.at_once, asked.max_failures, progress, asked.opensm_conf)
-        bounds = RunOptions(
-            asked.same,
-            asked.protect,
-            asked.lease,
-            asked.at_once or AT_ONCE,
-            asked.first,
-            asked.max_failures or MAX_FAILURES,
-        )
-        order: Order = "nearest" if asked.order == "nearest" else "farthest"
-        file = asked.new_m_key[1:] if asked.new_m_key is not None and asked.new_m_key.startswith("@") else ""
-        return plan_run(writer, command, bounds, key, order, file, progress, asked.opensm_conf)
+        from ibkeys.mkeys.rollout.removal import plan_removal
 
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, consent) as writer:
+        return plan_removal(
+            writer,
+            course.at_once or AT_ONCE,
+            course.first,
+            course.max_failures or MAX_FAILURES,
+            course.order or "farthest",
+            progress,
+            leaves_open=leave_open,
+        )
+
+    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+        from ibkeys.mkeys.opensm.planned import plan_removal
+
+        return plan_removal(writer, through, progress, leaves_open=leave_open)
+
+    return _carry_out(_Asked("mkey-remove", where, course, way, sm_hosts, consent, format), plan, plan_via)
+
+
+def _give_keys(keys: Keys, asked: _Asked) -> int:
+    course, is_through_opensm = asked.course, asked.way.is_opensm
+    keys.check(course, is_through_opensm)
+    key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
+    if keys.opensm_conf is not None:
+        from ibkeys.host.opensm_conf import read_conf
+
+        read_conf(keys.opensm_conf)  # a file that cannot be read is said before the fabric is
+
+    def options_of(same: bool) -> RunOptions:
+        from ibkeys.store.keys.runs import RunOptions
+
+        bounds = course.at_once or AT_ONCE, course.first, course.max_failures or MAX_FAILURES
+        return RunOptions(same, keys.protect, keys.lease, *bounds)
+
+    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
+        from ibkeys.mkeys.rollout.new_keys import plan_run
+
+        file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
+        order = course.order or "farthest"
+        command: Command = "mkey-deploy" if asked.command == "mkey-deploy" else "mkey-rotate"
+        return plan_run(writer, command, options_of(keys.same), key, order, file, progress, keys.opensm_conf)
+
+    def plan_via(writer: Writer, progress: OnFound | None, through: Through) -> PlannedRun:
+        from ibkeys.mkeys.opensm.planned import plan_keys
+
+        return plan_keys(writer, asked.command, options_of(same=True), through, key, progress)
+
+    return _carry_out(asked, plan, plan_via)
+
+
+def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
+    """Plan a new run, or take the last one up again, and carry out what was planned."""
+    command, course, where = asked.command, asked.course, asked.where
+
+    def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
+        from ibkeys.mkeys.rollout.going_back import plan_return
+        from ibkeys.mkeys.rollout.rest import plan_rest
+
+        if course.abort:
+            return plan_return(writer, course.at_once, course.max_failures, progress)
+        if course.go_on or course.resume:
+            how: GoOn = "continue" if course.go_on else "resume"
+            return plan_rest(writer, how, course.at_once, course.max_failures, progress, asked.opensm_conf)
+        return plan_new(writer, progress)
+
+    def plan_via(writer: Writer, progress: OnFound | None) -> PlannedRun:
+        from ibkeys.mkeys.opensm import planned
+
+        through = asked.through()
+        if course.abort:
+            return planned.plan_return(writer, through, progress)
+        return (
+            planned.plan_rest(writer, through, progress) if course.resume else plan_new_via(writer, progress, through)
+        )
+
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
         with progress_bar(where) as progress:
-            run = plan(writer, progress)
-        return _ShownRun(writer, run, consent, format, where).carry_out()
+            run = (plan_via if asked.is_through_opensm(writer) else plan)(writer, progress)
+        begun = run.plan.command
+        # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
+        if "mkey-remove" in {command, begun} and command != begun:
+            raise UsageError(f"the last run is one of {begun}: ibkeys {begun} {course.ways[0]}")
+        return _ShownRun(writer, run, asked.consent, asked.format, where).carry_out()
 
 
 class _ShownRun(ShownChange):
@@ -210,35 +273,6 @@ class _ShownRun(ShownChange):
     def report(self, applied: bool) -> int:
         """Say what a dry run would do to each port, or whether the run is complete."""
         return self._out.exit_code() if applied else self._out.dry_run(self.consent.dry_run)
-
-
-def _check(asked: Asked) -> None:
-    ways = [name for name in ("continue", "resume", "abort") if getattr(asked, "go_on" if name == "continue" else name)]
-    if len(ways) > 1:
-        raise UsageError(f"--{' and --'.join(ways)} exclude each other")
-    fixed = {
-        "--same": asked.same,
-        "--per-port": asked.per_port,
-        "--new-m-key": asked.new_m_key is not None,
-        "--protect": asked.protect is not None,
-        "--lease": asked.lease is not None,
-        "--first": asked.first is not None,
-        "--order": asked.order is not None,
-    }
-    given = [name for name, is_given in fixed.items() if is_given]
-    if asked.abort and asked.opensm_conf is not None:
-        raise UsageError("--abort gives former keys back, whatever an opensm.conf says: leave --opensm-conf out")
-    if ways and given:
-        raise UsageError(f"--{ways[0]} is of a run that began with its own {', '.join(given)}: leave that out")
-    if asked.new_m_key is not None and not asked.same:
-        raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
-    if asked.same and asked.per_port:
-        raise UsageError("--same and --per-port exclude each other")
-    if not (ways or asked.same or asked.per_port):
-        raise UsageError(
-            "say whether all ports get one key or each its own: --same is what stock OpenSM can keep (its m_key), "
-            "--per-port lasts only where no SM runs or one that has m_key_per_port"
-        )
 
 
 @contextmanager

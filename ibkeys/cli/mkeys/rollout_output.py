@@ -1,4 +1,4 @@
-"""What mkey-deploy and mkey-rotate say: the plan, each port as it is done with, the account at the end."""
+"""What mkey-deploy, mkey-rotate and mkey-remove say: the plan, each port as it is done with, the account at the end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class RunOutput:
             put(f"left alone: and {unread - LISTED_TROUBLES} more (all of them: -f json)")
 
     def _key_name(self) -> str:
-        if self._run.goes_back:
+        takes_away = all(job.wanted.key.is_zero for job in self._run.jobs)
+        if self._run.goes_back or takes_away:
             return "M_Key"
         return "M_Key, one for all" if self._run.options.same else "M_Key, each its own"
 

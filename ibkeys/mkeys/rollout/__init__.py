@@ -1,1 +1,1 @@
-"""Giving every port of a subnet an M_Key: mkey-deploy and mkey-rotate."""
+"""M_Keys over all ports of a subnet: mkey-deploy, mkey-rotate and mkey-remove."""

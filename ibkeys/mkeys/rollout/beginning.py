@@ -26,8 +26,9 @@ class NewRun:
         remember_topology(writer.fabric, store, run.found)
         with store.together():
             runs = Runs(store)
-            number = runs.begin(self.command, run.options, ports)
-            if run.options.same:
+            via = run.way.begin(store) if run.way is not None else None
+            number = runs.begin(self.command, run.options, [*ports, *run.away], via)
+            if run.options.same and self.jobs:
                 keep_keys(store, runs, number, self.jobs[0])
         return number
 

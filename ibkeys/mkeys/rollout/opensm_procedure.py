@@ -31,13 +31,28 @@ def procedure(managers: Sequence[Port], protect: int | None, lease: int | None, 
         "let the SM read it: kill -HUP its process, the master first; stock OpenSM then sets this one key everywhere",
         f"verify: ibkeys mkey-show --all -y @{file}",
     ]
-    listed = [f"runs an SM: {port}, LID {port.lid}" for port in managers]
-    numbered = [f"step {number}: {step}" for number, step in enumerate(steps, 1)]
     return [
-        *listed,
-        *numbered,
+        *_listed(managers, steps),
         "a key of its own for each port only where no SM runs, or the SM has m_key_per_port: stock OpenSM knows one",
     ]
+
+
+def removal_procedure(managers: Sequence[Port]) -> list[str]:
+    """Return how OpenSM takes its key away by itself, step by step: level and lease first, then the key."""
+    steps = [
+        "put into opensm.conf of every SM, standby ones too: m_key_protection_level 0, m_key_lease_period 0; the m_key "
+        "stays for now",
+        "let the SM read it: kill -HUP its process, the master first; verify: ibkeys mkey-show --all shows level and "
+        "lease 0 everywhere",
+        "put m_key 0 there, and keep the line: without it that OpenSM does not notice the change; kill -HUP again",
+        "verify: ibkeys mkey-show --all shows no M_Key",
+    ]
+    return _listed(managers, steps)
+
+
+def _listed(managers: Sequence[Port], steps: Sequence[str]) -> list[str]:
+    listed = [f"runs an SM: {port}, LID {port.lid}" for port in managers]
+    return [*listed, *(f"step {number}: {step}" for number, step in enumerate(steps, 1))]
 
 
 AFTERWARDS = (
@@ -52,6 +67,12 @@ OVERWRITTEN = (
     "an SM whose m_key is unset or another removes or replaces all of it: stock OpenSM knows one M_Key for the subnet, "
     "reaches ports that have keys of their own with the key files, and sets its m_key on them, which is 0 where "
     "opensm.conf does not say; keys of their own last only where no SM runs or the SM has m_key_per_port"
+)
+
+
+GIVEN_BACK = (
+    "an SM whose opensm.conf has an m_key gives it to every port again: put m_key 0 there before that SM starts, and "
+    "before it sweeps again"
 )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.m_keys import (
@@ -12,6 +13,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_lease,
     objections_to_links,
     objections_to_opensm,
+    objections_to_removal_under_sm,
 )
 from ibkeys.change.interrupts import Explained, Interrupts
 from ibkeys.change.plan import Plan
@@ -24,9 +26,25 @@ from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.runs import RunOptions, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
+
+
+class RunWay(Protocol):
+    """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
+
+    def begin(self, store: KeyStore) -> Mapping[str, Any]:
+        """Return what the key store has to remember of a new run, so that it can be gone on with: JSON, no key in it.
+        Keys get rows of their own in *store*."""
+        ...
+
+    def carry_out(
+        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+    ) -> None:
+        """Carry out run *number* of the key store; what becomes of the ports is counted in ``run.account``."""
+        ...
 
 
 class Beginning(Protocol):
@@ -46,6 +64,8 @@ class PlannedRun:
     why. ``later``: ports of the run whose turn it is not yet (``--first``). ``procedure``: under a subnet manager, what
     to do instead. ``is_open``: the store does not know yet that the run has ended. ``account``: what became of the
     ports, while it is carried out and afterwards. ``beginning``: how it begins.
+    ``away``: ports that have a key and were not found, which get theirs later. ``way``: how it gets to the ports; None:
+    by Sets of our own.
     """
 
     plan: Plan
@@ -59,6 +79,8 @@ class PlannedRun:
     goes_back: bool = False
     is_open: bool = False
     account: Account = field(default_factory=Account)
+    away: list[NewRunPort] = field(default_factory=list)
+    way: RunWay | None = None
     beginning: Beginning = field(kw_only=True)
 
     @property
@@ -92,9 +114,28 @@ def describe(
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = opensm_procedure.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
+    if all(job.wanted.key.is_zero for job in jobs):
+        _describe_removal(writer, run, managers)
+    else:
+        _describe_keys(writer, run, managers, key_file, opensm_conf, generated)
+
+
+def _describe_removal(writer: Writer, run: PlannedRun, managers: Sequence[Port]) -> None:
+    run.plan.objections = objections_to_removal_under_sm(writer, managers)
+    if run.plan.objections:
+        run.procedure = opensm_procedure.removal_procedure(managers)
+    if not run.goes_back:
+        run.plan.notes.append(opensm_procedure.GIVEN_BACK)
+
+
+def _describe_keys(
+    writer: Writer, run: PlannedRun, managers: Sequence[Port], key_file: str, opensm_conf: Path | None, generated: bool
+) -> None:
+    jobs, plan = run.jobs, run.plan
     plan.objections = objections_to_keys_under_sm(writer, managers)
     if plan.objections:
-        run.procedure = opensm_procedure.procedure(managers, run.options.protect, run.options.lease, key_file)
+        level, lease = (None, None) if run.goes_back else (run.options.protect, run.options.lease)
+        run.procedure = opensm_procedure.procedure(managers, level, lease, key_file)
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
@@ -177,8 +218,11 @@ class RunPlan:
         number = run.beginning.begin(writer, run)
         try:
             with Interrupts() as interrupts:
-                rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
-                rollout.carry_out(run.stages, run.already_set)
+                if run.way is not None:
+                    run.way.carry_out(writer, operation, number, run, self._report, interrupts)
+                else:
+                    rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
+                    rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             raise Explained(
                 f"{interrupt or 'in the middle'}: run {number} is not finished, and every key is in the key store; "

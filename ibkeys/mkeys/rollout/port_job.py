@@ -33,7 +33,8 @@ def keep_keys(store: KeyStore, runs: Runs, run: int, job: Job) -> None:
     old = job.old
     if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
         store.promote(job.returns_from)  # a Get with it was answered
-    if not store_keys(store, job, job.goes_back) or job.ref is None:
+    # Of a port without a key only level and lease change; without a row it would not count as begun, nor go back.
+    if not store_keys(store, job, job.goes_back, keeps_zero=not job.goes_back) or job.ref is None:
         return
     if job.keeps_key:
         runs.note_key(run, job.sequence, job.ref, job.ref, old.protect, old.lease)

@@ -1,4 +1,4 @@
-"""The tables of the key store for runs of mkey-deploy and mkey-rotate: see `ibkeys.store.keys.runs`."""
+"""The tables of the key store for runs of mkey-deploy, mkey-rotate and mkey-remove: see `ibkeys.store.keys.runs`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ RUN_TABLES: Final = (
 )
 """One migration step."""
 
+RUN_VIA: Final = ("ALTER TABLE runs ADD COLUMN via TEXT",)
+"""Another step: of a run through a subnet manager what it needs to go on, as JSON without a key; NULL of the others."""
+
 RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "runs": {
         "id": number(),
@@ -50,6 +53,7 @@ RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "max_failures": number(),
         "started": time(),
         "finished": time(null=True),
+        "via": text(null=True),
     },
     "run_ports": {
         "sequence": number(),

@@ -1,4 +1,4 @@
-"""Runs of mkey-deploy and mkey-rotate, kept in the key store, so that one that was cut off can be finished or undone.
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove in the key store: one that was cut off can be finished or undone.
 
 A run is its options and its ports in the order of change. Of each port it keeps what became of it so far, and which
 rows of the key store are its new and its former key; keys themselves are in no table of this module.
@@ -6,14 +6,19 @@ rows of the key store are its new and its former key; keys themselves are in no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 
 RunState = Literal["open", "ended", "undone"]
+REMOVAL: Final = "mkey-remove"
+"""The command whose runs give every port M_Key 0."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 
@@ -36,7 +41,10 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. ``open``: ports of it wait, or it was cut off. ``ended``: no port waits. ``undone``: it went back."""
+    """One run. ``open``: ports of it wait, or it was cut off. ``ended``: no port waits. ``undone``: it went back.
+
+    ``via``: of a run through a subnet manager what it needs to go on, without a key; None of one by own Sets.
+    """
 
     id: int
     command: str
@@ -44,6 +52,7 @@ class Run:
     options: RunOptions
     started: str
     finished: str | None
+    via: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +102,13 @@ class Runs:
         self._store = store
         self._database = store._database
 
-    def begin(self, command: str, options: RunOptions, ports: Sequence[NewRunPort]) -> int:
-        """Store a new run with its ports in the order of change, and return its id."""
+    def begin(
+        self, command: str, options: RunOptions, ports: Sequence[NewRunPort], via: Mapping[str, Any] | None = None
+    ) -> int:
+        """Store a new run with its ports in the order of change, and return its id. *via*: see `Run`."""
         with self._database.transaction() as connection:
             cursor = connection.execute(
-                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (NULL, ?, 'open', ?, ?, ?, ?, ?, ?, ?, NULL)",
+                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (NULL, ?, 'open', ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     command,
                     int(options.same),
@@ -107,6 +118,7 @@ class Runs:
                     options.first,
                     options.max_failures,
                     timestamp(self._store._clock),
+                    None if via is None else json.dumps(via),
                 ),
             )
             run = cast(int, cursor.lastrowid)
@@ -133,9 +145,25 @@ class Runs:
         rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY id DESC LIMIT 1", of="runs")
         if not rows:
             return None
-        ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished = rows[0]
+        ident, command, state, same, protect, lease, at_once, first, max_failures, started, finished, via = rows[0]
         options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
-        return Run(ident, command, state, options, started, finished)
+        return Run(ident, command, state, options, started, finished, self._via(via))
+
+    def _via(self, text: str | None) -> Mapping[str, Any] | None:
+        if text is None:
+            return None
+        try:
+            kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+        except FileFormatError:
+            kept = None
+        if not isinstance(kept, dict):
+            raise self._database.damage("what a run through a subnet manager needs to go on cannot be read")
+        return kept
+
+    def note_via(self, run: int, via: Mapping[str, Any]) -> None:
+        """Note how far a run through a subnet manager is: see `Run`."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE runs SET via = ? WHERE id = ?", (json.dumps(via), run))
 
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""
@@ -192,7 +220,8 @@ def shared_key_ref(ports: Iterable[RunPort]) -> int | None:
 
 
 _RUN_COLUMNS: Final = (
-    "id, command, state, same, m_key_protect_bits, m_key_lease_period, at_once, first, max_failures, started, finished"
+    "id, command, state, same, m_key_protect_bits, m_key_lease_period, at_once, first, max_failures, started, "
+    "finished, via"
 )
 _PORT_COLUMNS: Final = (
     "sequence, node_guid, port_guid, port, state, key_ref, old_ref, old_protect_bits, old_lease_period, reason"

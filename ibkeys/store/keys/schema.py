@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.store.columns import Column, blob, guid, number, text, time
-from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES
+from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_TABLES, RUN_VIA
 from ibkeys.store.keys.sealing import SALT_BYTES
 from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
 from ibkeys.store.sqlite import Schema
@@ -139,6 +139,7 @@ KEYSTORE_SCHEMA: Final = Schema(
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
         SM_KEY_TABLES,
+        RUN_VIA,
     ),
     columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS},
 )

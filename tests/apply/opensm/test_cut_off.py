@@ -9,8 +9,8 @@ import pytest
 from ibkeys.apply.apply_plan import ApplyHooks
 from ibkeys.errors import UsageError
 from ibkeys.host.replacing.replace import LeftOvers
+from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm
-from tests.apply.opensm.test_carrier import GREEN, MORE, OLD, Bench
 
 FULL = OLD + "".join(f"P{number}={number:#x} : 0x2c903000a1021=full ;\n" for number in range(0x100, 0x11E))
 """32 P_Keys for node02: with the default one and Red."""

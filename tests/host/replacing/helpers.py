@@ -1,4 +1,4 @@
-"""What the tests of replacing share: processes of their own, file systems of their own, and what a folder holds; a file
+"""What the tests of replacing share: policies, processes and file systems of their own, what a folder holds, and a file
 with keys."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ WITH_KEYS = Contents(
     mask=lambda data: re.sub(rb"0x[0-9a-f]+", b"***", data),
 )
 ROOT = Path(__file__).parents[3]
+OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
 
 
 def run_python(code: str, *arguments: object, unshare: bool = False, uid: int | None = None) -> str:

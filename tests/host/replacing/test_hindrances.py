@@ -13,20 +13,12 @@ from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import hindrances
 from ibkeys.host.replacing.hindrances import what_hinders
 from ibkeys.host.replacing.seen import look, real_place
-from tests.host.replacing.helpers import names, run_python
+from tests.host.replacing.helpers import OLD, names, run_python
 
 CHECK = "import sys, pathlib; from ibkeys.host.replacing.hindrances import what_hinders; "
 PRINT = "print(what_hinders(pathlib.Path(sys.argv[1])))"
 MOUNT = "import subprocess; run = lambda *words: subprocess.run(words, check=True); "
 NOBODY = 65534
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "policy"
-    path.write_bytes(b"old\n")
-    path.chmod(0o640)
-    return path
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
@@ -45,7 +37,7 @@ def test_all_of_a_file_is_seen(file: Path) -> None:
     os.setxattr(file, "user.note", b"a\0b")
     found = look(file).found
     assert found is not None
-    assert (found.data, found.metadata.mode, found.metadata.uid) == (b"old\n", 0o640, os.geteuid())
+    assert (found.data, found.metadata.mode, found.metadata.uid) == (OLD, 0o640, os.geteuid())
     assert found.metadata.attributes == {"user.note": b"a\0b"}
     assert (found.inode, found.modified_ns) == (file.stat().st_ino, file.stat().st_mtime_ns)
 
@@ -202,7 +194,7 @@ def test_what_another_user_than_root_may_not_do_is_refused(
     place.chmod(mode)
     (place / "file").write_bytes(b"a")
     os.chown(place / "file", owner, owner)
-    outside = "from tests.host.replacing.helpers import as_outside_a_container; as_outside_a_container(); "
+    outside = "from tests.host.replacing.helpers import OLD, as_outside_a_container; as_outside_a_container(); "
     code = CHECK + outside + f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); " + PRINT
     answer = run_python(code, place / "file")
     assert reason in answer

@@ -18,9 +18,8 @@ from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting, renames
 from ibkeys.host.replacing.putting import put
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, look
-from tests.host.replacing.helpers import names
+from tests.host.replacing.helpers import NEW, OLD, THEIRS, names
 
-OLD, NEW, THEIRS = b"old\n", b"new\n", b"theirs\n"
 ACL = "system.posix_acl_access"
 NOBODY = 65534
 
@@ -32,14 +31,6 @@ def acl(*entries: tuple[int, int, int]) -> bytes:
 
 NO_ID = 0xFFFFFFFF
 ACL_OF_NOBODY = acl((1, 6, NO_ID), (2, 4, NOBODY), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "policy"
-    path.write_bytes(OLD)
-    path.chmod(0o640)
-    return path
 
 
 def found(path: Path) -> FoundFile:
@@ -434,7 +425,7 @@ def test_a_file_that_somebody_has_open_for_writing_is_left_alone(file: Path, dat
         with pytest.raises(FileChanged):
             put(seen, data, Metadata(0o640, os.getuid(), os.getgid()))
         writer.write(b"mine")
-    assert listing(file.parent) == [("policy", b"mine")]
+    assert listing(file.parent) == [("policy", b"mine" + OLD[4:])]
 
 
 def test_who_opens_the_file_for_writing_right_before_the_exchange_writes_what_is_in_place(
@@ -446,4 +437,4 @@ def test_who_opens_the_file_for_writing_right_before_the_exchange_writes_what_is
         put_new(seen)
     with opened[0] as writer:
         writer.write(b"mine")
-    assert listing(file.parent) == [("policy", b"mine")]
+    assert listing(file.parent) == [("policy", b"mine" + OLD[4:])]

@@ -20,22 +20,12 @@ from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, put_back, record, replace, state_of
 from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
-from tests.host.replacing.helpers import WITH_KEYS, names
-
-OLD, NEW, THEIRS = b"Default=0x7fff : ALL ;\n", b"Default=0x7fff : ALL=full ;\n", b"# theirs\n"
+from tests.host.replacing.helpers import NEW, OLD, THEIRS, WITH_KEYS, names
 
 
 @pytest.fixture
 def operation() -> Operation:
     return Journal(None).operation("apply")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "policy"
-    path.write_bytes(OLD)
-    path.chmod(0o640)
-    return path
 
 
 def stored(operation: Operation) -> list[FileEntry]:

@@ -51,6 +51,23 @@ def put(host: OtherHost, journal: Journal, file: Path, data: bytes | None) -> No
         host.replace(operation, host.look(file), data)
 
 
+def wrote(
+    host: OtherHost, journal: Journal, file: Path, process: OpensmProcess, seconds: float
+) -> tuple[OtherGuard, Held]:
+    """Write `NEW` under a guard that goes back after so many *seconds*."""
+    guard, held = began(host, file, process, seconds)
+    guard.written(NEW)
+    put(host, journal, file, NEW)
+    return guard, held
+
+
+def nobody_confirms(host: OtherHost, journal: Journal, file: Path, process: OpensmProcess) -> None:
+    """Write `NEW` under a guard, and wait until that has gone back."""
+    guard, held = wrote(host, journal, file, process, 0)
+    guard.waiting()
+    held.ended()
+
+
 def is_clean(there: There, file: Path) -> bool:
     return list(there.rooms.iterdir()) == [] and len(list(file.parent.iterdir())) <= 1
 
@@ -93,9 +110,7 @@ def test_who_confirms_in_time_keeps_what_was_written(
     there: There, file: Path, journal: Journal, way: str, is_waiting: bool
 ) -> None:
     with opensm() as (process, _), there.hands() as host:
-        guard, held = began(host, file, process, 1000)
-        guard.written(NEW)
-        put(host, journal, file, NEW)
+        guard, held = wrote(host, journal, file, process, 1000)
         if is_waiting:
             guard.waiting()
         if way == "another connection":
@@ -120,9 +135,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
 ) -> None:
     with opensm() as (process, running):
         with there.hands() as host:
-            guard, held = began(host, file, process, 1 if is_waiting else 0)
-            guard.written(NEW)
-            put(host, journal, file, NEW)
+            guard, held = wrote(host, journal, file, process, 1 if is_waiting else 0)
             if is_waiting:
                 guard.waiting()
             host._writer.conversation._channel._process.kill()
@@ -135,9 +148,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
 def test_a_network_so_dead_that_nobody_notices_is_gone_back_from(there: There, file: Path, journal: Journal) -> None:
     there.quiet = 1
     with opensm() as (process, running), there.hands() as host:
-        guard, held = began(host, file, process, 0)
-        guard.written(NEW)
-        put(host, journal, file, NEW)
+        guard, held = wrote(host, journal, file, process, 0)
         held.ended()
         assert file.read_bytes() == OLD
         assert heard(running) == b"hup\n"
@@ -159,9 +170,7 @@ def test_what_is_not_ours_stays_as_it_is(
     log = there.tools / "log"
     there.tool("logger", f'printf "%s\\n" "$*" >>{log}')
     with opensm() as (process, running), there.hands() as host:
-        guard, held = began(host, file, process, 0)
-        guard.written(NEW)
-        put(host, journal, file, NEW)
+        guard, held = wrote(host, journal, file, process, 0)
         change(file)
         inode = file.stat().st_ino if file.exists() else None
         guard.waiting()
@@ -187,11 +196,7 @@ def test_where_nothing_was_written_nothing_is_done(there: There, file: Path) -> 
 def test_a_file_that_was_not_there_is_removed_again(there: There, file: Path, journal: Journal) -> None:
     file.unlink()
     with opensm() as (process, running), there.hands() as host:
-        guard, held = began(host, file, process, 0)
-        guard.written(NEW)
-        put(host, journal, file, NEW)
-        guard.waiting()
-        held.ended()
+        nobody_confirms(host, journal, file, process)
         assert not file.exists()
         assert heard(running) == b"hup\n"
 
@@ -210,11 +215,7 @@ def test_a_file_that_lost_rights_does_not_get_them_back(there: There, file: Path
 def test_any_name_is_given_back(there: There, file: Path, journal: Journal, name: str) -> None:
     path = file.rename(file.with_name(name))
     with opensm() as (process, _), there.hands() as host:
-        guard, held = began(host, path, process, 0)
-        guard.written(NEW)
-        put(host, journal, path, NEW)
-        guard.waiting()
-        held.ended()
+        nobody_confirms(host, journal, path, process)
         assert path.read_bytes() == OLD
 
 
@@ -229,20 +230,14 @@ def test_an_opensm_that_was_started_again_is_told_through_its_unit(
         assert process.ticks is not None
         gone = replace(process, ticks=process.ticks - 1, unit="opensm.service")
         with there.hands() as host:
-            guard, held = began(host, file, gone, 0)
-            guard.written(NEW)
-            put(host, journal, file, NEW)
-            guard.waiting()
-            held.ended()
+            nobody_confirms(host, journal, file, gone)
     assert log.read_text().split() == (["show", "kill"] if is_told else ["show"])
 
 
 def test_a_file_system_that_is_full_is_tried_again(there: There, file: Path, journal: Journal) -> None:
     """The first attempts fail; its own `sleep` passes the time at once."""
     with opensm() as (process, _), there.hands() as host:
-        guard, held = began(host, file, process, 0)
-        guard.written(NEW)
-        put(host, journal, file, NEW)
+        guard, held = wrote(host, journal, file, process, 0)
         tries = there.tools / "tries"
         there.tool("sleep", "exit 0")
         there.tool("mv", f'echo >>{tries}; [ "$(wc -l <{tries})" -gt 5 ] && exec /bin/mv "$@"; exit 1')
@@ -333,9 +328,7 @@ def test_a_guard_that_is_killed_anywhere_leaves_the_new_or_the_former_file(
             last.unlink(missing_ok=True)
             file.write_bytes(OLD)
             with there.hands() as host:
-                guard, held = began(host, file, process, 0)
-                guard.written(NEW)
-                put(host, journal, file, NEW)
+                guard, held = wrote(host, journal, file, process, 0)
                 count.write_text("")
                 last.write_text(str(number))
             held.ended()

@@ -1,0 +1,210 @@
+"""The options of mkey-deploy, mkey-rotate and mkey-remove: which keys, and the course of the run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.types import Number
+from ibkeys.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+AT_ONCE: Final = 64
+MAX_FAILURES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which keys, level and lease a run of mkey-deploy or mkey-rotate gives."""
+
+    same: bool
+    per_port: bool
+    opensm_conf: Path | None
+    new_m_key: str | None
+    protect: int | None
+    lease: int | None
+
+    def given(self) -> list[str]:
+        """Return the options that a run keeps from its beginning, and that were given."""
+        named = {
+            "--same": self.same,
+            "--per-port": self.per_port,
+            "--new-m-key": self.new_m_key is not None,
+            "--protect": self.protect is not None,
+            "--lease": self.lease is not None,
+        }
+        return [name for name, is_given in named.items() if is_given]
+
+    def check(self, course: Course, is_through_opensm: bool = False) -> None:
+        """Raise UsageError for options that contradict each other or *course*."""
+        course.check(self.given())
+        if is_through_opensm:
+            self._check_through_opensm()
+            return
+        if course.abort and self.opensm_conf is not None:
+            raise UsageError("--abort gives former keys back, whatever an opensm.conf says: leave --opensm-conf out")
+        if self.new_m_key is not None and not self.same:
+            raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+        if self.same and self.per_port:
+            raise UsageError("--same and --per-port exclude each other")
+        if not (course.is_of_an_earlier_run or self.same or self.per_port):
+            raise UsageError(
+                "say whether all ports get one key or each its own: --same is what stock OpenSM can keep (its m_key), "
+                "--per-port lasts only where no SM runs or one that has m_key_per_port"
+            )
+
+    def _check_through_opensm(self) -> None:
+        if self.per_port:
+            raise UsageError("stock OpenSM knows one M_Key for the subnet: --per-port does not go with --via opensm")
+        if self.opensm_conf is not None:
+            raise UsageError("--via opensm edits the options file of each OpenSM itself: leave --opensm-conf out")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a run goes: its bounds, its order, and whether it is one that was begun before."""
+
+    first: int | None
+    order: Literal["farthest", "nearest"] | None
+    at_once: int | None
+    max_failures: int | None
+    go_on: bool
+    resume: bool
+    abort: bool
+
+    @property
+    def ways(self) -> list[str]:
+        """The options that take an earlier run up again, and that were given."""
+        named = {"--continue": self.go_on, "--resume": self.resume, "--abort": self.abort}
+        return [name for name, is_given in named.items() if is_given]
+
+    @property
+    def is_of_an_earlier_run(self) -> bool:
+        """Whether the last run is taken up again."""
+        return bool(self.ways)
+
+    def check(self, given: list[str]) -> None:
+        """Raise UsageError for options that contradict each other. *given*: others that belong to a new run."""
+        if len(self.ways) > 1:
+            raise UsageError(f"{' and '.join(self.ways)} exclude each other")
+        fixed = {"--first": self.first is not None, "--order": self.order is not None}
+        given = [*given, *(name for name, is_given in fixed.items() if is_given)]
+        if self.ways and given:
+            raise UsageError(f"{self.ways[0]} is of a run that began with its own {', '.join(given)}: leave that out")
+
+
+_KEYS: Final = (
+    click.option("--same", is_flag=True, help="One key for all ports, as stock OpenSM needs it."),
+    click.option("--per-port", is_flag=True, help="A key of its own for each port: stock OpenSM knows none."),
+    click.option(
+        "--opensm-conf",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The opensm.conf of an SM of this subnet: it must have the new key.",
+    ),
+    click.option(
+        "--new-m-key",
+        metavar="@FILE|-",
+        help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
+    ),
+    click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."),
+    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod, 0 for none."),
+)
+_COURSE: Final = (
+    click.option("--first", type=Number(1, 1_000_000), metavar="N", help="Only the first N ports, then wait."),
+    click.option("--continue", "go_on", is_flag=True, help="After --first: the other ports."),
+    click.option("--resume", is_flag=True, help="Finish a run that was cut off, stopped, or had failures."),
+    click.option("--abort", is_flag=True, help="Give the ports of the last run back what they had before."),
+    click.option(
+        "--order",
+        type=click.Choice(["farthest", "nearest"]),
+        help="Which ports come first, by hops from here.  [default: farthest]",
+    ),
+    click.option("--at-once", type=Number(1, 1024), metavar="N", help=f"Most ports in change.  [default: {AT_ONCE}]"),
+    click.option(
+        "--max-failures",
+        type=Number(1, 1_000_000),
+        metavar="N",
+        help=f"Stop when N ports have failed.  [default: {MAX_FAILURES}]",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a run gets to the ports. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+
+    via: Literal["direct", "opensm"] | None
+    sm_wait: int
+    open_while_rotating: bool
+
+    @property
+    def is_opensm(self) -> bool:
+        """Whether it was asked to go through OpenSM."""
+        return self.via == "opensm"
+
+    def check(self, course: Course) -> None:
+        """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
+        bounds = {
+            "--first": course.first is not None,
+            "--continue": course.go_on,
+            "--order": course.order is not None,
+            "--at-once": course.at_once is not None,
+            "--max-failures": course.max_failures is not None,
+        }
+        given = [name for name, is_given in bounds.items() if is_given]
+        if given:
+            raise UsageError(f"OpenSM sets all ports in one sweep: {', '.join(given)} does not go with --via opensm")
+
+
+_WAY: Final = (
+    options.option(
+        "--via",
+        env=False,
+        type=click.Choice(["direct", "opensm"]),
+        default=None,
+        help="direct: by Sets of our own; opensm: by the options files of the OpenSMs.  [default: direct, or as begun]",
+    ),
+    options.wait_for_sm,
+    options.option(
+        "--open-while-rotating",
+        env=False,
+        is_flag=True,
+        help="With --via opensm: change the key at level 0, where every port shows it.",
+    ),
+)
+
+
+def way(command: F) -> F:
+    """Give a command the argument ``way``, a `Way`."""
+    return _gathered(command, "way", Way, _WAY)
+
+
+def keys(command: F) -> F:
+    """Give a command the argument ``keys``, a `Keys`."""
+    return _gathered(command, "keys", Keys, _KEYS)
+
+
+def course(command: F) -> F:
+    """Give a command the argument ``course``, a `Course`."""
+    return _gathered(command, "course", Course, _COURSE)
+
+
+def _gathered(command: F, name: str, kind: type[Any], given: tuple[Callable[[Any], Any], ...]) -> F:
+    """Gather the options *given* in one argument of *command*."""
+    fields = list(kind.__dataclass_fields__)
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> Any:
+        return command(**{name: kind(**{field: values.pop(field) for field in fields})}, **values)
+
+    wrapped: Any = wrapper
+    for option in reversed(given):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]

@@ -1,0 +1,271 @@
+"""``sm-repair``: OpenSM's key files after a crash in the middle of a change of M_Keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.changing import confirm, say, writer_of
+from ibkeys.cli.exits import write
+from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
+from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.showing import LISTED_TROUBLES, progress_bar
+from ibkeys.errors import FileFormatError, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.change.writer import Writer
+    from ibkeys.host.opensm_process import OpensmConfig
+    from ibkeys.mkeys.repair.outlook import RepairOutlook
+    from ibkeys.mkeys.repair.repair import Repair
+    from ibkeys.mkeys.repair.result import Repaired
+    from ibkeys.mkeys.repair.start import ConfAdvice
+
+_COMMAND = "sm-repair"
+_CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
+_VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations", "reason")
+
+
+@click.command(_COMMAND)
+@options.option(
+    "--cache-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="OpenSM's cache folder.  [default: OSM_CACHE_DIR, else /var/cache/opensm]",
+)
+@click.option(
+    "--opensm-conf",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The opensm.conf that it will start with.  [default: those found on this host]",
+)
+@options.changing
+@options.format
+@options.fabric
+def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
+    """Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys.
+
+    Run it on the host of the SM, while no OpenSM runs. Says first what it may cost, then asks each port once with each
+    key that the key store has for it, the own port first of all, and writes guid2mkey and neighbors from what answered.
+    A port that does not answer keeps in them what the key store says first, and is named. Then it says how to start
+    OpenSM. No port is changed.
+    """
+    from ibkeys.mkeys.repair.start import advise
+
+    _check_options(where, cache_dir)
+    directory = cache_dir or _default_cache()
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
+        confs = _confs(where, opensm_conf)
+        repair = _plan(where, writer, directory)
+        outlook = repair.outlook(conf.m_key_lease_period for _, conf in confs if conf is not None)
+        if consent.dry_run:
+            return _dry_run(writer, repair, outlook, format)
+        for line in _in_words(repair, outlook):
+            (write if format == "table" else say)(line)
+        repair.check()
+        exits.require_stdout()
+        confirm(consent, question=f"Ask these ports, and write guid2mkey and neighbors in {directory}?")
+        with progress_bar(where) as progress:
+            done = repair.run(progress)
+        return _report(where, repair, done, advise(done, repair.candidates, confs), format)
+
+
+def _check_options(where: Where, cache_dir: Path | None) -> None:
+    if where.m_key is not None or where.security_keys is not None:
+        raise UsageError(
+            "sm-repair asks each port with the keys that the key store has for it: -y and --security-keys do not go "
+            "with it (ibkeys mkey-import DIR takes OpenSM's files into the key store)"
+        )
+    if is_simulated(where) and cache_dir is None:
+        raise UsageError("a simulated subnet has no OpenSM on this host: name its cache folder with --cache-dir")
+    path = keystore_path(where)
+    if path is not None and not path.exists():
+        raise UsageError(f"{path}: there is no key store, so no key to ask with (ibkeys mkey-import makes one)")
+
+
+def _default_cache() -> Path:
+    from ibkeys.host.opensm_process import OPENSM_CACHE
+
+    return Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
+
+
+def _plan(where: Where, writer: Writer, directory: Path) -> Repair:
+    from ibkeys.host.opensm_process import opensm_processes
+    from ibkeys.mkeys.repair.repair import plan_repair
+
+    return plan_repair(writer, directory, opensm_processes)
+
+
+def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
+    """Return each opensm.conf that OpenSM may start with, None for one that was found and cannot be read.
+
+    Raises FileFormatError for one that the user named and that cannot be read.
+    """
+    from ibkeys.host.opensm_here import configs_here
+    from ibkeys.host.opensm_process import read_given_config, read_opensm_config
+
+    if named is not None:
+        given = read_given_config(named)
+        if given is None:
+            raise FileFormatError("cannot be read as OpenSM's configuration", str(named))
+        return [(named, given)]
+    return [] if is_simulated(where) else [(path, read_opensm_config(path)) for path in configs_here()]
+
+
+# --- before -----------------------------------------------------------------------------------------------------------
+
+
+def _in_words(repair: Repair, outlook: RepairOutlook) -> Iterator[str]:
+    yield f"{_ports(outlook.ports)} are asked, the own port first, each once with each of its keys, until it answers:"
+    for keys, count in outlook.orders.items():
+        yield f"  {_ports(count)}: {', '.join(keys)}"
+    yield "once ports have shown which of these most of them have, the others are asked with that one first"
+    if not outlook.protected:
+        yield "all were given their keys at level 0 or 1, where asking counts nothing and starts no lease"
+        return
+    yield (
+        f"{_ports(outlook.protected)} may be at level 2 or 3: asking counts at most {outlook.violations} M_Key "
+        "violations there, one for each key that is not the port's own"
+    )
+    yield "a port that answers stops its lease; that of one that answers to none of its keys runs from then on:"
+    if outlook.leases:
+        leases = ", ".join(map(str, outlook.leases))
+        yield f"  it opens after at most {outlook.leases[-1]} s (leases in key store and opensm.conf: {leases} s)"
+    if outlook.never:
+        yield f"  {_ports(outlook.never)} were given lease 0, and never open"
+    if outlook.unknown_leases:
+        yield f"  of {_ports(outlook.unknown_leases)} the key store does not know the lease (18 hours is the longest)"
+
+
+def _ports(count: int) -> str:
+    return f"{count} port{'s' if count != 1 else ''}"
+
+
+def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
+    refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
+    for each in refused:
+        exits.warn(f"by interlock {each.interlock}: {each.message} ({each.how_to_override})", "would be refused")
+    document = outlook.to_json()
+    if format == "json":
+        more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
+        write_json(_COMMAND, {"dry_run": True, **document, **more})
+    elif format == "csv":
+        row = document | {"leases": " ".join(map(str, outlook.leases))}
+        write_csv([name for name in row if name != "orders"], [row])
+    else:
+        for line in _in_words(repair, outlook):
+            write(line)
+        write(f"dry run: no port was asked, nothing was written in {repair.directory}")
+    return exits.SAYS_NO
+
+
+# --- after ------------------------------------------------------------------------------------------------------------
+
+
+def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice], format: str) -> int:
+    for note in done.notes:
+        exits.warn(note, "note")
+    rows = _rows(done, where.show_keys)
+    errors = [{**each.port.identity(), "error": each.error} for each in done.troubles]
+    if format == "json":
+        document = {
+            "dry_run": False,
+            "cache_dir": str(repair.directory),
+            "ports": rows,
+            "keys": done.exported.keys,
+            "links": done.exported.links,
+            "opensm_conf": [each.to_json() for each in confs],
+            "errors": errors,
+        }
+        write_json(_COMMAND, document)
+    elif format == "csv":
+        write_csv([*IDENTITY, *_VALUES], rows)
+    else:
+        _write_table(rows, where.show_keys)
+        files = f"guid2mkey with {done.exported.keys} keys, neighbors with {done.exported.links} links"
+        write(
+            f"{repair.directory}: {files}: "
+            f"{_ports(len(done.answers))} as they answered, {_ports(len(done.kept))} as the key store has it first"
+        )
+        for line in _how_to_start(done, confs):
+            write(line)
+    return _finish(done, confs, errors, format)
+
+
+def _rows(done: Repaired, show_keys: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {
+            **each.port,
+            "result": "answered",
+            "key": each.key,
+            "m_key": each.m_key.hex() if show_keys else None,
+            "m_key_protect_bits": each.m_key_protect_bits,
+            "m_key_lease_period": each.m_key_lease_period,
+            "m_key_violations": each.violations,
+            "reason": "",
+        }
+        for each in done.answers
+    ]
+    empty = dict.fromkeys(_VALUES)
+    rows += [{**each.port, **empty, "result": "kept", "reason": each.reason} for each in done.kept]
+    return rows
+
+
+def _write_table(rows: list[dict[str, Any]], show_keys: bool) -> None:
+    titles = ["Node", "Port GUID", "LID", "Result", "Key was", "ProtectBits", "Lease (s)", "M_KeyViolations"]
+    names = ["node_desc", "port_guid", "lid", "result", "key", *_VALUES[3:6]]
+    if show_keys:
+        titles.insert(5, "M_Key")
+        names.insert(5, "m_key")
+    write_table(titles, ([NOTHING if row[name] is None else row[name] for name in names] for row in rows))
+
+
+def _how_to_start(done: Repaired, confs: list[ConfAdvice]) -> Iterator[str]:
+    yield "to start OpenSM:"
+    if not confs:
+        yield "  no opensm.conf was found (--opensm-conf FILE): its m_key has to be the key that all ports shall have"
+    for each in confs:
+        if each.problems:
+            yield f"  {each.path}: not yet: see below"
+        elif each.ports:
+            own = "the own port among them" if each.own_has_it else "not the own port"
+            yield f"  {each.path}: its m_key is on {each.holds} of {_ports(each.ports)}, {own}"
+            if each.holds < each.ports:
+                most = "the key that most ports have" if each.is_most else "not the key that most ports have"
+                yield f"    it is {most}; OpenSM sets it on all of them in its first sweep: right if it is the new one"
+    yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
+    yield "  2. when every port shows that key (ibkeys mkey-show --all), import its files: ibkeys mkey-import DIR"
+    yield (
+        "  3. the standbys, one by one: the same m_key, level and lease, copies of guid2mkey and neighbors (0600); "
+        "each has to say STANDBY for a minute (ibkeys sm-show)"
+    )
+
+
+def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
+    listed = done.kept if format != "table" else done.kept[:LISTED_TROUBLES]
+    for port in listed:
+        name = port.port["node_desc"] or f"port GUID {port.port['port_guid']}"
+        exits.warn(exits.clean(f"{name}: {port.reason}; its key in guid2mkey is the store's"), "not answered")
+    if len(done.kept) > len(listed):
+        exits.warn(f"and {len(done.kept) - len(listed)} more (all of them: -f json)", "not answered")
+    for error in errors[:LISTED_TROUBLES]:
+        exits.warn(exits.clean(f"{error['node_desc'] or error['node_guid']}: {error['error']}"), "not read")
+    problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
+    for path, problem in problems:
+        exits.warn(f"{path}: {problem}", "keys would be lost")
+    if done.missing or errors:
+        exits.warn(
+            f"{_ports(len(done.missing))} did not answer, {len(errors)} other places could not be read: OpenSM may not "
+            "reach them",
+            "error",
+        )
+        return exits.NOT_COMPLETED
+    if problems:
+        exits.warn("no OpenSM should start with what is named above", "error")
+        return exits.SAYS_NO
+    return exits.DONE

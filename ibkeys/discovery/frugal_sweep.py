@@ -1,0 +1,96 @@
+"""A sweep of a subnet whose ports may have one of several keys: each port is asked once with each of its keys.
+
+A port at level 2 or 3 counts a violation for each key that is not its own, and its lease starts. So nothing is asked
+twice; the key that most ports like it were seen to have comes first; and a switch that several links lead to is asked
+over one of them, while the others wait for what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ibkeys.client.smp import SmpClient, Task
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.discovery.link_proof import Proof
+from ibkeys.discovery.sweep import OnFound, Sweep, Wanted
+from ibkeys.errors import IbkeysError, NoReply, SendRefused
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import NodeInfo, PortInfo
+from ibkeys.topology.model import LinkEnd, Node, Port, Trouble
+
+_ProvenLink = tuple[Port, LinkEnd, Proof]
+
+
+class FrugalSweep(Sweep):
+    """One pass over the subnet with few questions. ``answered``: the key that a port answered to, by port GUID (at
+    level 0 and 1 any key is answered). ``silent``: ports that answered to none of their keys.
+
+    *kinds*: by port GUID, what each key is to that port, such as the former one. What other ports were seen to have
+    speaks for a key only where it is the same to them: that many have A, which is their current key, says nothing of a
+    port whose former one it is.
+
+    `ibkeys.discovery.sweep.run_sweep` runs it to its end.
+    """
+
+    def __init__(
+        self,
+        client: SmpClient,
+        ring: KeyRing,
+        wanted: Wanted,
+        progress: OnFound | None,
+        node_names: dict[int, str],
+        kinds: Mapping[int, Mapping[MKey, str]],
+    ) -> None:
+        super().__init__(client, ring, wanted, progress, node_names, probe_retries=0)
+        self.answered: dict[int, MKey] = {}
+        self.silent: set[int] = set()
+        self._kinds = kinds
+        self._seen: Counter[tuple[MKey, str]] = Counter()
+        self._asking: dict[int, list[_ProvenLink]] = {}
+
+    def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
+        """Task: get NodeInfo with each key that the port *guid* may have, once; return it and the key.
+
+        Of a port that answered before only the key that it answered to is sent. Raises what the last attempt raised.
+        """
+        keys = [key, *self.ring.others_for(guid, key)]
+        if guid in self.answered:
+            keys = [self.answered[guid]]
+        last: IbkeysError = NoReply("")
+        for candidate in sorted(keys, key=lambda each: -self._seen[self._kind(guid, each)]):
+            try:
+                info: bytes = yield self._get_once(NodeInfo, 0, path, candidate)
+            except (NoReply, SendRefused) as error:
+                last = error
+                continue
+            if guid:
+                self.answered[guid] = candidate
+            return info, candidate
+        if guid:
+            self.silent.add(guid)
+        raise last
+
+    def _ask_proven(self, near: Port, far: LinkEnd, proof: Proof) -> Task:
+        guid = far[0]
+        if near.peer is not None:
+            return
+        if guid in self._asking:
+            self._asking[guid].append((near, far, proof))
+            return
+        if guid in self.silent:
+            text = f"what is behind it, port GUID 0x{guid:016x}, was asked over another link and did not answer"
+            self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            return
+        self._asking[guid] = []
+        yield from super()._ask_proven(near, far, proof)
+        for link in self._asking.pop(guid):
+            self.client.start(self._ask_proven(*link))
+
+    def _read_port(self, node: Node, port: Port) -> Task:
+        yield from super()._read_port(node, port)
+        if port.is_end_port and port.info is not None and port.m_key_state == "set":
+            self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
+
+    def _kind(self, guid: int, key: MKey) -> tuple[MKey, str]:
+        return key, self._kinds.get(guid, {}).get(key, "")

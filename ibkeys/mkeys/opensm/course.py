@@ -1,0 +1,127 @@
+"""In which steps a fabric gets from one M_Key, level and lease to another through OpenSM, so that no port is lost.
+
+A key changes only while every port is at level 0 or 1: a crash of OpenSM in the middle of it then heals as soon as it
+starts again with the new key in its options file. The level rises step by step, the lease before level 2, and each step
+is proven on every port before the next.
+Source: opensm osm_lid_mgr.c, osm_state_mgr.c; a running OpenSM, observed (restarts in the middle of a sweep).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+
+KeyName = Literal["none", "former", "wanted"]
+"""Which key a step sets: 0, that which the ports had, or the new one. The key itself is in the key store."""
+Kind = Literal["key", "level", "lease"]
+WORDS: Final[Mapping[Kind, str]] = {"key": "the key", "level": "the level", "lease": "the lease"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStep:
+    """What every options file says in one step, and every port after it. ``kind``: what it is for; ``standbys``:
+    whether the standbys are started when it is proven."""
+
+    kind: Kind
+    key: KeyName
+    protect: int
+    lease: int
+    standbys: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the key store keeps it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:
+        """Return what was kept. Raises StoreError for what is no step."""
+        try:
+            step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
+        except (KeyError, TypeError, ValueError):
+            raise StoreError("the key store is damaged: a step of the run cannot be read") from None
+        if step.kind not in WORDS or step.key not in ("none", "former", "wanted") or not 0 <= step.protect <= 3:
+            raise StoreError("the key store is damaged: a step of the run makes no sense")
+        return step
+
+
+def course(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeyStep]:
+    """Return the steps from *now*, which all ports have, to *wanted*; none where that is the same.
+
+    *open_while_rotating*: the key changes at level 0, where a crash of OpenSM counts no violation but everybody is
+    shown the keys; else at level 1, or at the level of *now* where that is lower.
+    """
+    if wanted.key.is_zero:
+        steps = list(_off(now))
+    elif now.key.is_zero:
+        steps = [KeyStep("key", "wanted", 0, 0, standbys=True), *_up(KeySetting(wanted.key, 0, 0), wanted)]
+    elif now.key == wanted.key:
+        steps = list(_up(now, wanted)) if wanted.protect >= now.protect else list(_down(now, wanted))
+        if now.protect == 0 < wanted.protect:  # a standby from before the key was there shows only at level 1
+            steps.insert(0, KeyStep("key", "wanted", 0, now.lease, standbys=True))
+    else:
+        level = min(now.protect, 0 if open_while_rotating else 1)
+        steps = [KeyStep("level", "former", level, now.lease)] if level != now.protect else []
+        steps.append(KeyStep("key", "wanted", level, now.lease, standbys=True))
+        steps += _up(KeySetting(wanted.key, level, now.lease), wanted)
+    return steps
+
+
+def _off(now: KeySetting) -> Iterator[KeyStep]:
+    """Level and lease first: with the level kept, key 0 at level 1 reads as a hidden key."""
+    if now.key.is_zero and not (now.protect or now.lease):
+        return
+    if not now.key.is_zero and (now.protect or now.lease):
+        yield KeyStep("level", "former", 0, 0)
+    yield KeyStep("key", "none", 0, 0)
+
+
+def _up(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
+    """Level 1, then the lease, then level 2 or 3: at level 2 a lease must run already, or nothing opens again."""
+    at = now
+    if at.protect < 1 <= wanted.protect:
+        at = replace(at, protect=1)
+        yield KeyStep("level", "wanted", at.protect, at.lease)
+    if at.lease != wanted.lease:
+        at = replace(at, lease=wanted.lease)
+        yield KeyStep("lease", "wanted", at.protect, at.lease)
+    if at.protect != wanted.protect:
+        yield KeyStep("level", "wanted", wanted.protect, wanted.lease)
+
+
+def _down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
+    yield KeyStep("level", "wanted", wanted.protect, now.lease)
+    if now.lease != wanted.lease:
+        yield KeyStep("lease", "wanted", wanted.protect, wanted.lease)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a run by their names."""
+
+    former: KeySetting
+    wanted: KeySetting
+
+    def setting(self, step: KeyStep) -> KeySetting:
+        """Return what all ports have after *step*."""
+        key = {"none": NO_MKEY, "former": self.former.key, "wanted": self.wanted.key}[step.key]
+        return KeySetting(key, step.protect, step.lease)
+
+    def before(self, steps: list[KeyStep], number: int) -> KeySetting:
+        """Return what all ports have before step *number*."""
+        return self.setting(steps[number - 1]) if number else self.former
+
+
+def in_words(step: KeyStep) -> str:
+    """Return a step in words, no key in it."""
+    if step.key == "none":
+        return "M_Key 0 on every port"
+    if step.kind == "key":
+        return f"the new M_Key at level {step.protect}"
+    if step.kind == "lease":
+        return f"lease {step.lease} s at level {step.protect}"
+    return f"level {step.protect}"

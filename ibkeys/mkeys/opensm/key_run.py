@@ -1,0 +1,288 @@
+"""One run over the steps of a course: options files, the signal, the wire, guid2mkey; then the next step.
+
+Before each file and each signal it is looked at again whether the master is the same process, still the one master, and
+nobody else has written its options file. OpenSM is never stopped inside. What stops the run leaves the step that is
+being made in the key store: it is made again, from its beginning, by --resume.
+Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ibkeys.change.clock import Clock, Patience
+from ibkeys.change.writer import Writer
+from ibkeys.errors import HostNotReached, HostRefused, NotStored
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.mkeys.opensm.course import in_words
+from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
+from ibkeys.mkeys.opensm.left_overs import remove_left_overs
+from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.secrecy import close
+from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers
+from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
+from ibkeys.printable import counted, named
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.site import Reached, stale, verify_master
+from ibkeys.store.journal import FileEntry, Operation
+
+OnStep = Callable[[str, int, int], None]
+"""Called with (step in words, ports that are as it wants, ports in all)."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a run needs besides its record.
+
+    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
+    which OpenSM is told once more, and after which it is given up; ``steady``: seconds that a standby has to be one;
+    ``note``: keeps the record, on disk when it returns; ``proven``: told of the ports that showed a setting; ``check``:
+    called often, raises to stop; ``say``: tells the user.
+    """
+
+    writer: Writer
+    operation: Operation
+    managers: KeyManagers
+    reached: Sequence[Reached]
+    ports: Mapping[int, PortHandle]
+    clock: Clock
+    wait: float
+    steady: float
+    note: Callable[[RunRecord], None]
+    proven: Callable[[Seen, KeySetting], None]
+    check: Callable[[], None]
+    say: Callable[[str], None]
+    progress: OnStep
+
+
+@dataclass(slots=True)
+class KeyRun:
+    """One run. ``last``: how the ports were seen after the last step that was made."""
+
+    record: RunRecord
+    around: Surroundings
+    last: Seen = field(default_factory=Seen)
+    _running: list[KeyManager] = field(default_factory=list)
+
+    def make(self) -> None:
+        """Make the steps that are left. Raises what stops it; the record says how to go on."""
+        around, record = self.around, self.record
+        self._running = list(around.managers.standbys)
+        self._take_stock()
+        self._clean_up()
+        for manager in around.managers.all:
+            close(manager)
+        for number in range(record.at, len(record.steps)):
+            around.check()
+            record.at = number
+            around.note(record)
+            if any(step.standbys for step in record.steps[number:]):
+                self._stop_standbys()
+            self._make_step(number)
+            if record.steps[number].standbys:
+                self._start_standbys(number)
+        if record.stopped:  # a way back from before the key changed
+            self._start_standbys(len(record.steps) - 1)
+        record.at = len(record.steps)
+        around.note(record)
+
+    def tell_again(self) -> Seen:
+        """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made."""
+        self._tell()
+        return self._watch(len(self.record.steps) - 1)
+
+    def _clean_up(self) -> None:
+        """Remove what runs that were killed left beside the files; what stays is said."""
+        around = self.around
+        for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
+            around.say(text)
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _make_step(self, number: int) -> None:
+        entries = self._give(number)
+        self._tell()
+        seen = self._watch(number)
+        if seen.wrong:
+            self._tell()
+            seen = self._watch(number)
+        self.last = seen
+        setting = self._setting(number)
+        if seen.infos:
+            self.around.proven(seen, setting)
+        if seen.wrong:
+            raise self._not_made(number, seen, entries)
+        for guid in seen.infos:
+            self.around.writer.fabric.ring.learn(guid, setting.key)
+        if self.record.steps[number].kind == "key":
+            self._wait_for_key_file(setting.key, seen)
+        for entry in entries:
+            entry.done()
+
+    def _setting(self, number: int) -> KeySetting:
+        return self.record.keys.setting(self.record.steps[number])
+
+    def _give(self, number: int) -> list[FileEntry]:
+        """Let every options file say the step, that of the master last."""
+        around, setting = self.around, self._setting(number)
+        self._verify()
+        entries = [each.put(setting, around.operation, around.writer.keystore) for each in self._files()]
+        return [entry for entry in entries if entry is not None]
+
+    def _files(self) -> list[ConfFile]:
+        """Return the options files, also those of standbys that are stopped; that of the master last."""
+        stopped = [ConfFile.at(self._hands_of(each), each.conf, each.user) for each in self.record.stopped]
+        return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
+
+    def _hands_of(self, standby: Standby) -> SmHands:
+        hands = [each.hands for each in self.around.reached if each.hands.name == standby.host]
+        if not hands:
+            raise HostNotReached(f"host {standby.host} of {standby.name} was not named: --sm-host", standby.host)
+        return hands[0]
+
+    def _tell(self) -> None:
+        """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
+        self._verify()
+        for manager in [*self._running, self.around.managers.master]:
+            manager.conf.verify("OpenSM was not told to read it")
+            manager.hands.signal(manager.running.instance.process)
+
+    def _verify(self) -> None:
+        managers, writer = self.around.managers, self.around.writer
+        managers.master.verify_process()
+        managers.master.conf.verify("nothing more was done")
+        verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
+
+    def _watch(self, number: int) -> Seen:
+        around, steps = self.around, self.record.steps
+        before, wanted = self.record.keys.before(steps, number), self._setting(number)
+        words = in_words(steps[number])
+        watch = KeyWatch(
+            around.writer,
+            around.ports,
+            around.clock,
+            self._look_around,
+            lambda done, whole: around.progress(words, done, whole),
+        )
+        return watch.until(wanted, key_to_ask_with(wanted, before), around.wait)
+
+    def _look_around(self) -> None:
+        """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
+        self.around.check()
+        self.around.managers.master.verify_process()
+
+    def _wait_for_key_file(self, key: MKey, seen: Seen) -> None:
+        """Wait until OpenSM's guid2mkey has the key of every port that shows it: what it would start with."""
+        around = self.around
+        waiting = Patience(around.clock, around.wait)
+        while left := not_in_key_file(around.managers.master, key, seen.infos):
+            self._look_around()
+            around.progress("guid2mkey", len(seen.infos) - len(left), len(seen.infos))
+            if not waiting.lasts(len(left)):
+                master = around.managers.master
+                raise NotStored(
+                    f"every port shows the key, and {master.cache}/guid2mkey has another one or none for "
+                    f"{counted(len(left), 'port')} ({named([f'0x{guid:016x}' for guid in sorted(left)])}) after "
+                    f"{around.wait:g} s: a restart of {master.name} now would lose them; look into its log, then go on "
+                    "with --resume"
+                )
+
+    def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
+        """Return the error for a step that not all ports took. Where none did, OpenSM has not read its file: the file
+        gets its former values again, lest a later sweep makes the step unseen."""
+        around, step = self.around, self.record.steps[number]
+        ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
+        for entry in entries:
+            entry.failed()
+        if len(seen.wrong) == len(seen.infos):
+            former = self.record.keys.before(self.record.steps, number)
+            for file in self._files():
+                if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
+                    back.done()
+            return NotStored(
+                f"{in_words(step)}: no port has it {around.wait:g} s after {around.managers.master.name} was told "
+                f"twice ({ports}); it has not read {around.managers.master.conf.name}, which has its former values "
+                "again: an options file that was not there when OpenSM started is never read"
+            )
+        return NotStored(
+            f"{in_words(step)}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "
+            f"told twice: {ports}; look into OpenSM's log, then go on with --resume"
+        )
+
+    # --- standbys ----------------------------------------------------------------------------------------------------
+
+    def _take_stock(self) -> None:
+        """Take every OpenSM that was there before, and is not now, for one that is stopped: with an options file of an
+        earlier step it would undo what was done since. The master is none of these, whoever it was before."""
+        around, record = self.around, self.record
+        there = [Standby.of(each) for each in around.managers.all]
+        known = {each.guid: each for each in [*record.members, *record.stopped]}
+        gone = [standby for guid, standby in known.items() if guid not in {each.guid for each in there}]
+        hosts = {each.hands.name for each in around.reached}
+        record.stopped = [each for each in gone if each.host in hosts]
+        for standby in gone:
+            if standby not in record.stopped:
+                around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+        record.members = [*there, *record.stopped]
+        around.note(record)
+
+    def _stop_standbys(self) -> None:
+        """Stop each standby that runs; what starts it again is in the key store before."""
+        helper = self._standbys()
+        for manager in list(self._running):
+            self.record.stopped.append(Standby.of(manager))
+            self.around.note(self.record)
+            helper.stop(manager)
+            self._running.remove(manager)
+
+    def _start_standbys(self, number: int) -> None:
+        """Start the standbys one by one after step *number*, each with the master's key files, and each only when the
+        last is a standby."""
+        around, helper = self.around, self._standbys()
+        master = around.managers.master
+        for standby in self.record.stopped:
+            hands = self._hands_of(standby)
+            around.progress(f"starting {standby.name}", 0, 1)
+            helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
+            around.progress(f"starting {standby.name}", 1, 1)
+        if self.record.stopped:
+            self._look_again([each.guid for each in self.record.stopped], self._setting(number))
+            self.record.stopped.clear()
+            around.note(self.record)
+
+    def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
+        """Find the OpenSMs anew: the standbys *started* are other processes now, whose options have to say *setting*.
+        The master has to be the same one."""
+        around, former = self.around, self.around.managers
+        former.master.conf.verify("the standbys are started")
+        guids = [former.seen.manager.guid, *(each.guid for each, _ in former.seen.others()), *started]
+        managers = ask_managers(around.writer, around.ports, dict.fromkeys(guids))
+        found = find_key_managers(around.writer, around.reached, managers, self.record.keys.wanted)
+        if _which(former) != _which(found):
+            raise stale(f"the master was {former.master.name}; now it is {found.master.name}")
+        for manager in found.standbys:
+            if manager.setting != setting:
+                raise HostRefused(
+                    f"{manager.name} was started with another M_Key, level or lease than its options file had "
+                    f"({manager.conf.name}): end it, and go on with --resume",
+                    manager.hands.name,
+                )
+        around.managers, self._running = found, list(found.standbys)
+
+    def _standbys(self) -> Standbys:
+        around = self.around
+        return Standbys(
+            around.writer, around.ports, around.clock, around.wait, around.steady, self._look_around, around.say
+        )
+
+
+def _which(managers: KeyManagers) -> tuple[object, ...]:
+    """Return what tells the master's process from any other."""
+    process = managers.master.running.instance.process
+    return managers.master.hands.name, process.pid, process.ticks, managers.seen.manager.guid

@@ -1,0 +1,209 @@
+"""The OpenSMs that a change of the M_Key goes through: the master and every other SM, each with its files.
+
+One that is not reached would go on with the former key: at level 1 it becomes a second master, at level 2 it is lost.
+What would make OpenSM lose the fabric, or never read its file, is refused, and nothing overrides that.
+Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
+from ibkeys.host.opensm_conf import has_key_for_each_port
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.printable import named
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.options import Setting
+from ibkeys.sm.report import HostReport, shared_files
+from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
+from ibkeys.sm.starting import command_to_start
+
+KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
+"""The options of OpenSM that are changed. Whether they are in force is seen on the wire."""
+KEY_OPTIONS: Final = (
+    *("m_key_lookup", "sweep_interval", "sa_key", "sm_key"),
+    *("polling_retry_number", "sminfo_polling_timeout"),
+)
+"""Those that a change of the M_Key depends on."""
+AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume finishes the run"
+"""What comes after sm-repair."""
+REFUSAL: Final = "opensm-keys"
+"""What `Refused.interlock` is where OpenSM, as it runs, would lose ports; nothing overrides that."""
+
+
+@dataclass(slots=True)
+class KeyManager:
+    """One OpenSM with what holds keys. ``conf``: its options file; ``cache``: the folder of its key files;
+    ``options``: what it works with."""
+
+    running: Running
+    conf: ConfFile
+    cache: Path
+    options: Mapping[str, Setting]
+
+    @property
+    def hands(self) -> SmHands:
+        """The hands on its host."""
+        return self.running.hands
+
+    @property
+    def name(self) -> str:
+        """The OpenSM, in words."""
+        return self.running.instance.name
+
+    @property
+    def setting(self) -> KeySetting:
+        """The M_Key, level and lease that its options say."""
+        key, level, lease = (self.options[name].value for name in KEY_LINES)
+        assert isinstance(key, MKey)
+        assert isinstance(level, int)
+        assert isinstance(lease, int)
+        return KeySetting(key, level, lease)
+
+    def verify_process(self) -> None:
+        """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
+        if not self.hands.is_running(self.running.instance.process):
+            raise stale(f"{self.name} runs no more, or was started again; {self._way_on()}")
+
+    def _way_on(self) -> str:
+        """Return what to do when it died: its key files may say other keys than the ports have."""
+        repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
+        where = f" on {self.hands.name}" if self.hands.name else ""
+        return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
+
+
+@dataclass(slots=True)
+class KeyManagers:
+    """The master, and every other SM. ``seen``: what was seen of all; ``notes``: what is not certain."""
+
+    seen: Seen
+    master: KeyManager
+    standbys: tuple[KeyManager, ...]
+    notes: list[str]
+
+    @property
+    def all(self) -> tuple[KeyManager, ...]:
+        """All of them, the master last."""
+        return (*self.standbys, self.master)
+
+
+def find_key_managers(
+    writer: Writer, reached: Sequence[Reached], found: Sequence[Manager], wanted: KeySetting
+) -> KeyManagers:
+    """Return the OpenSMs of the fabric's managers. *wanted*: what all ports shall have.
+
+    Raises Refused (``master``, `REFUSAL`) where there is no one master, where an SM is on no host that was reached, or
+    an OpenSM as it runs would lose ports or not read its file; UsageError where an option is not known, FileError where
+    a file is not to be reached, and HostNotReached.
+    """
+    seen = find_master(found, reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
+    _refuse_strangers(seen)
+    others = [running for _, running in seen.others() if running is not None]
+    managers, notes = [], list[str]()
+    for running in [*others, seen.master]:
+        manager, uncertain = _manager(running)
+        managers.append(manager)
+        notes += uncertain
+    for manager in managers:
+        _refuse_unfit(manager, wanted)
+    _refuse_shared(seen.report.hosts)
+    return KeyManagers(seen, managers[-1], tuple(managers[:-1]), notes)
+
+
+def _refuse_strangers(seen: Seen) -> None:
+    strangers = [_stranger(manager) for manager, running in seen.others() if running is None]
+    silent = [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
+    if strangers:
+        raise Refused(
+            f"{'; '.join([*strangers, *silent])}: an SM that goes on with the former M_Key becomes a second master, or "
+            "is lost, so every SM must be on a host that is reached (--sm-host HOST), or be stopped for good; nothing "
+            "was changed",
+            REFUSAL,
+        )
+
+
+def _stranger(manager: Manager) -> str:
+    state = manager.state or "IsSM is set, SMInfo not answered"
+    return f"the SM at {manager.port} ({state}) is on no host that was looked at"
+
+
+def _manager(running: Running) -> tuple[KeyManager, list[str]]:
+    """Return an OpenSM with its files, and notes. Raises UsageError, FileError, Refused, HostNotReached."""
+    instance = running.instance
+    file = instance.files["options"]
+    if file.is_there is False:
+        raise Refused(_no_options_file(running), REFUSAL)
+    changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
+    settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
+    path, _ = running.place_of("options")
+    cache, _ = running.place_of("cache")  # the name that lasts when this process has ended
+    user = running.hands.files.stat(instance.process.folder).uid
+    conf = ConfFile.at(running.hands, path, user)
+    manager = KeyManager(running, conf, cache, {**changed, **settings})
+    hindrance = running.hands.hindrance(conf.seen) or running.hands.may_signal(instance.process)
+    if hindrance is not None:
+        raise Refused(f"{manager.name}: {hindrance}; nothing was changed", "file")
+    if file.doubt:
+        notes.append(f"{manager.conf.name}: {file.doubt}")
+    return manager, notes
+
+
+def _no_options_file(running: Running) -> str:
+    instance = running.instance
+    path = instance.files["options"].path
+    words = command_to_start(instance, ["-c", str(path)])
+    return (
+        f"{instance.name} has no options file ({path}), and one that was not there when OpenSM started is never read: "
+        f"make it, and restart that OpenSM once: (umask 077; {words}); nothing was changed"
+    )
+
+
+def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:
+    """Raise Refused where this OpenSM, as it runs, would lose ports or leases."""
+    for problem in _problems(manager, wanted):
+        raise Refused(f"{manager.name}: {problem}; nothing was changed", REFUSAL)
+
+
+def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
+    options, data = manager.options, manager.conf.data
+    if options["m_key_lookup"].value is not True:
+        yield (
+            f"m_key_lookup is FALSE in {manager.conf.name}: every request would carry the new M_Key, and each Set be "
+            "refused: set it to TRUE (exactly that word) and send it SIGHUP"
+        )
+    if has_key_for_each_port(data):
+        yield f"{manager.conf.name} has m_key_per_port: how that SM makes its keys is not public; use its own tools"
+    interval = options["sweep_interval"].value
+    if wanted.lease and not wanted.key.is_zero and interval == 0:
+        yield (
+            f"sweep_interval is 0 in {manager.conf.name}: nobody would stop a lease, and a running OpenSM does not "
+            "begin to sweep: set it above 0 and restart that OpenSM, or ask for --lease 0"
+        )
+    if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
+        yield (
+            f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would make {wanted.lease} s "
+            f"{interval + 1} s: ask for --lease {interval + 1} or more"
+        )
+
+
+def _refuse_shared(hosts: Sequence[HostReport]) -> None:
+    """Raise Refused where two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
+    for host in hosts:
+        for one, other, files in shared_files(host):
+            if any(file.role in ("cache", "keys") for file in files):
+                raise Refused(
+                    f"{one.name} and {other.name} have one folder for their key files "
+                    f"({named([str(file.path) for file in files])}): give each an OSM_CACHE_DIR of its own in its unit "
+                    "and restart it; nothing was changed",
+                    REFUSAL,
+                )

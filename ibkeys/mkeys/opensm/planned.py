@@ -1,0 +1,328 @@
+"""Planning runs of the M_Key through OpenSM: a new one, the rest of one, and the way back.
+
+OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run goes back by
+the same steps as forward: the former options file, put back without its key lines, would take every key away when
+OpenSM starts again. While some ports have one key and some the other, it only goes forward.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.m_keys import (
+    first_keys_at_level_0,
+    no_keys_left,
+    objections_to_key,
+    objections_to_lease,
+)
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
+from ibkeys.mkeys.opensm.way import OpensmWay, Telling
+from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.earlier_run import name_of, open_store
+from ibkeys.mkeys.rollout.going_back import return_of_last_run
+from ibkeys.mkeys.rollout.new_keys import not_for
+from ibkeys.mkeys.rollout.new_run import plan_new_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.rest import rest_of_last_run
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.set import changes_of
+from ibkeys.printable import counted, named
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.managed_files import manager_of
+from ibkeys.sm.managers import managers_of
+from ibkeys.sm.site import MASTER, hosts_in, reach, to_json
+from ibkeys.store.keys.keystore import KeyRow, KeyStore
+from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
+from ibkeys.store.sqlite import guid_text
+from ibkeys.topology.model import Topology
+
+READING: Final = Wanted(link_downed=True, sm_info=True)
+"""What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
+MIXED: Final = "mixed-keys"
+"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """What the user asks of the way. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the key
+    changes at level 0."""
+
+    hosts: Sequence[SmHost]
+    wait: float
+    open: bool = False
+    telling: Telling = field(default_factory=Telling)
+
+
+def goes_through_opensm(writer: Writer) -> bool:
+    """Return whether the last run of the key store goes through OpenSM."""
+    with open_store(writer) as store:
+        last = Runs(store).last()
+    return last is not None and last.via is not None
+
+
+def plan_keys(
+    writer: Writer,
+    command: str,
+    options: RunOptions,
+    through: Through,
+    new_key: MKey | None = None,
+    progress: OnFound | None = None,
+) -> PlannedRun:
+    """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: None generates one.
+
+    Raises Refused where ports have different keys or levels, where OpenSM as it runs would lose ports, and
+    (``open-run``) while another run is not finished; UsageError, FileError, HostNotReached.
+    """
+    key = new_key or MKey.generate()
+
+    def wanted(old: KeySetting) -> KeySetting:
+        protect = old.protect if options.protect is None else options.protect
+        return KeySetting(key, protect, old.lease if options.lease is None else options.lease)
+
+    run = _plan_new(writer, command, options, wanted, through, progress)
+    if new_key is not None and run.jobs:
+        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
+        run.plan.objections += objections_to_key(writer, new_key, guids)
+    if command == "mkey-deploy" and options.protect is None and run.jobs:
+        run.plan.questions = [first_keys_at_level_0(_of_the_subnet(run))]
+    return run
+
+
+def plan_removal(
+    writer: Writer, through: Through, progress: OnFound | None = None, *, leaves_open: bool = False
+) -> PlannedRun:
+    """Plan a new run that takes the M_Key of all ports away. That they are open then is asked about, unless
+    *leaves_open* says that it is meant. Raises what `plan_keys` raises."""
+    run = _plan_new(writer, REMOVAL, RunOptions(False, 0, 0), lambda old: KeySetting(NO_MKEY, 0, 0), through, progress)
+    if run.jobs and not leaves_open:
+        run.plan.questions = [no_keys_left(_of_the_subnet(run))]
+    return run
+
+
+def _plan_new(
+    writer: Writer,
+    command: str,
+    options: RunOptions,
+    wanted: Callable[[KeySetting], KeySetting],
+    through: Through,
+    progress: OnFound | None,
+) -> PlannedRun:
+    _refuse_simulated(writer)
+    run = plan_new_run(
+        writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
+    )
+    _in_one_stage(run)
+    now = _what_all_have(run)
+    if now is None:
+        return run
+    reached = reach(writer.enter, through.hosts)
+    managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
+    _refuse_other_options(managers, now)
+    record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
+    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    with open_store(writer) as store:
+        run.away = list(_away(store, run.found))
+    run.skipped += [_away_result(each) for each in run.away]
+    _describe(writer, run, run.way)
+    return run
+
+
+def _of_the_subnet(run: PlannedRun) -> str:
+    return f"{counted(len(run.jobs), 'port')} of the subnet"
+
+
+def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
+    """Plan the rest of the last run, which was cut off, or of whose ports some were away.
+
+    Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
+    """
+    _refuse_simulated(writer)
+    run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
+    _in_one_stage(run)
+    record = _record_of(writer, run)
+    _take_up(writer, run, record, through)
+    return run
+
+
+def plan_return(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
+    """Plan to give all ports what they had before the last run, by the same kind of steps.
+
+    Raises Refused (`MIXED`) while some ports have one key and some the other: then only forward. Raises UsageError and
+    what `plan_keys` raises.
+    """
+    _refuse_simulated(writer)
+    run = return_of_last_run(writer, progress=progress, reading=READING)
+    _in_one_stage(run)
+    record = _record_of(writer, run)
+    now = _uniform(run) or record.keys.former
+    record.steps = course(now, record.keys.former, through.open)
+    if not record.steps:  # the options files may say more than any port has seen
+        record.steps = [KeyStep("level", "wanted", now.protect, now.lease)]
+    record.keys, record.at = Keys(now, record.keys.former), 0
+    _take_up(writer, run, record, through)
+    return run
+
+
+# --- what is there ----------------------------------------------------------------------------------------------------
+
+
+def _refuse_simulated(writer: Writer) -> None:
+    if writer.fabric.is_simulated:
+        raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+
+
+def _in_one_stage(run: PlannedRun) -> None:
+    """OpenSM sets all ports in one sweep."""
+    run.stages = [run.jobs] if run.jobs else []
+
+
+def _what_all_have(run: PlannedRun) -> KeySetting | None:
+    """Return what every port of a new run has; None where no port is to be changed. Raises Refused (`MIXED`)."""
+    if not run.jobs:
+        return None
+    left_alone = [each for each in run.skipped if not each.unread]
+    settings = Counter(job.old for job in [*run.jobs, *run.already_set])
+    if len(settings) == 1 and not left_alone:
+        return next(iter(settings))
+    keys = len({setting.key for setting in settings})
+    levels = sorted({f"level {setting.protect}, lease {setting.lease} s" for setting in settings})
+    have = [f"they have {counted(keys, 'key')}, {named(levels)}"]
+    have += [f"{counted(len(left_alone), 'port')}: {left_alone[0].reason}"] if left_alone else []
+    raise Refused(
+        "OpenSM knows one M_Key, level and lease for the subnet, and the ports do not have the same: "
+        f"{'; '.join(have)}; let OpenSM set its own on all of them first (SIGHUP), or look at `ibkeys mkey-show "
+        "--all`; nothing was changed",
+        MIXED,
+    )
+
+
+def _uniform(run: PlannedRun) -> KeySetting | None:
+    """Return what the ports of an earlier run have now, None without ports: one key; of levels the lowest, for the
+    steps only raise it. Raises Refused (`MIXED`)."""
+    settings = {job.old for job in [*run.jobs, *run.already_set]}
+    if len({setting.key for setting in settings}) > 1:
+        raise Refused(
+            "some ports have the former M_Key and some the new one: a way back would mix them again, so there is only "
+            "the way forward: --resume; nothing was changed",
+            MIXED,
+        )
+    return min(settings, key=lambda each: (each.protect, each.lease), default=None)
+
+
+def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
+    """Raise Refused where the master's options file does not say what the ports have."""
+    said = managers.master.setting
+    if said != now and not (said.key.is_zero and now.key.is_zero):
+        what = "another M_Key" if said.key != now.key else f"level {said.protect}, lease {said.lease} s"
+        raise Refused(
+            f"{managers.master.conf.name} says {what}, and the ports have "
+            f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}: OpenSM has not set what "
+            "its file says, or somebody else changed the ports; let it (SIGHUP), and begin again; nothing was changed",
+            MIXED,
+        )
+
+
+def _away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:
+    """Yield the ports that have a key as far as the store knows, that this sweep did not find, and that are waited
+    for."""
+    there = {port.port_guid for port in found.end_ports()} | store.settled()
+    current = {row.port_guid: row for row in store.rows() if row.state == "current" and not row.m_key.is_zero}
+    yield from (_new_port(row) for guid, row in current.items() if guid not in there)
+
+
+def _new_port(row: KeyRow) -> NewRunPort:
+    return NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0)
+
+
+def _away_result(port: NewRunPort) -> PortResult:
+    identity = {
+        "node_guid": guid_text(port.node_guid),
+        "port_guid": guid_text(port.port_guid),
+        "node_desc": None,
+        "node_type": None,
+        "port": port.port,
+        "lid": None,
+    }
+    reason = "it is away and keeps its former M_Key; when it is back, --resume gives it the new one"
+    return PortResult(identity, "skipped", reason, unread=True)
+
+
+# --- an earlier run ---------------------------------------------------------------------------------------------------
+
+
+def _record_of(writer: Writer, run: PlannedRun) -> RunRecord:
+    """Return what the key store remembers. Raises UsageError for a run by own Sets."""
+    assert isinstance(run.beginning, LastRun)
+    last = run.beginning.last
+    if last.via is None:
+        raise UsageError(f"{name_of(last)} does not go through OpenSM: leave --via out to go on with it")
+    with open_store(writer) as store:
+        return RunRecord.of_json(last.via, store)
+
+
+def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, through: Through) -> None:
+    this_host, *others = through.hosts or [SmHost()]
+    reached = reach(writer.enter, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    try:
+        managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+    except Refused as error:
+        if error.interlock == MASTER:
+            where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
+            error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
+        raise
+    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    _describe(writer, run, run.way)
+
+
+# --- what is said of it -----------------------------------------------------------------------------------------------
+
+
+def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
+    """Fill in the plan: changes, notes and interlocks."""
+    plan, record, managers = run.plan, way.record, way.managers
+    jobs = [*run.jobs, *run.already_set]
+    plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]
+    writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])
+    wanted = record.keys.wanted
+    if not wanted.key.is_zero:
+        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(managers)
+        plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
+        plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
+    plan.objections += list(_of_owners(managers))
+    left = record.steps[record.at :]
+    plan.notes += [
+        f"step {number} of {len(record.steps)}: {in_words(step)}" for number, step in enumerate(left, 1 + record.at)
+    ]
+    plan.notes += [
+        f"{each.name} is stopped before, and started again at level {step.protect}"
+        for step in left
+        if step.standbys
+        for each in managers.standbys
+    ]
+    if any(step.kind == "key" and not step.protect for step in left) and not wanted.key.is_zero:
+        plan.notes.append("at level 0 every port shows its M_Key to everybody who asks")
+    plan.notes += [*notes_on_files(managers), *managers.notes]
+
+
+def _of_owners(managers: KeyManagers) -> Iterator[Objection]:
+    """``file-managed``: another program writes the options file again."""
+    for manager in managers.all:
+        owner = manager_of(manager.conf.seen.path, manager.conf.data)
+        if owner is not None:
+            yield Objection(
+                "file-managed",
+                f"{manager.conf.name} is managed by {owner}, which writes over what is put there: the M_Key would be "
+                "taken from every port; change it there",
+            )

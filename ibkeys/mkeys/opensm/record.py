@@ -1,0 +1,73 @@
+"""What the key store remembers of a run through OpenSM, so that it can be finished, or go back, whatever stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.opensm.course import Keys, KeyStep
+from ibkeys.mkeys.opensm.standbys import Standby
+from ibkeys.sm.site import KEPT_HOSTS
+from ibkeys.store.keys.keystore import KeyStore
+
+NAME: Final = "opensm"
+"""What says in the key store that a run goes through OpenSM."""
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """A run through OpenSM. ``keys``: what all ports had before it, and shall have; ``steps``: its way; ``at``: the
+    step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
+    them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs
+    that were there, which are missed when one is not there any more."""
+
+    keys: Keys
+    steps: list[KeyStep]
+    hosts: list[dict[str, Any]]
+    at: int = 0
+    stopped: list[Standby] = field(default_factory=list)
+    members: list[Standby] = field(default_factory=list)
+
+    def to_json(self, store: KeyStore) -> dict[str, Any]:
+        """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers."""
+        return {
+            "name": NAME,
+            KEPT_HOSTS: self.hosts,
+            "former": _kept(store, self.keys.former),
+            "wanted": _kept(store, self.keys.wanted),
+            "steps": [each.to_json() for each in self.steps],
+            "at": self.at,
+            "stopped": [each.to_json() for each in self.stopped],
+            "members": [each.to_json() for each in self.members],
+        }
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any], store: KeyStore) -> RunRecord:
+        """Return what was kept. Raises StoreError for what is no such run."""
+        try:
+            if kept["name"] != NAME:
+                raise StoreError(f"the run was made by way of {str(kept['name'])!r}, which this ibkeys does not know")
+            return cls(
+                Keys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
+                [KeyStep.of_json(each) for each in kept["steps"]],
+                list(kept[KEPT_HOSTS]),
+                int(kept["at"]),
+                [Standby.of_json(each) for each in kept["stopped"]],
+                [Standby.of_json(each) for each in kept["members"]],
+            )
+        except (KeyError, TypeError, ValueError):
+            raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None
+
+
+def _kept(store: KeyStore, setting: KeySetting) -> dict[str, int | None]:
+    ref = None if setting.key.is_zero else store.put_subnet_key(setting.key, "of a run through OpenSM")
+    return {"key_ref": ref, "protect": setting.protect, "lease": setting.lease}
+
+
+def _setting(store: KeyStore, kept: Mapping[str, Any]) -> KeySetting:
+    ref = kept["key_ref"]
+    return KeySetting(NO_MKEY if ref is None else store.subnet_key(int(ref)), int(kept["protect"]), int(kept["lease"]))

@@ -1,0 +1,216 @@
+"""Standby SMs while the M_Key changes: stopped before, started one by one after.
+
+A standby polls the master with the M_Key that it saw at its own start. One that runs through a change becomes a second
+master at level 1, and at level 2 it is lost. Where systemd runs it, systemd stops and starts it; else it is told to
+end, and the command that starts it is for the user to type.
+Source: opensm osm_sm_state_mgr.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
+from ibkeys.change.writer import Writer
+from ibkeys.client.smp import Task
+from ibkeys.errors import HostRefused, IbkeysError, StoreError
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.host import opensm_process as opensm_host
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import Method, SMState
+from ibkeys.mkeys.opensm.managers import KeyManager
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.starting import command_to_start
+from ibkeys.topology.subnet_manager import sm_state_name
+
+STANDBY: Final = sm_state_name(SMState.STANDBY)
+STEADY: Final = 1.5
+"""A standby counts as one after so many times the time in which it gives its master up: a victim of a changed key
+leaves that state within it. With OpenSM's own options these are 60 seconds."""
+
+
+def steady_seconds(manager: KeyManager) -> float:
+    """Return how long a standby of this OpenSM has to be one before it counts."""
+    count, timeout = (manager.options[name].value for name in ("polling_retry_number", "sminfo_polling_timeout"))
+    assert isinstance(count, int)
+    assert isinstance(timeout, int)
+    return STEADY * count * timeout / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, ""
+    where it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of
+    its key files on ``host``; ``user``: the user ID that it runs as."""
+
+    host: str
+    guid: int
+    unit: str
+    command: str
+    conf: Path
+    cache: Path
+    user: int
+
+    @classmethod
+    def of(cls, manager: KeyManager) -> Standby:
+        """Return what has to be remembered of an SM that runs. Raises HostRefused, HostNotReached."""
+        instance, process = manager.running.instance, manager.running.instance.process
+        unit = process.unit if manager.hands.can_start(process) else None
+        guid = instance.port_guid
+        assert guid is not None  # it was found by it
+        command = command_to_start(instance)
+        conf = manager.conf
+        return cls(manager.hands.name, guid, unit or "", command, conf.path, manager.cache, conf.user)
+
+    @property
+    def name(self) -> str:
+        """The standby in words."""
+        where = f" on {self.host}" if self.host else ""
+        return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the key store keeps it."""
+        return {
+            "host": self.host,
+            "guid": f"0x{self.guid:016x}",
+            "unit": self.unit,
+            "command": self.command,
+            "conf": str(self.conf),
+            "cache": str(self.cache),
+            "user": self.user,
+        }
+
+    @classmethod
+    def of_json(cls, kept: Mapping[str, Any]) -> Standby:
+        """Return what was kept. Raises StoreError for what is no standby."""
+        try:
+            words = [str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")]
+            paths = Path(words[3]), Path(words[4])
+            return cls(words[0], int(str(kept["guid"]), 16), words[1], words[2], *paths, int(kept["user"]))
+        except (KeyError, TypeError, ValueError):
+            raise StoreError("the key store is damaged: a standby of the run cannot be read") from None
+
+
+@dataclass(slots=True)
+class Standbys:
+    """Stops and starts standbys. ``ports``: end ports by port GUID; ``wait``: seconds without a change after which one
+    is given up; ``say``: tells the user what to do; ``check``: called often, raises to stop."""
+
+    writer: Writer
+    ports: Mapping[int, PortHandle]
+    clock: Clock
+    wait: float
+    steady: float
+    check: Callable[[], None]
+    say: Callable[[str], None]
+
+    def stop(self, manager: KeyManager) -> None:
+        """End a standby, and wait until it has ended. Raises HostRefused where it does not, HostNotReached."""
+        self._end(manager.hands, manager.running.instance.process, manager.name)
+
+    def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
+        waiting = Patience(self.clock, self.wait)
+        hands.stop(process)
+        while hands.is_running(process):
+            self.check()
+            if not waiting.lasts(1):
+                raise HostRefused(
+                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and go on with --resume",
+                    hands.name,
+                )
+
+    def start_anew(self, standby: Standby, hands: SmHands, give_key_files: Callable[[], None]) -> None:
+        """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
+        seconds.
+
+        OpenSM reads them only when it starts, so one that somebody started before is stopped once more. Raises
+        HostRefused where it cannot be started, where nobody starts it, where it becomes something else, and where it
+        was started with other key files.
+        """
+        early = opensms_with(hands, standby.cache)
+        for process in early:
+            self._end(hands, process, standby.name)
+        give_key_files()
+        if opensms_with(hands, standby.cache):
+            raise HostRefused(
+                f"{standby.name} was started while it was given its key files: end it, and go on with --resume",
+                standby.host,
+            )
+        self._start(standby, hands, bool(early))
+        if not opensms_with(hands, standby.cache):
+            raise HostRefused(
+                f"{standby.name} was started with other key files than those in {standby.cache}, which fit (see "
+                f"OSM_CACHE_DIR): end it, and go on with --resume; the command is: {standby.command}",
+                standby.host,
+            )
+
+    def _start(self, standby: Standby, hands: SmHands, again: bool) -> None:
+        if standby.unit:
+            hands.start_unit(standby.unit)
+        else:
+            where = f" on {standby.host}" if standby.host else " on this host"
+            when = "once more: it was started before its key files were there" if again else "now"
+            self.say(f"start {standby.name} {when}; type{where}: {standby.command}")
+        waiting = Patience(self.clock, self.wait)
+        while (state := self._state_of(standby)) != STANDBY:
+            self.check()
+            if not waiting.lasts(1):
+                raise HostRefused(
+                    f"{standby.name} was to be started, and after {self.wait:g} s it "
+                    f"{'does not answer' if state is None else f'is {state}'}; the M_Key is set, the level was not "
+                    f"raised: start it ({standby.command}), then go on with --resume",
+                    standby.host,
+                )
+        self._watch(standby)
+
+    def _watch(self, standby: Standby) -> None:
+        since = self.clock.now()
+        while self.clock.now() - since < self.steady:
+            self.check()
+            self.clock.sleep(min(LONGEST_PAUSE, self.steady))
+            state = self._state_of(standby)
+            if state != STANDBY:
+                raise HostRefused(
+                    f"{standby.name} was a standby and {'answers no more' if state is None else f'is {state} now'}: "
+                    "look at its log; the level was not raised, --resume goes on",
+                    standby.host,
+                )
+
+    def _state_of(self, standby: Standby) -> str | None:
+        """Return what an SM says it is, None where it does not answer."""
+        return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
+
+
+def opensms_with(hands: SmHands, cache: Path) -> list[OpensmProcess]:
+    """Return the OpenSMs of a host that have their key files in *cache*. Raises HostNotReached."""
+    place = _identity(hands, cache)
+    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=hands.files)
+    return [each for each in found if place is not None and _identity(hands, each.cache) == place]
+
+
+def _identity(hands: SmHands, folder: Path) -> tuple[int, int] | None:
+    try:
+        return hands.files.stat(folder).identity
+    except OSError:
+        return None
+
+
+def ask_managers(writer: Writer, ports: Mapping[int, PortHandle], guids: Iterable[int]) -> list[Manager]:
+    """Return the SMs at the end ports with these port GUIDs that answer a Get(SMInfo) (IBA 14.2.5.13)."""
+    found: list[Manager] = []
+    writer.fabric.client.run([_ask(writer, ports[guid], found) for guid in guids if guid in ports])
+    return found
+
+
+def _ask(writer: Writer, handle: PortHandle, found: list[Manager]) -> Task:
+    key = writer.fabric.ring.key_of(handle.port.port_guid)
+    try:
+        info = SMInfo((yield writer.fabric.client.request(Method.GET, SMInfo, 0, handle.route, m_key=key)))
+    except IbkeysError:
+        return  # without an SM nobody answers
+    found.append(Manager(handle.port, info.guid, sm_state_name(info.sm_state), info.priority, info.act_count))

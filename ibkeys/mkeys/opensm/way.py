@@ -1,0 +1,175 @@
+"""The way of a run through OpenSM: its keys on disk, its steps made, and what became of each port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.writer import Writer
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, Surroundings
+from ibkeys.mkeys.opensm.managers import KeyManagers
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.standbys import steady_seconds
+from ibkeys.mkeys.opensm.wire import Seen
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import Job, keep_keys
+from ibkeys.mkeys.rollout.result import PortResult, Report
+from ibkeys.mkeys.rollout.rollout import Rollout
+from ibkeys.sm.site import Reached
+from ibkeys.store.journal import Operation
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is."""
+
+    say: Callable[[str], None] = lambda text: None
+    progress: OnStep = lambda words, done, whole: None
+
+
+@dataclass(slots=True)
+class OpensmWay:
+    """A run's way through OpenSM: a `RunWay`. ``wait``: seconds without progress after which OpenSM is told once more,
+    and then given up."""
+
+    reached: Sequence[Reached]
+    managers: KeyManagers
+    record: RunRecord
+    wait: float
+    telling: Telling = field(default_factory=Telling)
+    clock: Clock = REAL_TIME
+
+    def begin(self, store: KeyStore) -> Mapping[str, Any]:
+        """Return what the key store remembers of it."""
+        return self.record.to_json(store)
+
+    def carry_out(
+        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+    ) -> None:
+        """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
+        any file. Raises what stops it: --resume goes on."""
+        work = _Work(self, writer, operation, number, run, report, stop)
+        work.keep_keys()
+        work.make()
+
+
+class _Work:
+    """One run being made. Its jobs by port GUID."""
+
+    def __init__(
+        self,
+        way: OpensmWay,
+        writer: Writer,
+        operation: Operation,
+        number: int,
+        run: PlannedRun,
+        report: Report,
+        stop: Interrupts,
+    ) -> None:
+        self._way, self._writer, self._operation = way, writer, operation
+        self._number, self._run, self._report, self._stop = number, run, report, stop
+        self._store, self._runs = writer.keystore, Runs(writer.keystore)
+        self._jobs = {job.port.port_guid: job for job in [*run.already_set, *run.jobs]}
+        self._proven = set[int]()
+        run.account.run = number
+
+    def keep_keys(self) -> None:
+        """Put the former and the new key of every port on disk."""
+        with self._store.together():
+            self._runs.note_via(self._number, self._way.record.to_json(self._store))
+            for job in self._jobs.values():
+                keep_keys(self._store, self._runs, self._number, job)
+                self._runs.mark(self._number, job.sequence, "sent")
+
+    def make(self) -> None:
+        """Make the steps, and report each port."""
+        ports = {guid: job.target.handle for guid, job in self._jobs.items()}
+        key_run = KeyRun(self._way.record, self._surroundings(ports))
+        if self._way.record.at < len(self._way.record.steps):
+            key_run.make()
+            self._settle(key_run.last)
+        elif self._jobs:
+            self._settle_late(key_run.tell_again())
+
+    def _surroundings(self, ports: Mapping[int, PortHandle]) -> Surroundings:
+        way = self._way
+        return Surroundings(
+            self._writer,
+            self._operation,
+            way.managers,
+            way.reached,
+            ports,
+            way.clock,
+            way.wait,
+            steady_seconds(way.managers.master),
+            self._note,
+            self._note_proven,
+            self._stop.check,
+            way.telling.say,
+            way.telling.progress,
+        )
+
+    def _note(self, record: RunRecord) -> None:
+        with self._store.together():
+            self._runs.note_via(self._number, record.to_json(self._store))
+
+    def _note_proven(self, seen: Seen, setting: KeySetting) -> None:
+        """Note in the key store which ports showed the key that the run gives them."""
+        with self._store.together():
+            for guid, info in seen.infos.items():
+                job = self._jobs[guid]
+                has_it = job.wanted.key == setting.key == MKey(info.m_key)
+                if has_it and guid not in self._proven and job.ref is not None:
+                    self._store.promote(job.ref)
+                    self._proven.add(guid)
+                    job.has = "wanted"
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def _settle(self, seen: Seen) -> None:
+        """Report what became of each port after the last step."""
+        grown = 0
+        with self._store.together():
+            for guid, job in self._jobs.items():
+                reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))
+                self._settle_one(job, reason)
+                if guid in seen.infos:
+                    grown += max(0, seen.infos[guid].m_key_violations - job.shown.m_key_violations)
+        self._run.account.violations = grown
+
+    def _settle_one(self, job: Job, reason: str) -> None:
+        account, goes_back = self._run.account, self._run.goes_back
+        if reason:
+            self._runs.mark(self._number, job.sequence, "sent", reason)
+            result = PortResult(job.port.identity(), "failed", reason)
+            account.unresolved += 1
+        else:
+            self._runs.mark(self._number, job.sequence, "undone" if goes_back else "done")
+            result = PortResult(job.port.identity(), "done")
+        account.add(result)
+        self._report(result)
+
+    def _settle_late(self, seen: Seen) -> None:
+        """Report the ports that were away; those that OpenSM cannot reach where they are now get their key directly.
+
+        OpenSM asks a port at a new place with its own key, and is refused. The key that is set is the one that OpenSM
+        wants: it finds nothing to do there afterwards.
+        """
+        stuck = [job for guid, job in self._jobs.items() if guid in seen.wrong]
+        for job in stuck:
+            del self._jobs[job.port.port_guid]
+        self._settle(seen)
+        if stuck:
+            account = self._run.account
+            rollout = Rollout(
+                self._writer, self._operation, self._number, self._run.options, self._report, account, self._stop
+            )
+            rollout.carry_out([stuck])

@@ -1,0 +1,105 @@
+"""What the ports answered, sorted: who showed which key, and of whom the key is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ibkeys.discovery.frugal_sweep import FrugalSweep
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.repair.candidates import Candidates
+from ibkeys.mkeys.repair.result import Answered, PortAnswer, PortKept, Repaired
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.topology.model import Port, Trouble
+
+
+def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:
+    """Return what *sweep*, which asked with the keys of *candidates*, found. Raises StoreError."""
+    found = sweep.found
+    ports = {port.guid: port for port in found.end_ports() if port.guid and port not in found.doubtful}
+    shown = {guid: port for guid, port in ports.items() if port.m_key_state in ("set", "zero")}
+    unknown = {guid: port for guid, port in ports.items() if guid not in shown}
+    behind = _behind(sweep)
+    kept = [PortKept(port.identity(), _why_unknown(port, sweep, candidates)) for port in unknown.values()]
+    kept += _absent(sweep, candidates, store, ports.keys(), behind)
+    own_word = set(unknown.values())
+    return Repaired(
+        answers=[
+            _answer_of(port, candidates) for port in sorted(shown.values(), key=lambda port: port.agent_path != ())
+        ],
+        kept=kept,
+        troubles=[
+            trouble
+            for trouble in found.troubles
+            if _known_behind(sweep, trouble) not in candidates
+            and trouble.port not in own_word
+            and not (trouble.is_behind and trouble.port.peer is not None)  # it was reached from its other side
+        ],
+    )
+
+
+def _answer_of(port: Port, candidates: Candidates) -> PortAnswer:
+    info = port.port_info
+    assert info is not None
+    key = MKey(info.m_key)
+    origins: dict[MKey, Answered] = {each.m_key: each.origin for each in candidates.get(port.guid, ())}
+    return PortAnswer(
+        port.identity(),
+        port.node.guid,
+        port.guid,
+        "none" if key.is_zero else origins.get(key, "new"),
+        key,
+        info.m_key_protect_bits,
+        info.m_key_lease_period,
+        info.m_key_violations,
+    )
+
+
+def _behind(sweep: FrugalSweep) -> dict[int, Trouble]:
+    """Return the trouble of the place where a port is known, by port GUID."""
+    found: dict[int, Trouble] = {}
+    for trouble in sweep.found.troubles:
+        guid = _known_behind(sweep, trouble)
+        if guid is not None:
+            found.setdefault(guid, trouble)
+    return found
+
+
+def _known_behind(sweep: FrugalSweep, trouble: Trouble) -> int | None:
+    far = sweep.ring.expected_behind(trouble.port.link_end) if trouble.is_behind else None
+    return far[0] if far is not None else None
+
+
+def _why_unknown(port: Port, sweep: FrugalSweep, candidates: Candidates) -> str:
+    keys = len(candidates.get(port.guid, ()))
+    if port.m_key_state == "hidden":
+        known = f"none of its {keys} keys in the key store is the one" if keys else "the key store has no key of it"
+        return f"it hides its key (ProtectBits 1), and {known}"
+    trouble = next((each for each in sweep.found.troubles if each.port is port), None)
+    return trouble.error if trouble is not None else "its PortInfo could not be read"
+
+
+def _absent(
+    sweep: FrugalSweep, candidates: Candidates, store: KeyStore, found: Collection[int], behind: dict[int, Trouble]
+) -> Iterator[PortKept]:
+    """Yield the ports that are in the key store with a key, and were not found."""
+    nodes = {row.port_guid: row.node_guid for row in store.outline() if row.node_guid is not None}
+    nums = {row.port_guid: row.port for row in store.outline() if row.port is not None}
+    for guid, keys in candidates.items():
+        if guid in found or all(each.m_key.is_zero for each in keys):
+            continue
+        node = nodes.get(guid)
+        identity = {
+            "node_guid": None if node is None else f"0x{node:016x}",
+            "port_guid": f"0x{guid:016x}",
+            "node_desc": None if node is None else sweep.node_names.get(node),
+            "node_type": None,
+            "port": nums.get(guid),
+            "lid": sweep.ring.lids.get(guid),
+        }
+        if guid in sweep.silent:
+            reason = f"it answered to none of its keys ({len(keys)}), each sent once"
+        elif guid in behind:
+            reason = behind[guid].error
+        else:
+            reason = "it was not asked: no link that was found leads to it"
+        yield PortKept(identity, reason, guid not in sweep.ring.settled)

@@ -1,0 +1,56 @@
+"""Which keys the key store says that a port can have, in the order in which it is asked with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore
+
+Origin = KeyState | Literal["subnet"]
+"""Of a key in the store: its state there; ``subnet``: the m_key of an opensm.conf, which OpenSM sets on every port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A key that a port can have."""
+
+    m_key: MKey
+    origin: Origin
+
+
+Candidates = Mapping[int, Sequence[Candidate]]
+"""Port GUID → the keys that it can have, none twice."""
+
+
+def candidates_of(store: KeyStore) -> Candidates:
+    """Return the keys of every port that has a row in *store*: current, pending, imported, former, and then those of
+    the subnet.
+
+    The zero key is left out where there is another: a port without a key answers to any. Raises StoreError.
+    """
+    origins: dict[int, dict[MKey, KeyState]] = {}
+    for row in store.rows():
+        of_port = origins.setdefault(row.port_guid, {})
+        known = of_port.get(row.m_key, row.state)
+        of_port[row.m_key] = min(known, row.state, key=TRY_ORDER.index)
+    subnet = [Candidate(key, "subnet") for key in store.subnet_keys()]
+    found = {}
+    for guid, keys in store.all_keys().items():
+        own = [Candidate(key, origins[guid][key]) for key in keys]
+        own += [each for each in subnet if each.m_key not in keys]
+        found[guid] = [each for each in own if not each.m_key.is_zero] or own
+    return found
+
+
+def ring_of(ring: KeyRing, candidates: Candidates) -> KeyRing:
+    """Return a ring with the links, LIDs and levels of *ring*, and the keys of *candidates*."""
+    return replace(
+        ring,
+        by_guid={guid: keys[0].m_key for guid, keys in candidates.items()},
+        spares={guid: tuple(each.m_key for each in keys[1:]) for guid, keys in candidates.items()},
+        learned={},
+    )

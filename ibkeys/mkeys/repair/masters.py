@@ -1,0 +1,33 @@
+"""Is an SM alive beside which OpenSM's key files would not stay true? Asked without an SMP to any protected port."""
+
+from __future__ import annotations
+
+from ibkeys.errors import AgentRefused, IbkeysError, MadStatusError, TransportError
+from ibkeys.fabric.live import Fabric
+from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask
+from ibkeys.topology.subnet_manager import SubnetManager
+
+
+def find_master(fabric: Fabric) -> SubnetManager:
+    """Return what the SA at MasterSMLID tells, as this host's driver knows that LID, and the driver of its own port.
+
+    An SA is asked by a GMP, which no M_Key guards; that of a master answers. One that does not answer proves little, so
+    a sweep has to look for SMs too. Raises TransportError.
+    """
+    local = fabric.local()
+    lid = local.sm_lid
+    if not 1 <= lid <= MAX_UNICAST_LID:
+        return SubnetManager(0, "none", "the own port has no MasterSMLID")
+    if lid == local.base_lid:
+        if local.capability_mask & CapabilityMask.IS_SM:
+            return SubnetManager(lid, "active", f"an SM runs on the own port, LID {lid}: its IsSM bit is set")
+        return SubnetManager(lid, "none", f"no SM runs on the own port, LID {lid}: its IsSM bit is clear")
+    try:
+        fabric.sa().class_port_info()
+    except MadStatusError:
+        pass  # an answer, if one that says no
+    except IbkeysError as error:
+        if isinstance(error, TransportError) and not isinstance(error, AgentRefused):
+            raise
+        return SubnetManager(lid, "none", f"the SA at LID {lid} does not answer: {error}")
+    return SubnetManager(lid, "active", f"the SA at LID {lid} answers, so its SM is master")

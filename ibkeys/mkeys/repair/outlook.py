@@ -1,0 +1,59 @@
+"""What asking the ports with their keys may cost, said before anything is sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ibkeys.discovery.keyring import KeyRing
+from ibkeys.mkeys.repair.candidates import Candidates, Origin
+from ibkeys.store.keys.keystore import KeyStore
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOutlook:
+    """What a repair would ask, and what that may cost.
+
+    ``ports``: how many are asked with a key of the store; ``orders``: of those how many with which keys, in that order.
+    ``protected``: ports that are not known to be at level 0 or 1. ``violations``: most M_Key violations that are
+    counted: one for each key at each protected port. ``leases``: those of protected ports in seconds, as the store has
+    them, and those of the opensm.confs; ``unknown_leases``: protected ports of which the store has none; ``never``:
+    protected ports with lease 0.
+    """
+
+    ports: int
+    orders: dict[tuple[Origin, ...], int]
+    protected: int
+    violations: int
+    leases: tuple[int, ...]
+    unknown_leases: int
+    never: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as a document."""
+        document = {name: getattr(self, name) for name in self.__slots__}
+        return document | {"orders": [{"keys": keys, "ports": count} for keys, count in self.orders.items()]}
+
+
+def outlook_of(
+    store: KeyStore, ring: KeyRing, candidates: Candidates, conf_leases: Iterable[int] = ()
+) -> RepairOutlook:
+    """Return what asking every port of *candidates* may cost. *ring*: holds their keys. *conf_leases*: the
+    m_key_lease_period of each opensm.conf, in seconds. Raises StoreError."""
+    protected = ring.protected()
+    leases: dict[int, set[int]] = {}
+    for row in store.outline():
+        if row.m_key_lease_period is not None and row.state != "former" and row.port_guid in protected:
+            leases.setdefault(row.port_guid, set()).add(row.m_key_lease_period)
+    orders = Counter(tuple(each.origin for each in keys) for keys in candidates.values())
+    return RepairOutlook(
+        ports=len(candidates),
+        orders=dict(orders.most_common()),
+        protected=len(protected),
+        violations=sum(len(candidates[guid]) for guid in protected),
+        leases=tuple(sorted(set().union(conf_leases if protected else (), *leases.values()) - {0})),
+        unknown_leases=len(protected - leases.keys()),
+        never=sum(0 in each for each in leases.values()),
+    )

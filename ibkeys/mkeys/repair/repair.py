@@ -1,0 +1,140 @@
+"""OpenSM's key files after a crash of OpenSM in the middle of a change of M_Keys.
+
+OpenSM writes guid2mkey at the end of a sweep only, and reads it only when it starts. After a crash in between the file
+does not say what the ports have, and at level 2 and 3 OpenSM then cannot read even its own port. Here each port is
+asked once with each key that the key store says that it can have, the own port first of all. What answered goes into
+the key store, and then into the files. No SMP of this module changes a port.
+
+Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.m_keys import objections_to_key_files_under_sm
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.bounds import limit_notes
+from ibkeys.discovery.frugal_sweep import FrugalSweep
+from ibkeys.discovery.sweep import OnFound, Wanted, run_sweep
+from ibkeys.errors import Refused, UsageError
+from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.mkeys.repair.answers import sort_answers
+from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
+from ibkeys.mkeys.repair.masters import find_master
+from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
+from ibkeys.mkeys.repair.result import Repaired
+from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.sqlite import DIRECTORY_MODE, make_directory, os_error
+from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+_WANTED: Final = Wanted(sm_info=True, link_downed=True)
+_STORED_NOTE: Final = "sm-repair: the port showed it"
+
+
+class Repair:
+    """One repair of the key files in *directory*; made by `plan_repair`. *processes*: looks for running OpenSMs."""
+
+    def __init__(
+        self, writer: Writer, store: KeyStore, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]
+    ) -> None:
+        self.writer = writer
+        self.directory = directory
+        self._store = store
+        self._processes = processes
+        self.candidates = candidates_of(store)
+        self._ring = ring_of(writer.fabric.ring, self.candidates)
+
+    def outlook(self, conf_leases: Iterable[int] = ()) -> RepairOutlook:
+        """Return what `run` would ask, and what that may cost. *conf_leases*: of each opensm.conf. Sends nothing."""
+        return outlook_of(self._store, self._ring, self.candidates, conf_leases)
+
+    def objections(self) -> list[Objection]:
+        """Return the interlocks that it sets off. Asks the SA; no SMP is sent."""
+        return objections_to_key_files_under_sm(find_master(self.writer.fabric))
+
+    def run(self, progress: OnFound | None = None) -> Repaired:
+        """Ask the ports, store their keys, write the files, and return what became of each port.
+
+        Raises Refused (an SM shows itself, an OpenSM was started meanwhile), NoReply or SendRefused where the own port
+        answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileFormatError.
+        """
+        fabric, store = self.writer.fabric, self._store
+        kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
+        sweep = FrugalSweep(fabric.client, self._ring, _WANTED, progress, fabric.node_names, kinds)
+        found = run_sweep(sweep)
+        self._check(objections_to_key_files_under_sm(shown_subnet_manager(found)))
+        done = sort_answers(sweep, self.candidates, store)
+        self._keep(done)
+        remember_topology(fabric, store, found)
+        refuse_to_overwrite(store, self.directory, self._processes())
+        make_private(self.directory)
+        done.exported = export_key_files(store, self.directory, None, self._processes())
+        done.notes += limit_notes(found, fabric.client.limits)
+        return done
+
+    def check(self) -> None:
+        """Raise Refused for the first interlock that it sets off and the user has not overridden."""
+        self._check(self.objections())
+
+    def _check(self, objections: list[Objection]) -> None:
+        self.writer.check(Plan(self.writer.command, objections=objections))
+
+    def _keep(self, done: Repaired) -> None:
+        """Put into the key store what the ports have, as their current keys: before it is in any file."""
+        with self._store.together():
+            for each in done.answers:
+                guid = each.port_guid
+                if each.key == "none" and guid not in self.candidates:
+                    continue
+                where = {"node_guid": each.node_guid, "port": each.port["port"]}
+                self._store.promote(self._store.put_imported(guid, each.m_key, **where, note=_STORED_NOTE))
+
+
+def plan_repair(
+    writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]], store: KeyStore | None = None
+) -> Repair:
+    """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
+
+    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused where a running OpenSM has
+    its files there, where the files have keys that the key store has not, and for a folder of another user; UsageError
+    where the store has no key of any port. Raises StoreError, FileFormatError.
+    """
+    store = store or writer.keystore
+    refuse_to_overwrite(store, directory, processes())
+    _refuse_folder_of_others(directory)
+    if not writer.dry_run:
+        import_links(store, directory)
+        writer.fabric.reload_keys()
+    repair = Repair(writer, store, directory, processes)
+    if not repair.candidates:
+        raise UsageError(
+            f"{store.path or 'the key store'} has no M_Key of any port, so there is none to ask with: "
+            f"`ibkeys mkey-import {directory} --opensm-conf FILE` first"
+        )
+    return repair
+
+
+def _refuse_folder_of_others(directory: Path) -> None:
+    if directory.exists() and directory.stat().st_uid != os.geteuid():
+        raise Refused(
+            f"{directory} belongs to another user (UID {directory.stat().st_uid}): an OpenSM of that user could not "
+            "read what is written there; nothing was sent: run this as that user, or name another folder (--cache-dir)",
+            "foreign-folder",
+        )
+
+
+def make_private(directory: Path) -> None:
+    """Make *directory* of mode 0700, or give it that mode. Raises StoreError."""
+    try:
+        make_directory(directory)
+        os.chmod(directory, DIRECTORY_MODE)
+    except OSError as error:
+        raise os_error(directory, "cache folder of OpenSM", error) from error

@@ -1,0 +1,68 @@
+"""What became of each port of a repair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ibkeys.host.key_files import Exported
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.repair.candidates import Origin
+from ibkeys.topology.model import Trouble
+
+Answered = Origin | Literal["new", "none"]
+"""Which key a port has: as the store had it before; ``new``: it showed one that the store did not have; ``none``: it
+has no key."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortAnswer:
+    """A port that showed its key. ``port``: its identity, as every document has it. ``m_key`` masks itself.
+    ``violations``: M_KeyViolations when it answered."""
+
+    port: dict[str, Any]
+    node_guid: int
+    port_guid: int
+    key: Answered
+    m_key: MKey
+    m_key_protect_bits: int
+    m_key_lease_period: int
+    violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortKept:
+    """A port whose key is not known: the file says of it what the store says first. ``reason``: why.
+
+    ``port``: its identity as far as it is known. ``is_waited_for``: False where the user settled that it is not.
+    """
+
+    port: dict[str, Any]
+    reason: str
+    is_waited_for: bool = True
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What a repair found and wrote. ``answers``: the own port first. ``troubles``: what else could not be read, of
+    places where the key store knows nobody. ``notes``: lines for the user."""
+
+    answers: list[PortAnswer] = field(default_factory=list)
+    kept: list[PortKept] = field(default_factory=list)
+    exported: Exported = field(default_factory=lambda: Exported(0, 0, None))
+    troubles: list[Trouble] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> list[PortKept]:
+        """The ports that should have answered and did not."""
+        return [each for each in self.kept if each.is_waited_for]
+
+    def count_with(self, key: MKey) -> int:
+        """Return how many ports have *key*."""
+        return sum(each.m_key == key for each in self.answers)
+
+    @property
+    def keys(self) -> set[MKey]:
+        """The keys that ports have."""
+        return {each.m_key for each in self.answers} - {NO_MKEY}

@@ -1,0 +1,79 @@
+"""How OpenSM is to be started after a repair: whether an opensm.conf goes with what the ports have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ibkeys.host.opensm_process import OpensmConfig
+from ibkeys.mkeys.repair.candidates import Candidates
+from ibkeys.mkeys.repair.result import Repaired
+
+
+@dataclass(slots=True)
+class ConfAdvice:
+    """An opensm.conf beside what the ports have. ``holds``: ports that have its m_key, of ``ports`` that have a key;
+    ``is_most``: no other key is on more of them. ``own_has_it``: the own port is one of them. ``problems``: why no
+    OpenSM should start with it, in words.
+    """
+
+    path: Path
+    holds: int = 0
+    ports: int = 0
+    is_most: bool = False
+    own_has_it: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as a document."""
+        return {
+            "file": str(self.path),
+            "holds": self.holds,
+            "ports": self.ports,
+            "is_most": self.is_most,
+            "own_has_it": self.own_has_it,
+            "problems": self.problems,
+        }
+
+
+def advise(
+    done: Repaired, candidates: Candidates, confs: Iterable[tuple[Path, OpensmConfig | None]]
+) -> list[ConfAdvice]:
+    """Return what is to be said of each opensm.conf; None stands for one that cannot be read.
+
+    With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
+    first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.
+    """
+    return [_advice(done, candidates, path, conf) for path, conf in confs]
+
+
+def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConfig | None) -> ConfAdvice:
+    keyed = [each for each in done.answers if not each.m_key.is_zero]
+    advice = ConfAdvice(path, ports=len(keyed))
+    if conf is None:
+        advice.problems.append("it cannot be read, so whether it keeps the M_Keys is not known")
+        return advice
+    if "m_key" in conf.mistakes:
+        advice.problems.append("the value of m_key is no number: OpenSM would take it for 0")
+        return advice
+    if not conf.m_key_set:
+        if keyed:
+            advice.problems.append("m_key is not set: an OpenSM that starts with it removes every M_Key")
+        return advice
+    advice.holds = done.count_with(conf.m_key)
+    advice.is_most = all(done.count_with(key) <= advice.holds for key in done.keys)
+    advice.own_has_it = bool(done.answers) and done.answers[0].m_key == conf.m_key
+    known = {each.m_key for keys in candidates.values() for each in keys} | done.keys
+    if conf.m_key not in known:
+        advice.problems.append(
+            "its m_key is not in the key store, and OpenSM would set it on every port: `ibkeys mkey-import "
+            f"--opensm-conf {path}` first"
+        )
+    if not conf.m_key_lookup and advice.holds < len(keyed):
+        advice.problems.append(
+            f"m_key_lookup is not TRUE: OpenSM would ask every port with its m_key, which {len(keyed) - advice.holds} "
+            f"of {len(keyed)} do not have"
+        )
+    return advice

@@ -1,0 +1,119 @@
+"""The last run as the key store has it, and its ports as a sweep finds them now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from ibkeys.change.target import Target
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.found_ports import has_now
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
+from ibkeys.store.sqlite import guid_text
+from ibkeys.topology.model import Port
+
+
+@contextmanager
+def open_store(writer: Writer) -> Iterator[KeyStore]:
+    """Yield the key store; for a dry run without making one."""
+    if not writer.dry_run:
+        yield writer.keystore
+        return
+    paths = writer.fabric.stores
+    with KeyStore(paths.keystore, create=False, passphrase=paths.passphrase) as store:
+        yield store
+
+
+def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:
+    """Return the last run and its ports in the order of change. Raises UsageError where there was never one."""
+    runs = Runs(store)
+    last = runs.last()
+    if last is None:
+        raise UsageError(
+            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to go "
+            "on with"
+        )
+    return last, runs.ports(last.id)
+
+
+def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | None) -> RunOptions:
+    """Return *options* with the bounds that the user gave now; None leaves one as it was."""
+    return replace(
+        options,
+        at_once=options.at_once if at_once is None else at_once,
+        max_failures=options.max_failures if max_failures is None else max_failures,
+    )
+
+
+def name_of(run: Run) -> str:
+    """Return a run in words."""
+    return f"run {run.id} ({run.command}, begun {run.started})"
+
+
+def refuse_other_way(run: PlannedRun) -> None:
+    """Raise UsageError for an earlier run that goes through a subnet manager, which own Sets do not finish."""
+    last = run.beginning.last if isinstance(run.beginning, LastRun) else None
+    if last is not None and last.via is not None:
+        raise UsageError(
+            f"{name_of(last)} goes by way of {last.via.get('name')}: go on with --via {last.via.get('name')}"
+        )
+
+
+def refuse_while_open(store: KeyStore) -> None:
+    """Raise Refused (``open-run``) while the last run is not finished: no other begins before."""
+    last = Runs(store).last()
+    if last is None or last.state != "open":
+        return
+    ways = "--continue goes on, --abort goes back" if last.options.first else "--resume finishes it, --abort goes back"
+    raise Refused(f"{name_of(last)} is not finished: {ways}; no other run begins before", "open-run")
+
+
+def known_job(
+    writer: Writer,
+    run: PlannedRun,
+    store: KeyStore,
+    kept: RunPort,
+    reachable: dict[int, tuple[Port, str]],
+    meant: Callable[[KeySetting], KeySetting],
+) -> Job | None:
+    """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
+    port, reason = reachable.get(kept.port_guid, (None, ""))
+    if port is None:
+        text = "the sweep did not find it; what it may have is in the key store"
+        run.skipped.append(PortResult(_identity(kept), "skipped", text, unread=True))
+        return None
+    info = port.port_info
+    if reason or info is None:
+        run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+        return None
+    old = has_now(info)
+    known = {store.get(ref).m_key for ref in (kept.key_ref, kept.old_ref) if ref is not None}
+    if kept.is_begun and old.key not in known | ({NO_MKEY} if kept.old_ref is None else set()):
+        text = "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+        if old.key.is_zero:
+            text = "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
+        run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
+        return None
+    return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
+
+
+def _identity(kept: RunPort) -> dict[str, Any]:
+    """Return what is known of a port that is not there, as every document has it."""
+    return {
+        "node_guid": guid_text(kept.node_guid),
+        "port_guid": guid_text(kept.port_guid),
+        "node_desc": None,
+        "node_type": None,
+        "port": kept.port,
+        "lid": None,
+    }

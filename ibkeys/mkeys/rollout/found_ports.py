@@ -1,0 +1,84 @@
+"""Which ports of a sweep a run can change, what they have now, and the order in which they come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ibkeys.change.edits import wrong_fields
+from ibkeys.change.writer import Writer
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mkeys.key_edit import shown_key
+from ibkeys.mkeys.rollout import opensm_procedure
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.topology.model import Port, Topology
+
+
+def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
+    """Return every end port with the reason to leave it alone, "" for none."""
+    ports = list(found.end_ports())
+    guids = Counter(port.port_guid for port in ports if port not in found.doubtful)
+    errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
+    listed = []
+    for port in ports:
+        info = port.port_info
+        if port in found.doubtful:
+            reason = found.doubtful[port]
+        elif info is None:
+            reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
+        elif not port.port_guid or guids[port.port_guid] > 1:
+            reason = "its port GUID is not its own, and keys are kept by port GUID"
+        elif shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY:
+            reason = (
+                "it is at level 1 and hides its M_Key, and none that is known is its own: give the key with -y, "
+                "--keystore or --security-keys, or -y 0 if it has none"
+            )
+        else:
+            reason = ""
+        listed.append((port, reason))
+    return listed
+
+
+def reachable_ports(writer: Writer, found: Topology) -> dict[int, tuple[Port, str]]:
+    """Return every end port by its GUID, with the reason to leave it alone."""
+    return {port.port_guid: (port, reason) for port, reason in candidates(writer, found)}
+
+
+def nothing_behind(found: Topology) -> list[PortResult]:
+    """Return the ports behind which something is that does not answer: it may be one whose key is not known."""
+    troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
+    return [PortResult(each.port.identity(), "skipped", each.error, unread=True) for each in troubles.values()]
+
+
+def _leads_nowhere(port: Port) -> bool:
+    """Whether a port that the sweep had trouble with should lead to another, and does not."""
+    if port.peer is not None:
+        return False
+    return not port.is_end_port or (port.path == () and port.is_linked)
+
+
+def has_now(info: PortInfo) -> KeySetting:
+    """Return key, level and lease as PortInfo shows them; a key that may be hidden counts as none."""
+    return KeySetting(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
+
+
+def has_it_already(job: Job) -> bool:
+    """Whether a port has what it shall have."""
+    return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
+
+
+def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
+    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the own port last of all.
+
+    So local tools without the new keys work as long as possible, and so does the way back.
+    """
+    own = writer.fabric.own_guid
+    managers = {id(port) for port in opensm_procedure.sm_ports(run.found.end_ports())}
+    stages: list[list[Job]] = [[], [], []]
+    for job in jobs:
+        stages[2 if job.port.port_guid == own else 1 if id(job.port) in managers else 0].append(job)
+    run.stages = stages

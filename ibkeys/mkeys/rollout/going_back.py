@@ -1,0 +1,81 @@
+"""Going back: the ports of the last run get what they had before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
+from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, open_store, refuse_other_way, with_bounds
+from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunPort
+
+
+def plan_return(
+    writer: Writer,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+) -> PlannedRun:
+    """Plan to give every port that the last run has begun what it had before: key, level and lease.
+
+    Raises UsageError where there is none, and for a run that goes through a subnet manager.
+    """
+    run = return_of_last_run(writer, at_once, max_failures, progress)
+    refuse_other_way(run)
+    describe(writer, run)
+    return run
+
+
+def return_of_last_run(
+    writer: Writer,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+    reading: Wanted = LINKS,
+) -> PlannedRun:
+    """As `plan_return`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
+    with open_store(writer) as store:
+        last, ports = last_run(store)
+        options = replace(with_bounds(last.options, at_once, max_failures), first=None)
+        found = writer.fabric.sweep(progress=progress, wanted=reading)
+        unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+        run = PlannedRun(
+            Plan(last.command),
+            options,
+            found,
+            goes_back=True,
+            is_open=last.state == "open",
+            beginning=LastRun(last, unused),
+        )
+        reachable = reachable_ports(writer, found)
+        jobs: list[Job] = []
+        for kept in ports:
+            if not kept.is_begun:
+                continue
+            job = known_job(writer, run, store, kept, reachable, _former(store, kept))
+            if job is None:
+                continue
+            job.returns_from, job.ref = kept.key_ref, kept.old_ref
+            (run.already_set if has_it_already(job) else jobs).append(job)
+    put_in_stages(writer, run, jobs)
+    return run
+
+
+def _former(store: KeyStore, kept: RunPort) -> Callable[[KeySetting], KeySetting]:
+    """Return what a port had before the run."""
+    key = store.get(kept.old_ref).m_key if kept.old_ref is not None else NO_MKEY
+
+    def wanted(now: KeySetting) -> KeySetting:
+        protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
+        return KeySetting(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
+
+    return wanted

@@ -1,0 +1,78 @@
+"""mkey-deploy and mkey-rotate: planning first or new M_Keys for every port of a subnet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import OnFound
+from ibkeys.errors import UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.store.keys.runs import RunOptions
+
+Command = Literal["mkey-deploy", "mkey-rotate"]
+
+
+def plan_run(
+    writer: Writer,
+    command: Command,
+    options: RunOptions,
+    new_key: MKey | None = None,
+    order: Order = "farthest",
+    key_file: str = "",
+    progress: OnFound | None = None,
+    opensm_conf: Path | None = None,
+) -> PlannedRun:
+    """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
+
+    *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the own
+    port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet starts
+    with, besides what is found on this host. Raises UsageError, FileFormatError and StoreError (*opensm_conf*), and
+    Refused (``open-run``) while another run is not finished.
+    """
+    _check(options, new_key)
+    shared = (new_key or MKey.generate()) if options.same else None
+
+    def wanted(old: KeySetting) -> KeySetting:
+        return KeySetting(
+            shared or MKey.generate(),
+            old.protect if options.protect is None else options.protect,
+            old.lease if options.lease is None else options.lease,
+        )
+
+    run = plan_new_run(writer, command, options, wanted, lambda job: not_for(command, job), order, progress)
+    describe(writer, run, key_file, opensm_conf, generated=new_key is None)
+    if new_key is not None and run.jobs:
+        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
+        run.plan.objections += objections_to_key(writer, new_key, guids)
+    if command == "mkey-deploy" and options.protect is None:
+        open_ports = sum(not job.wanted.protect for job in run.jobs)
+        whose = "port gets its first M_Key" if open_ports == 1 else "ports get their first M_Keys"
+        run.plan.questions = [first_keys_at_level_0(f"{open_ports} {whose}")] if open_ports else []
+    return run
+
+
+def _check(options: RunOptions, new_key: MKey | None) -> None:
+    if new_key is not None and not options.same:
+        raise UsageError("--new-m-key is one key for every port: say so with --same; without it keys are generated")
+    if new_key is not None and new_key.is_zero:
+        raise UsageError("M_Key 0 is no protection: mkey-remove takes keys away, --abort goes back to what was before")
+    if options.protect is not None and not 0 <= options.protect <= 3:
+        raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
+    if options.lease is not None and not 0 <= options.lease <= 0xFFFF:
+        raise UsageError(f"lease {options.lease} s is not in 0..65535")
+
+
+def not_for(command: str, job: Job) -> str:
+    """Return why a new run leaves a readable port alone, "" when it does not."""
+    if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
+        return "it has an M_Key already: mkey-rotate gives it a new one"
+    if command == "mkey-rotate" and job.old.key.is_zero:
+        return "it has no M_Key: mkey-deploy gives it its first"
+    return ""

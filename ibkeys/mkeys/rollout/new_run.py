@@ -1,0 +1,85 @@
+"""A new run of M_Keys over a fabric: one sweep, and of each end port a job or the reason to leave it alone.
+
+A port whose key is not known is left alone and never provoked. How the jobs are carried out:
+`ibkeys.mkeys.rollout.rollout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ibkeys.change.plan import Plan
+from ibkeys.change.target import Target
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.mkeys.rollout.beginning import NewRun
+from ibkeys.mkeys.rollout.earlier_run import open_store, refuse_while_open
+from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, nothing_behind, put_in_stages
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.store.keys.runs import RunOptions
+from ibkeys.topology.model import Port
+
+Order = Literal["farthest", "nearest"]
+"""Which ports come first, by hops from the own port."""
+
+
+def plan_new_run(
+    writer: Writer,
+    command: str,
+    options: RunOptions,
+    wanted: Callable[[KeySetting], KeySetting],
+    left_alone: Callable[[Job], str],
+    order: Order = "farthest",
+    progress: OnFound | None = None,
+    reading: Wanted = LINKS,
+) -> PlannedRun:
+    """Sweep, and plan a run over every end port of the subnet. Nothing is said of the run yet, see `describe`.
+
+    *wanted*: what a port shall have, from what it has. *left_alone*: why the run leaves a port alone that could be
+    read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
+    finished, and what `Fabric.sweep` raises.
+    """
+    with open_store(writer) as store:
+        refuse_while_open(store)
+    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    everything: list[Job] = []
+    run = PlannedRun(Plan(command), options, found, beginning=NewRun(command, everything))
+    jobs: list[Job] = []
+    for port, reason in candidates(writer, found):
+        if reason:
+            run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
+            continue
+        job = _new_job(writer, port, wanted)
+        if reason := left_alone(job):
+            run.skipped.append(PortResult(port.identity(), "skipped", reason))
+        else:
+            (run.already_set if has_it_already(job) else jobs).append(job)
+    run.skipped += nothing_behind(found)
+    jobs.sort(key=lambda job: len(job.port.agent_path), reverse=order == "farthest")
+    put_in_stages(writer, run, jobs)
+    everything += run.jobs + run.already_set
+    for sequence, job in enumerate(everything):
+        job.sequence = sequence
+    if options.first is not None:
+        _keep_first(run, options.first)
+    return run
+
+
+def _new_job(writer: Writer, port: Port, wanted: Callable[[KeySetting], KeySetting]) -> Job:
+    info = port.port_info
+    assert info is not None
+    old = has_now(info)
+    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
+
+
+def _keep_first(run: PlannedRun, first: int) -> None:
+    kept = []
+    for stage in run.stages:
+        kept.append(stage[:first])
+        run.later += len(stage) - len(kept[-1])
+        first -= len(kept[-1])
+    run.stages = kept

@@ -1,0 +1,123 @@
+"""The rest of the last run: going on after its first ports, and finishing one that was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
+from ibkeys.errors import UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.earlier_run import (
+    known_job,
+    last_run,
+    name_of,
+    open_store,
+    refuse_other_way,
+    with_bounds,
+)
+from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_ref
+
+GoOn = Literal["continue", "resume"]
+
+
+def plan_rest(
+    writer: Writer,
+    how: GoOn,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+    opensm_conf: Path | None = None,
+) -> PlannedRun:
+    """Plan the rest of the last run: what waits after its first ports (``continue``), or what was cut off (``resume``).
+
+    Ports that may have been set are known by what they answer: those with their new key are done with, the others
+    get it. *opensm_conf* as `plan_run` has it. Raises UsageError when there is nothing of the kind, and for a run that
+    goes through a subnet manager.
+    """
+    run = rest_of_last_run(writer, how, at_once, max_failures, progress)
+    refuse_other_way(run)
+    describe(writer, run, opensm_conf=opensm_conf)
+    return run
+
+
+def rest_of_last_run(
+    writer: Writer,
+    how: GoOn,
+    at_once: int | None = None,
+    max_failures: int | None = None,
+    progress: OnFound | None = None,
+    reading: Wanted = LINKS,
+) -> PlannedRun:
+    """As `plan_rest`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
+    with open_store(writer) as store:
+        last, ports = last_run(store)
+        options = with_bounds(last.options, at_once, max_failures)
+        unsettled = [port for port in ports if port.state in ("sent", "failed")]
+        if last.state == "undone":
+            raise UsageError(f"{name_of(last)} went back; there is nothing of it to go on with")
+        if how == "continue":
+            if last.options.first is None:
+                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes one that was cut off")
+            if unsettled or any(port.state == "waiting" for port in ports[: last.options.first]):
+                raise UsageError(
+                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort goes back"
+                )
+            options = replace(options, first=None)
+        found = writer.fabric.sweep(progress=progress, wanted=reading)
+        is_open = last.state == "open"
+        run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
+        _collect(writer, run, store, last, ports)
+    return run
+
+
+def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
+    """Sort the ports of a run that are not done into jobs, those that have what they shall have, and skipped ones."""
+    reachable = reachable_ports(writer, run.found)
+    shared = _key_for_all(store, last, ports)
+    jobs: list[Job] = []
+    for kept in ports:
+        if kept.state in ("done", "skipped", "undone"):
+            continue
+        if run.options.first is not None and kept.sequence >= run.options.first:
+            run.later += 1
+            continue
+        meant = store.get(kept.key_ref).m_key if kept.key_ref is not None else shared or MKey.generate()
+        job = known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
+        if job is None:
+            continue
+        job.ref = kept.key_ref
+        (run.already_set if has_it_already(job) else jobs).append(job)
+    put_in_stages(writer, run, jobs)
+
+
+def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey | None:
+    """Return the one key that every port of a run gets; None where each gets its own."""
+    if last.command == REMOVAL:
+        return NO_MKEY
+    shared_ref = shared_key_ref(ports) if last.options.same else None
+    return store.get(shared_ref).m_key if shared_ref is not None else None
+
+
+def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
+    """Return what a port shall have: what the run does not set stays as it was before the run."""
+
+    def wanted(now: KeySetting) -> KeySetting:
+        before = now
+        if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
+            before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
+        protect = before.protect if options.protect is None else options.protect
+        lease = before.lease if options.lease is None else options.lease
+        return KeySetting(key, protect, lease)
+
+    return wanted

@@ -1,0 +1,83 @@
+"""A place to apply and undo policies through a made-up OpenSM, with stores on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.undo import plan_undo
+from ibkeys.change.writer import Writer
+from ibkeys.errors import HostRefused
+from ibkeys.store.journal import Journal
+from tests.apply.opensm.madeup import MadeUpOpensm, valid
+from tests.fabricsim import tool, writer
+
+OLD = """Default=0x7fff, ipoib : ALL=limited, SELF=full ;
+Red=0x10 : 0x2c903000a1021=full, 0x2c903000a1031=full ;
+Blue=0x20 : 0x2c903000a1041=full, 0x2c903000a1051 ;
+"""
+
+
+GREEN = OLD.replace("Red=0x10", "Green=0x11")
+
+
+MORE = OLD + "More=0x30 : ALL_CAS=full ;\n"
+
+
+ALL = Permissions(removals=True)
+
+
+class Bench:
+    """One place to apply and undo, with stores on disk."""
+
+    def __init__(self, opensm: MadeUpOpensm, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.opensm, self.monkeypatch = opensm, monkeypatch
+        self.journal = folder / "journal.db"
+        self.stores = {"keystore": folder / "keys.db", "journal": self.journal}
+        self.settings = Settings(wait=5)
+        self.done: ApplyPlan
+
+    def run(self, plan: Callable[[Writer, Any], ApplyPlan], *overrides: str) -> ApplyPlan:
+        with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric, *overrides) as changing:
+            fabric.is_simulated = False
+            carrier = self.opensm.carrier(self.monkeypatch, changing, self.settings)
+            self.done = plan(changing, carrier)
+            changing.apply(self.done)
+        return self.done
+
+    def apply(self, text: str, *overrides: str, hooks: ApplyHooks | None = None) -> ApplyPlan:
+        with tool(self.opensm.net, "node03 mlx4_0") as fabric:
+            plan = self.opensm.plan(fabric, text)
+        return self.run(lambda changing, carrier: plan_apply(changing, plan, ALL, hooks, carrier), *overrides)
+
+    def resume(self) -> ApplyPlan:
+        return self.run(lambda changing, carrier: plan_resume(changing, ALL, carrier=carrier))
+
+    def undo(self, operation: int | None = None) -> ApplyPlan:
+        return self.run(lambda changing, carrier: plan_undo(changing, operation, carrier=carrier))
+
+    def cut_off_at_the_signal(self, text: str, error: str) -> None:
+        """Apply *text* where OpenSM's host refuses the signal with *error*; afterwards it takes signals again."""
+
+        def refuse(word: str) -> None:
+            if word == "signal":
+                raise HostRefused(error, "")
+
+        self.opensm.host.before_each = refuse
+        try:
+            self.apply(text)
+        finally:
+            self.opensm.host.before_each = lambda word: None
+
+    def states(self) -> dict[int, str]:
+        with Journal.read(self.journal) as journal:
+            return {each.id: each.state for each in journal.list_operations()}
+
+    def tables(self) -> dict[str, dict[int, int]]:
+        return {f"{port}": dict(valid(port)) for node in self.opensm.net.nodes for port in node.all_ports}

@@ -1,0 +1,70 @@
+"""What keeps a change through OpenSM from beginning, or stops it half way, and what is left then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibkeys.apply.apply import Permissions, plan_resume
+from ibkeys.errors import FileError, HostRefused, Incomplete, Refused, UsageError
+from ibkeys.plan.model import SmOptions
+from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
+from tests.apply.opensm.madeup import MadeUpOpensm
+
+
+def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> None:
+    bench.opensm.is_deaf = True
+    with pytest.raises(Incomplete):
+        bench.apply(MORE)
+    first = Permissions(removals=True, first=1)
+    with pytest.raises(UsageError, match="leave --first out"):
+        bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
+
+
+def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
+    with pytest.raises(HostRefused, match=r"runs no more; operation 1 .* is open: `ibkeys apply --resume` finishes it"):
+        bench.cut_off_at_the_signal(GREEN, "process 7: runs no more")
+
+
+def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> None:
+    bench.opensm.host.reason = "/etc/opensm/partitions.conf: is a mount point itself"
+    with pytest.raises(Refused, match="mount point itself; nothing was changed"):
+        bench.apply(GREEN)
+    assert bench.states() == {}
+    assert "signal" not in bench.opensm.host.log
+
+
+def test_a_signal_that_cannot_be_sent_leaves_the_operation_open_and_resume_sends_it(bench: Bench) -> None:
+    with pytest.raises(HostRefused):
+        bench.cut_off_at_the_signal(MORE, "not permitted")
+    assert bench.states() == {1: "open"}
+    assert bench.opensm.host.file.data == MORE.encode()
+    bench.resume()
+    assert bench.states() == {1: "done"}
+
+
+def test_a_plan_for_other_options_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = Bench(MadeUpOpensm(OLD, SmOptions(part_enforce="off")), monkeypatch, tmp_path)
+    with pytest.raises(UsageError, match=r"enforcement both .* works with enforcement off .* --enforce off"):
+        bench.apply(GREEN)
+
+
+def test_a_file_that_opensm_does_not_see_goes_back_and_undo_leaves_it(bench: Bench) -> None:
+    """As where the service has the old file mounted: another name leads to what it really reads."""
+    bench.opensm.host.files = Unseen()
+    with pytest.raises(FileError, match="OpenSM does not see the new file"):
+        bench.apply(MORE)
+    assert bench.opensm.host.file.data == OLD.encode()
+    assert "signal" not in bench.opensm.host.log
+    bench.opensm.host.files = None
+    bench.undo()
+    assert bench.opensm.host.file.data == OLD.encode()
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
+class Unseen:
+    """The files of a host on which the policy's other name still leads to the old one."""
+
+    def read(self, path: Path, limit: int) -> bytes:
+        return OLD.encode()

@@ -1,0 +1,81 @@
+"""Going back through OpenSM: the same policies in reverse, the former file, and what may not be overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import HostRefused, Refused
+from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
+from tests.apply.opensm.madeup import MadeUpOpensm, put, valid
+
+
+def test_an_undo_of_the_undo_is_the_plan_again(bench: Bench) -> None:
+    bench.apply(GREEN)
+    after = bench.tables()
+    bench.undo()
+    bench.undo(2)
+    assert bench.opensm.host.file.data == GREEN.encode()
+    # The P_Key comes back to the index that OpenSM remembers.
+    assert bench.tables() == after
+
+
+def test_no_file_is_a_former_state_too(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bench = Bench(MadeUpOpensm(None), monkeypatch, tmp_path)
+    before = bench.tables()
+    bench.apply(OLD)
+    assert bench.opensm.host.file.data == OLD.encode()
+    bench.undo()
+    assert bench.opensm.host.file.data is None
+    assert bench.tables() == before
+
+
+def test_what_somebody_wrote_after_us_is_shown_and_not_overwritten(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.opensm.host.file.data = GREEN.encode() + b"# a colleague\n"
+    with pytest.raises(Refused) as refused:
+        bench.undo()
+    assert "+# a colleague" in refused.value.details.splitlines()
+    assert refused.value.interlock == "stale"
+    assert "\n+# a colleague" in refused.value.details
+    assert "\n" not in str(refused.value)
+    assert bench.opensm.host.file.data == GREEN.encode() + b"# a colleague\n"
+    assert bench.states() == {1: "done"}
+
+
+def test_an_operation_is_undone_after_those_that_wrote_the_same_file_later(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.apply(OLD + "More=0x31 : ALL_CAS=full ;\n")
+    with pytest.raises(Refused, match="operation 2 of the journal wrote it later: `ibkeys undo 2` first"):
+        bench.undo(1)
+
+
+def test_an_undo_that_would_not_reach_the_file_that_opensm_reads_now_is_refused(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+    with pytest.raises(Refused, match=r"reads /etc/opensm/other.conf, which the operation did not write") as refused:
+        bench.undo()
+    assert refused.value.interlock == "stale"
+    assert bench.states() == {1: "done"}
+
+
+def test_an_undo_that_gives_a_port_what_it_did_not_have_is_an_interlock(bench: Bench) -> None:
+    quarantined = bench.opensm.net.port("node02 mlx4_0", 1)
+    put(quarantined, {0: 0x7FFF})  # by hand; the former policy has it in Red
+    bench.apply(OLD.replace("0x2c903000a1021=full, ", ""))
+    bench.apply(GREEN.replace("Green", "Lime"))
+    bench.undo()
+    with pytest.raises(Refused, match=r"node02 mlx4_0.*: 0x7fff, 0x8010 instead of 0x7fff") as refused:
+        bench.undo()
+    assert refused.value.interlock == "drift"
+    assert {*valid(quarantined).values()} == {0x7FFF}
+
+
+def test_an_armed_file_is_taken_back_by_undo_with_a_signal(bench: Bench) -> None:
+    before = bench.tables()
+    with pytest.raises(HostRefused):
+        bench.cut_off_at_the_signal(MORE, "gone")
+    bench.undo()
+    assert (bench.opensm.host.file.data, bench.tables()) == (OLD.encode(), before)
+    assert bench.states() == {1: "undone", 2: "done"}

@@ -1,0 +1,157 @@
+"""mkey-remove on the command line: what it says and asks, and its exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.test_rollout import LEVEL_2, keys_in, lines, shown
+
+WARNING = (
+    "8 ports lose their M_Keys: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or "
+    "set a key that nobody here knows"
+)
+
+
+@pytest.fixture(autouse=True)
+def protected(cli: Cli) -> None:
+    """Every port has a key, level 2 and a lease."""
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+
+
+def test_as_a_person_sees_it(cli: Cli) -> None:
+    result = cli("mkey-remove", "--yes")
+    assert result.code == 0
+    assert result.out == (
+        "8 ports in change, at most 64 at once\n"
+        "  M_Key: set -> zero on 8 ports\n"
+        "  M_KeyProtectBits: 2 -> 0 on 8 ports\n"
+        "  M_KeyLeasePeriod: 60 -> 0 on 8 ports\n"
+        "  last of all, the own port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
+        "run 2: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
+    )
+    assert f"ibkeys: note: {WARNING}; --leave-open says that this is meant\n" in result.err
+    assert shown(cli) == {("zero", 0, 0)}
+    again = cli("mkey-remove", "--yes")
+    assert (again.code, again.out) == (
+        0,
+        "nothing to change\nleft alone: 8 ports: it has no M_Key, no level and no lease\n",
+    )
+
+
+def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
+    ports, last = lines(cli("mkey-remove", "--yes", "-f", "json"))
+    assert [port["result"] for port in ports] == ["done"] * 8
+    assert (last["schema"], last["summary"]["done"]) == ("ibkeys.mkey-remove/1", 8)
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_without_yes_and_terminal_the_consequences_are_named_and_nothing_is_changed(cli: Cli, format: str) -> None:
+    result = cli("mkey-remove", "-f", format)
+    assert result.code == 4
+    assert f"{WARNING}: --leave-open says yes to it" in result.err.splitlines()[-1]
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_a_dry_run_says_what_would_be_asked(cli: Cli) -> None:
+    result = cli("mkey-remove", "--dry-run", "-f", "json")
+    assert result.code == 1
+    assert f"ibkeys: would be asked: {WARNING}; " in result.err
+    ports, last = lines(result)
+    assert ports[0]["changes"][0] == {"kind": "m_key", "index": None, "before": "set", "after": "zero"}
+    assert (last["dry_run"], last["interlocks"]) == (True, [])
+    assert shown(cli) == {("set", 2, 60)}
+
+
+@pytest.mark.parametrize(
+    ("options", "answers", "code", "asks"),
+    [
+        ((), "y\ny\n", 0, 1),
+        ((), "n\n", 4, 1),
+        ((), "y\nn\n", 4, 1),
+        (("--leave-open",), "y\n", 0, 0),
+        (("--leave-open",), "n\n", 4, 0),
+    ],
+)
+def test_on_a_terminal_the_open_fabric_is_a_question_of_its_own(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], answers: str, code: int, asks: int
+) -> None:
+    monkeypatch.setattr("ibkeys.cli.changing._is_a_terminal", lambda: True)
+    result = cli("mkey-remove", *options, stdin=answers)
+    assert result.code == code
+    assert result.err.count("Is that meant? [y/N] ") == asks
+    assert shown(cli) == {("set", 2, 60) if code else ("zero", 0, 0)}
+
+
+def test_the_first_then_the_others_then_back(cli: Cli) -> None:
+    result = cli("mkey-remove", "--first", 2, "--yes")
+    assert result.code == 0
+    assert "next: look at the ports, then `ibkeys mkey-remove --continue` for the others, or" in result.out
+    assert cli("mkey-remove", "--yes").code == 4
+    assert cli("mkey-remove", "--continue", "--yes").code == 0
+    assert shown(cli) == {("zero", 0, 0)}
+    result = cli("mkey-remove", "--abort", "--yes")
+    assert result.code == 0
+    assert "M_Key: zero -> set on 8 ports" in result.out
+    assert "lose their M_Keys" not in result.err
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_a_run_of_another_command_is_not_taken_up(cli: Cli) -> None:
+    result = cli("mkey-remove", "--abort", "--yes")
+    assert result.code == 2
+    assert "the last run is one of mkey-deploy: ibkeys mkey-deploy --abort" in result.error
+    assert cli("mkey-remove", "--first", 2, "--yes").code == 0
+    result = cli("mkey-rotate", "--continue", "--yes")
+    assert result.code == 2
+    assert "the last run is one of mkey-remove: ibkeys mkey-remove --continue" in result.error
+    assert ("set", 2, 60) in shown(cli)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--same",),
+        ("--per-port",),
+        ("--new-m-key", "-"),
+        ("--protect", 0),
+        ("--lease", 0),
+        ("--opensm-conf", "opensm.conf"),
+        ("--continue", "--abort"),
+        ("--resume", "--first", 2),
+        ("--abort", "--order", "nearest"),
+        ("--first", 0),
+    ],
+)
+def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
+    result = cli("mkey-remove", *options, "--yes")
+    assert result.code == 2
+    assert result.error
+    assert shown(cli) == {("set", 2, 60)}
+
+
+def test_under_a_subnet_manager_it_says_how_opensm_does_it(key_file: Path, tmp_path: Path) -> None:
+    backend = ("--backend", f"{TWO_SWITCH},sm=node03 mlx4_0,state={tmp_path / 'other'}")
+    given = ("--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--override", "mkey-under-sm")
+    assert run("mkey-deploy", *given, "--yes", *backend).code == 0
+    result = run("mkey-remove", "--yes", *backend)
+    assert result.code == 4
+    said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "step", "step", "step", "step"]
+    assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
+
+
+def test_no_key_is_in_what_is_said(cli: Cli, tmp_path: Path) -> None:
+    said = ""
+    for command in (("mkey-remove", "--yes", "-d", "-K", "-f", "json"), ("mkey-remove", "--abort", "--yes", "-d")):
+        result = cli(*command)
+        assert result.code == 0
+        said += result.out + result.err
+    keys = {key for key in keys_in(tmp_path) if not key.is_zero}
+    assert len(keys) == 8
+    for key in keys:
+        assert key.hex()[2:] not in said
+        assert str(key.reveal()) not in said

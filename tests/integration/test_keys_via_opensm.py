@@ -1,0 +1,45 @@
+"""The M_Key through a real OpenSM: first key, rotation, off, and back, by its options file and SIGHUP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+
+NET = DATA / "fabrics" / "two-switch.net"
+CLOSED = ("--protect", "2", "--lease", "60")
+
+
+@pytest.fixture
+def opensm() -> Iterator[KeyedOpensm]:
+    with keyed(NET) as running:
+        yield running
+
+
+def only(found: set[tuple[int, int, int]]) -> tuple[int, int, int]:
+    assert len(found) == 1, found
+    return found.pop()
+
+
+def test_no_key_then_one_then_another_then_none(opensm: KeyedOpensm) -> None:
+    code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
+    assert code == 0, said
+    first, level, lease = only(opensm.keys())
+    assert (level, lease) == (2, 60)
+    assert first.bit_length() > 32
+    code, said = opensm.ibkeys("mkey-rotate")
+    assert code == 0, said
+    second, level, lease = only(opensm.keys())
+    assert (level, lease) == (2, 60)
+    assert second not in (0, first)
+    code, said = opensm.ibkeys("mkey-remove", "--leave-open")
+    assert code == 0, said
+    assert only(opensm.keys()) == (0, 0, 0)
+    opensm.assert_nothing_was_lost()
+    text = opensm.conf.read_text()
+    assert text.startswith("sweep_interval 0\n" + CONF)
+    assert text.endswith("m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n")
+    assert opensm.mode(opensm.conf) == 0o600

@@ -1,0 +1,23 @@
+"""Servers that end with the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.sim.server.programs import Running
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Running]]:
+    with ExitStack() as stack:
+        yield lambda **options: Running(stack, **options)
+
+
+@pytest.fixture
+def running(run: Callable[..., Running]) -> Iterator[Running]:
+    running = run()
+    yield running
+    assert "internal errors" not in running.server.counts(), running.said

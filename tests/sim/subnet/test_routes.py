@@ -1,0 +1,96 @@
+"""Directed, LID and mixed routes through a subnet."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
+from ibkeys.sim.subnet import Subnet
+from ibkeys.umad.simulated import DEMO
+from tests.corpus import files, label
+from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SWITCH_A, node_info
+
+
+def walk(subnet: Subnet) -> dict[int, tuple[int, ...]]:
+    """Discover by directed routes from the first node; returns a route for each node GUID."""
+    home = subnet.attach_port(subnet.nodes[0])
+    routes: dict[int, tuple[int, ...]] = {}
+    queue: list[tuple[int, ...]] = [()]
+    for path in queue:
+        replies = subnet.send(build_smp(GET, NODE_INFO, path=path), home)
+        if not replies:
+            continue
+        info = node_info(replies)
+        if info.node_guid in routes:
+            continue
+        routes[info.node_guid] = path
+        if info.node_type == 2:
+            queue += [(*path, port) for port in range(1, info.num_ports + 1)]
+        elif not path:
+            queue.append((home.number,))
+    return routes
+
+
+@pytest.mark.parametrize("path", [*files("fabrics/*.net"), DEMO], ids=label)
+def test_every_node_is_found_by_directed_route_and_every_lid_answers(path: Path) -> None:
+    subnet = Subnet.from_file(path)
+    routes = walk(subnet)
+    assert set(routes) == {node.guid for node in subnet.nodes}
+    home = subnet.attach_port(subnet.nodes[0])
+    ports = [port for node in subnet.nodes for port in node.end_ports if port.lid]
+    assert len({port.lid for port in ports}) == len(ports)
+    for port in ports:
+        replies = subnet.send(build_smp(GET, NODE_INFO), home, port.lid)
+        assert node_info(replies).node_guid == port.node.guid
+        assert replies[0].slid == port.lid
+
+
+def test_a_directed_route_comes_back_with_the_way_it_went(subnet: Subnet) -> None:
+    reply = parse(subnet.process(build_smp(GET, NODE_INFO, path=(1, 7, 1), transaction_id=99), NODE1, 1)[0].mad)
+    assert isinstance(reply, DirectedRouteSmp)
+    peer = subnet.port(SWITCH_A, 7).peer
+    assert peer is not None
+    assert reply.return_path == (0, 1, peer.number, 1)
+    assert (reply.hop_pointer, reply.d, reply.transaction_id) == (0, 1, 99)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ((2,), "no route"),  # a CA leaves by the port it sits on
+        ((1, 9), "no route"),
+        ((1, 0), "no route"),
+        ((1, 2, 1), "no route"),  # through a CA
+        ((1, 255), "no route"),
+    ],
+)
+def test_where_a_directed_route_dies(subnet: Subnet, path: tuple[int, ...], why: str) -> None:
+    assert subnet.process(build_smp(GET, NODE_INFO, path=path), NODE1, 1) == []
+    assert subnet.last_drop == why
+
+
+def test_a_switch_asks_itself_and_its_neighbours(subnet: Subnet) -> None:
+    assert node_info(subnet.process(build_smp(GET, NODE_INFO, path=()), SWITCH_A, 0)).local_port_num == 0
+    assert node_info(subnet.process(build_smp(GET, NODE_INFO, path=(1,)), SWITCH_A, 0)).node_type == 1
+
+
+def test_mixed_routes(subnet: Subnet) -> None:
+    switch, far = subnet.port(SWITCH_A, 0), subnet.port(NODE2, 1)
+    here = subnet.port(NODE1, 1)
+    number = far.peer.number if far.peer is not None else 0
+    assert far.peer is not None
+    assert far.peer.node is switch.node
+    lid_then_directed = bytearray(build_smp(GET, NODE_INFO, path=(number,)))
+    lid_then_directed[32:34] = struct.pack(">H", here.lid)
+    assert node_info(subnet.send(bytes(lid_then_directed), here, switch.lid)).node_guid == far.node.guid
+    directed_then_lid = bytearray(build_smp(GET, NODE_INFO, path=(1,)))
+    directed_then_lid[34:36] = struct.pack(">H", far.lid)
+    assert node_info(subnet.send(bytes(directed_then_lid), here)).node_guid == far.node.guid
+
+
+def test_lids_that_nobody_has(subnet: Subnet) -> None:
+    for lid in (0, 0x700, 0xBFFF, 0xC000, 0xFFFF):
+        assert subnet.process(build_smp(GET, NODE_INFO), NODE1, 1, dlid=lid) == []
