@@ -19,6 +19,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_key,
     objections_to_lease,
 )
+from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
@@ -27,7 +28,7 @@ from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
+from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import name_of, open_store
@@ -297,7 +298,9 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
     writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])
     wanted = record.keys.wanted
     if not wanted.key.is_zero:
-        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(managers)
+        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(
+            each.running for each in managers.all
+        )
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += list(_of_owners(managers))
