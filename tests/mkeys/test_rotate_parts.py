@@ -17,7 +17,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
 from tests.change.test_pkeys import sets
-from tests.mkeys.rollout import KEY, NAME, Site, deploy, go_on, resume, rotate
+from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, go_on, remove, resume, rotate
 
 # --- the first ports, going on, going back ---------------------------------------------------------------------------
 
@@ -92,9 +92,10 @@ def test_nothing_to_go_on_with(site: Site) -> None:
         site.plan(resume)
 
 
-def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(site: Site) -> None:
+@pytest.mark.parametrize("begun", [rotate(RunOptions()), remove()], ids=["rotate", "remove"])
+def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(begun: Plan, site: Site) -> None:
     site.run(deploy(RunOptions(protect=0, lease=60)))
-    site.run(rotate(RunOptions()))
+    site.run(begun)
     port = site.net.port(NAME, 1)
     port.m_key = KEY.reveal()
     run = site.run(plan_return)

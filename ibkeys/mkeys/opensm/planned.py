@@ -32,9 +32,9 @@ from ibkeys.mkeys.opensm.way import OpensmWay, Telling
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import name_of, open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
+from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
-from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.set import changes_of
@@ -121,7 +121,7 @@ def _plan_new(
 ) -> PlannedRun:
     _refuse_simulated(writer)
     run = plan_new_run(
-        writer, command, options, wanted, lambda job: _not_for(command, job), progress=progress, reading=READING
+        writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
     _in_one_stage(run)
     now = _what_all_have(run)
@@ -186,15 +186,6 @@ def _refuse_simulated(writer: Writer) -> None:
 def _in_one_stage(run: PlannedRun) -> None:
     """OpenSM sets all ports in one sweep."""
     run.stages = [run.jobs] if run.jobs else []
-
-
-def _not_for(command: str, job: Job) -> str:
-    """Return why a new run leaves a readable port alone, "" when it does not."""
-    if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
-        return "it has an M_Key already: mkey-rotate gives it a new one"
-    if command == "mkey-rotate" and job.old.key.is_zero:
-        return "it has no M_Key: mkey-deploy gives it its first"
-    return ""
 
 
 def _what_all_have(run: PlannedRun) -> KeySetting | None:

@@ -46,7 +46,7 @@ def plan_run(
             old.lease if options.lease is None else options.lease,
         )
 
-    run = plan_new_run(writer, command, options, wanted, lambda job: _not_for(command, job), order, progress)
+    run = plan_new_run(writer, command, options, wanted, lambda job: not_for(command, job), order, progress)
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
@@ -69,7 +69,7 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
         raise UsageError(f"lease {options.lease} s is not in 0..65535")
 
 
-def _not_for(command: Command, job: Job) -> str:
+def not_for(command: str, job: Job) -> str:
     """Return why a new run leaves a readable port alone, "" when it does not."""
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"

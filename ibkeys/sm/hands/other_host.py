@@ -20,7 +20,6 @@ from ibkeys import files
 from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
-from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import new_name, unfinished
@@ -33,7 +32,7 @@ from ibkeys.sm.hands.ground import hindrance_of, read_ground
 from ibkeys.sm.hands.looking_there import LookingThere, marks
 from ibkeys.sm.hands.processes_there import ProcessesThere
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.hands.running import is_running
+from ibkeys.sm.hands.telling import Telling
 from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -42,7 +41,7 @@ OWN_SESSION: Final = partial(Channel, own_session=True)
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost:
+class OtherHost(Telling):
     """The hands on another host: an `SmHands`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
@@ -55,6 +54,11 @@ class OtherHost:
     def name(self) -> str:
         """The host's name as the user gave it."""
         return self._reader.name
+
+    @property
+    def processes(self) -> ProcessesThere:
+        """The OpenSMs there."""
+        return self._processes
 
     @property
     def files(self) -> HostFiles:
@@ -174,30 +178,6 @@ class OtherHost:
         return LeftOvers(tuple(removed), tuple(foreign))
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
-
-    def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not tell *process* to read its files, None if it may. Raises HostNotReached."""
-        return self._processes.may_signal(process)
-
-    def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP to this very process. Raises HostRefused, HostNotReached."""
-        self._processes.signal(process)
-
-    def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether this very process runs. Raises HostNotReached."""
-        return is_running(self.files, process)
-
-    def stop(self, process: OpensmProcess) -> None:
-        """Begin to end this very process. Raises HostRefused, HostNotReached."""
-        self._processes.stop(process)
-
-    def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether `start_unit` would start it again. Raises HostRefused, HostNotReached."""
-        return self._processes.can_start(process)
-
-    def start_unit(self, unit: str) -> None:
-        """Start a unit of systemd. Raises HostRefused, HostNotReached."""
-        self._processes.start_unit(unit)
 
     def guard(self, seconds: float) -> OtherGuard:
         """Return one who goes back there when nobody confirms."""

@@ -9,7 +9,6 @@ from typing import Final
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
@@ -18,15 +17,15 @@ from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.seen import SeenFile, look, real_place
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.processes_here import ProcessesHere
-from ibkeys.sm.hands.running import is_running
 from ibkeys.sm.hands.sm_hands import RemoteGuard
+from ibkeys.sm.hands.telling import Telling
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class ThisHost:
+class ThisHost(Telling):
     """The hands on this host: an `SmHands`. ``tools``: the environment of systemctl."""
 
     tools: dict[str, str]
@@ -75,30 +74,6 @@ class ThisHost:
         """Remove what runs that were cut off left beside the files of this host. Raises FileError."""
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
-    def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not tell *process* to read its files, None if it may."""
-        return self._processes.may_signal(process)
-
-    def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP to this very process. Raises HostRefused."""
-        self._processes.signal(process)
-
-    def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether this very process runs."""
-        return is_running(self.files, process)
-
-    def stop(self, process: OpensmProcess) -> None:
-        """Begin to end this very process. Raises HostRefused."""
-        self._processes.stop(process)
-
-    def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether `start_unit` would start it again. Raises HostRefused."""
-        return self._processes.can_start(process)
-
-    def start_unit(self, unit: str) -> None:
-        """Start a unit of systemd. Raises HostRefused."""
-        self._processes.start_unit(unit)
-
     def guard(self, seconds: float) -> RemoteGuard | None:
         """None: who goes back on this host is `ibkeys.apply.guardian`."""
         return None
@@ -108,7 +83,8 @@ class ThisHost:
         return False
 
     @property
-    def _processes(self) -> ProcessesHere:
+    def processes(self) -> ProcessesHere:
+        """The OpenSMs of this host."""
         return ProcessesHere(self.tools, self.proc)
 
 
