@@ -1,0 +1,77 @@
+"""The options file that gets a key: what stays, what the journal keeps, and who shares it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import FileChanged
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.sm.hands.this_host import THIS
+from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.origin import this_process
+
+TEXT = "# ours\nsweep_interval 10\nm_key 0x1111222233334444 # old\nlog_flags 0x3\n"
+WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
+SAYS = (
+    "# ours\nsweep_interval 10\nm_key 0xa94f13d02e7c5b68 # old\nlog_flags 0x3\n"
+    "m_key_protection_level 2\nm_key_lease_period 60\n"
+)
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "opensm.conf"
+    path.write_text(TEXT)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def store() -> Iterator[KeyStore]:
+    with KeyStore(None) as opened:
+        yield opened
+
+
+@pytest.fixture
+def operation(tmp_path: Path) -> Iterator[Operation]:
+    with Journal(tmp_path / "journal.db") as journal, journal.operation("mkey-rotate", this_process()) as begun:
+        yield begun
+
+
+def file_at(path: Path) -> ConfFile:
+    return ConfFile.at(THIS, path, os.geteuid())
+
+
+def test_three_lines_change_and_others_lose_their_rights(conf: Path, store: KeyStore, operation: Operation) -> None:
+    entry = file_at(conf).put(WANTED, operation, store)
+    assert conf.read_text() == SAYS
+    assert conf.stat().st_mode & 0o777 == 0o600
+    assert entry is not None
+    kept = (entry.image.before or b"") + (entry.image.after or b"")
+    assert b"1111222233334444" not in kept
+    assert b"a94f13d02e7c5b68" not in kept
+
+
+def test_two_that_share_one_file_both_find_it_done(conf: Path, store: KeyStore, operation: Operation) -> None:
+    one, other = file_at(conf), file_at(conf)
+    assert one.put(WANTED, operation, store) is not None
+    assert other.put(WANTED, operation, store) is None
+    other.verify("")
+    one.verify("")
+
+
+def test_what_somebody_else_wrote_stays(conf: Path, store: KeyStore, operation: Operation) -> None:
+    file = file_at(conf)
+    conf.write_text("# theirs\n")
+    with pytest.raises(FileChanged):
+        file.put(WANTED, operation, store)
+    assert conf.read_text() == "# theirs\n"
+    with pytest.raises(FileChanged, match="OpenSM was not told"):
+        file.verify("OpenSM was not told to read it")
