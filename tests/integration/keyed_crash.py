@@ -20,6 +20,9 @@ COMMANDS = {
     "rotate": ("mkey-rotate",),
     "remove": ("mkey-remove", "--leave-open"),
 }
+BACK = ("mkey-rotate", "--abort")
+Setting = tuple[int, int, int]
+"""M_Key, level and lease."""
 _NONE = (0, 0, 0)
 _MAY_HOLD_KEYS = re.compile(r"(\.?opensm\.conf|guid2mkey|keys\.db).*")
 
@@ -56,7 +59,7 @@ class KeyedScene:
             rows = {row.m_key.reveal() for row in store.rows()}
             return rows | {key.reveal() for key in store.subnet_key_refs()}
 
-    def key(self) -> tuple[int, int, int]:
+    def key(self) -> Setting:
         """Return the M_Key, level and lease that all ports have."""
         [found] = self.opensm.keys()
         return found
@@ -84,6 +87,13 @@ class KeyedScene:
         assert done.returncode == 0, done.stdout + done.stderr
         return points
 
+    def count_going_back(self) -> int:
+        """Return how many points the way back of a rotation has."""
+        self.rotated()
+        done, points = self.run(BACK, "count")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return points
+
     def cut_off(self, what: str, point: int, way_on: str) -> None:
         """Let a command die at a point; look at all that must hold then, and finish it, or go back."""
         self.begin(what)
@@ -100,7 +110,26 @@ class KeyedScene:
         self.assert_nothing_beside()
         self.opensm.assert_nothing_was_lost()
 
-    def _goes_back(self, what: str, former: tuple[int, int, int]) -> bool:
+    def cut_off_going_back(self, point: int) -> None:
+        """Let a rotation's way back die at a point, and finish it."""
+        former = self.rotated()
+        done, _ = self.run(BACK, "kill", point)
+        assert done.returncode in (-signal.SIGKILL, 0), done.stdout + done.stderr
+        self.assert_no_key_is_lost()
+        self.must(*BACK)
+        assert (self.key(), self.said_in_conf()) == (former, former)
+        self.assert_no_key_is_lost()
+        self.assert_nothing_beside()
+        self.opensm.assert_nothing_was_lost()
+
+    def rotated(self) -> Setting:
+        """Make a rotation, and return what all ports had before."""
+        self.begin("rotate")
+        former = self.key()
+        self.must(*COMMANDS["rotate"])
+        return former
+
+    def _goes_back(self, what: str, former: Setting) -> bool:
         done, _ = self.run([COMMANDS[what][0], "--abort"])
         if "mixed-keys" in done.stderr:
             return False
@@ -111,7 +140,7 @@ class KeyedScene:
         assert last.state == "undone"
         return True
 
-    def finish(self, what: str, former: tuple[int, int, int]) -> None:
+    def finish(self, what: str, former: Setting) -> None:
         """Finish the last run, and look at what it leaves."""
         last = self.last_run()
         assert last is not None

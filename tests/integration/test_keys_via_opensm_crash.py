@@ -37,6 +37,12 @@ def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(
         scene.cut_off(what, (2 * number + 1) * points // (2 * SAMPLE), way_on)
 
 
+def test_a_way_back_that_was_killed_at_a_point_of_the_sample_is_finished(scene: KeyedScene) -> None:
+    points = scene.count_going_back()
+    for number in range(SAMPLE):
+        scene.cut_off_going_back((2 * number + 1) * points // (2 * SAMPLE))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way_on", WAYS_ON)
@@ -46,3 +52,10 @@ def test_after_a_kill_at_any_point_it_is_finished_or_undone(
 ) -> None:
     for point in range(part, scene.count(what) + 1, PARTS):
         scene.cut_off(what, point, way_on)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_way_back_that_was_killed_at_any_point_is_finished(scene: KeyedScene, part: int) -> None:
+    for point in range(part, scene.count_going_back() + 1, PARTS):
+        scene.cut_off_going_back(point)

@@ -24,11 +24,12 @@ from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
-from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.course import Keys, course, in_words
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
+from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import name_of, open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -50,8 +51,6 @@ from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
-MIXED: Final = "mixed-keys"
-"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,8 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
     _in_one_stage(run)
     record = _record_of(writer, run)
-    _take_up(writer, run, record, through)
+    refuse_going_back(record)
+    _describe(writer, run, _way_of(writer, run, record, through))
     return run
 
 
@@ -166,12 +166,11 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     run = return_of_last_run(writer, progress=progress, reading=READING)
     _in_one_stage(run)
     record = _record_of(writer, run)
-    now = _uniform(run) or record.keys.former
-    record.steps = course(now, record.keys.former, through.open)
-    if not record.steps:  # the options files may say more than any port has seen
-        record.steps = [KeyStep("level", "wanted", now.protect, now.lease)]
-    record.keys, record.at = Keys(now, record.keys.former), 0
-    _take_up(writer, run, record, through)
+    settings = {job.old for job in [*run.jobs, *run.already_set]}
+    refuse_mixed_keys(record, settings)
+    way = _way_of(writer, run, record, through)
+    turn_back(record, settings, way.managers.master.setting, through.open)
+    _describe(writer, run, way)
     return run
 
 
@@ -206,19 +205,6 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
         "--all`; nothing was changed",
         MIXED,
     )
-
-
-def _uniform(run: PlannedRun) -> KeySetting | None:
-    """Return what the ports of an earlier run have now, None without ports: one key; of levels the lowest, for the
-    steps only raise it. Raises Refused (`MIXED`)."""
-    settings = {job.old for job in [*run.jobs, *run.already_set]}
-    if len({setting.key for setting in settings}) > 1:
-        raise Refused(
-            "some ports have the former M_Key and some the new one: a way back would mix them again, so there is only "
-            "the way forward: --resume; nothing was changed",
-            MIXED,
-        )
-    return min(settings, key=lambda each: (each.protect, each.lease), default=None)
 
 
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
@@ -272,7 +258,8 @@ def _record_of(writer: Writer, run: PlannedRun) -> RunRecord:
         return RunRecord.of_json(last.via, store)
 
 
-def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, through: Through) -> None:
+def _way_of(writer: Writer, run: PlannedRun, record: RunRecord, through: Through) -> OpensmWay:
+    """Return the way of an earlier run, which is from now on that of *run*."""
     this_host, *others = through.hosts or [SmHost()]
     reached = reach(writer.enter, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
     try:
@@ -282,8 +269,8 @@ def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, through: Throug
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
-    _describe(writer, run, run.way)
+    run.way = way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    return way
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------
