@@ -14,7 +14,7 @@ from tests.integration.keyed_crash import COMMANDS, KeyedScene
 from tests.integration.keyed_opensm import keyed
 
 NET = DATA / "fabrics" / "two-switch.net"
-SAMPLE = 3
+SAMPLE = 2
 """Points of each way under `make test`. Under `make soak` all of them, in `PARTS` tests."""
 PARTS = 8
 WAYS_ON = ("--resume", "--abort")
