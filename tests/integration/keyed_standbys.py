@@ -85,10 +85,14 @@ class KeyedSite:
         """Run a command that says yes, and do what it says is to be done."""
         more = ["--via", "opensm"] if via else []
         command = self.served.arguments(self.served.ibkeys_command(*words, *more, "--yes", *self.words))
+        return self.follow(command, self.served.environment, timeout)
+
+    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> Said:
+        """Run a command line of ibkeys, and do what it says is to be done."""
         with subprocess.Popen(
             command,
             cwd=self.served.folder,
-            env=self.served.environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
