@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ibkeys.store.keys.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -32,10 +33,12 @@ NODES = {
     "node06 mlx4_0": 0x2C903000A1061,
 }
 """Where the OpenSMs sit; the first is master."""
-OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
+OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\nsminfo_polling_timeout 200\n"
 CLOSED = ("--protect", "2", "--lease", "60")
 _TO_TYPE = re.compile(r"start (?:(?!; type).)*; type[^:]*: (?P<command>.*)$")
 _GUID = re.compile(r"port GUID (0x[0-9a-f]{16})")
+_KEY_IN_FILE = re.compile(r"^(?:m_key |0x[0-9a-f]{16} )(0x[0-9a-f]{16})$", re.MULTILINE)
+"""Of an options file, and of guid2mkey."""
 Said = tuple[int, str]
 """Exit code, and all that it said."""
 
@@ -77,6 +80,15 @@ class KeyedSite:
         """Return what the SMs say they are, sorted."""
         done = self.served.ibkeys("sm-show", "-f", "json")
         return sorted(str(each["state"]) for each in json.loads(done.stdout)["managers"])
+
+    def assert_no_key_is_lost(self) -> None:
+        """Every key on a port or in a file of OpenSM is in the key store."""
+        with KeyStore(self.served.folder / "stores" / "keys.db") as store:
+            stored = {row.m_key.reveal() for row in store.rows()} | {key.reveal() for key in store.subnet_key_refs()}
+        assert {key for key, _, _ in self.keys()} <= stored | {0}
+        for path in self.served.folder.glob("node0*/*"):
+            found = re.findall(_KEY_IN_FILE, path.read_text(errors="replace")) if path.is_file() else []
+            assert {int(each, 16) for each in found} <= stored | {0}, path
 
     def by_guid(self, guid: int) -> NodesOpensm:
         return self.opensms[list(NODES.values()).index(guid)]
