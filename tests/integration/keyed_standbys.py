@@ -24,6 +24,7 @@ from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import Keys
 from tests.integration.opensms import NodesOpensm
 from tests.integration.sshd import Sshd
+from tests.integration.standin_systemd import StandInSystemd
 from tests.integration.test_served_mkeys import Log
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -46,7 +47,7 @@ Said = tuple[int, str]
 @dataclass(slots=True)
 class KeyedSite:
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
-    who reads one of these; by default he types it."""
+    who reads one of these; by default he types it; ``words``: of each ibkeys; ``systemd``: runs the OpenSMs."""
 
     served: Hosted
     stack: ExitStack
@@ -54,6 +55,7 @@ class KeyedSite:
     typed: list[str] = field(default_factory=list)
     user: Callable[[int, str], None] | None = None
     words: Sequence[str | Path] = ()
+    systemd: StandInSystemd | None = None
 
     @property
     def master(self) -> NodesOpensm:
@@ -96,7 +98,10 @@ class KeyedSite:
     def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> Said:
         """Run a command that says yes, and do what it says is to be done."""
         more = ["--via", "opensm"] if via else []
-        command = self.served.arguments(self.served.ibkeys_command(*words, *more, "--yes", *self.words))
+        command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
+        if self.systemd is not None:
+            command = self.systemd.command(command)
+        command = self.served.arguments(command)
         with subprocess.Popen(
             command,
             cwd=self.served.folder,

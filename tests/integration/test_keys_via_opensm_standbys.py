@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_standbys import CLOSED, KeyedSite, keyed_site, mode
+from tests.integration.standin_systemd import StandInSystemd
 
 
 @pytest.fixture
@@ -156,3 +157,12 @@ def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     assert site.states() == ["master", "standby", "standby"]
     assert len(site.typed) == 3
     assert "m_key_protection_level 2\n" in site.master.conf.read_text()
+
+
+def test_systemd_stops_and_starts_its_own(site: KeyedSite) -> None:
+    site.systemd = StandInSystemd(site.served.folder / "systemd", site.opensms, site.stack.callback)
+    said = give(site, "mkey-deploy", *CLOSED)
+    assert "to do" not in said
+    assert site.systemd.asked("stop") == site.systemd.asked("start") == [f"opensm@node0{n}.service" for n in (5, 6)]
+    assert site.key()[1:] == (2, 60)
+    assert site.states() == ["master", "standby", "standby"]
