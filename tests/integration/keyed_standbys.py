@@ -47,7 +47,8 @@ Said = tuple[int, str]
 @dataclass(slots=True)
 class KeyedSite:
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
-    who reads one of these; by default he types it; ``words``: of each ibkeys; ``systemd``: runs the OpenSMs."""
+    who reads one of these; by default he types it; ``words``: of each ibkeys, and what stands
+    ``before`` it; ``systemd``: runs the OpenSMs."""
 
     served: Hosted
     stack: ExitStack
@@ -56,6 +57,7 @@ class KeyedSite:
     user: Callable[[int, str], None] | None = None
     words: Sequence[str | Path] = ()
     systemd: StandInSystemd | None = None
+    before: Sequence[str] = ()
 
     @property
     def master(self) -> NodesOpensm:
@@ -101,7 +103,7 @@ class KeyedSite:
         command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
         if self.systemd is not None:
             command = self.systemd.command(command)
-        command = self.served.arguments(command)
+        command = [*self.before, *self.served.arguments(command)]
         with subprocess.Popen(
             command,
             cwd=self.served.folder,

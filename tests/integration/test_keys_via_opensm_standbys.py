@@ -34,6 +34,7 @@ def takes_over(site: KeyedSite) -> None:
     assert site.states() == ["master", "standby"]
 
 
+@pytest.mark.soak
 def test_keys_come_change_and_go_while_two_standbys_are_stopped_and_started(site: KeyedSite) -> None:
     give(site, "mkey-deploy", *CLOSED)
     first = site.key()
@@ -56,8 +57,10 @@ def test_keys_come_change_and_go_while_two_standbys_are_stopped_and_started(site
     takes_over(site)
 
 
-@pytest.mark.parametrize("level", ["1", "2"])
-@pytest.mark.parametrize("rotated", [False, True], ids=["deployed", "rotated"])
+@pytest.mark.parametrize(
+    ("level", "rotated"),
+    [("2", True), *(pytest.param(*each, marks=pytest.mark.soak) for each in (("1", True), ("1", False), ("2", False)))],
+)
 def test_a_standby_takes_over_with_every_key_and_level_as_it_was(site: KeyedSite, level: str, rotated: bool) -> None:
     give(site, "mkey-deploy", "--protect", level, "--lease", "60")
     if rotated:
@@ -72,6 +75,7 @@ def other_command(site: KeyedSite, command: str) -> str:
     return command.replace(first, second).replace("a1051", "a1061")
 
 
+@pytest.mark.soak
 def test_a_standby_that_the_user_starts_too_early_is_stopped_and_started_once_more(site: KeyedSite) -> None:
     give(site, "mkey-deploy", *CLOSED)
     first, second = site.standbys
@@ -118,6 +122,7 @@ def another_key(command: str) -> str:
     return re.sub(r"^(.*--config )(\S+)", r"sed -i s/^m_key.0x.*/m_key\\ 0x7/ \2; \1\2", command)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("wrong", "words"), [(another_cache, "OSM_CACHE_DIR"), (another_key, "another M_Key")])
 def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     site: KeyedSite, wrong: Callable[[str], str], words: str
@@ -136,6 +141,7 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     takes_over(site)
 
 
+@pytest.mark.soak
 def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     def kills(guid: int, command: str) -> None:
         site.type(guid, command)
