@@ -48,7 +48,8 @@ Said = tuple[int, str]
 class KeyedSite:
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
     who reads one of these; by default he types it; ``words``: of each ibkeys, and what stands
-    ``before`` it; ``systemd``: runs the OpenSMs."""
+    ``before`` it; ``systemd``: runs the OpenSMs; ``asked``: the ibkeys that
+    was started last."""
 
     served: Hosted
     stack: ExitStack
@@ -58,6 +59,7 @@ class KeyedSite:
     words: Sequence[str | Path] = ()
     systemd: StandInSystemd | None = None
     before: Sequence[str] = ()
+    asked: subprocess.Popen[str] | None = None
 
     @property
     def master(self) -> NodesOpensm:
@@ -113,6 +115,7 @@ class KeyedSite:
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
+            self.asked = process
             giving_up = threading.Timer(timeout, process.kill)
             giving_up.start()
             said = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -172,3 +173,46 @@ def test_systemd_stops_and_starts_its_own(site: KeyedSite) -> None:
     assert site.systemd.asked("stop") == site.systemd.asked("start") == [f"opensm@node0{n}.service" for n in (5, 6)]
     assert site.key()[1:] == (2, 60)
     assert site.states() == ["master", "standby", "standby"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rotated", [False, True], ids=["deployed", "rotated"])
+def test_abort_gives_the_former_key_back_and_starts_what_was_stopped(site: KeyedSite, rotated: bool) -> None:
+    if rotated:
+        give(site, "mkey-deploy", *CLOSED)
+    before, typed = site.key(), len(site.typed)
+    site.user = lambda guid, command: None
+    words = ["mkey-rotate"] if rotated else ["mkey-deploy", *CLOSED]
+    code, said = site.ibkeys(*words, "--wait", "2")
+    assert code == 3, said
+    assert site.key() != before
+    site.user = None
+    give(site, words[0], "--abort")
+    assert site.key() == before
+    assert len(site.typed) == typed + 2
+    site.assert_no_key_is_lost()
+    takes_over(site)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way_on", ["--resume", "--abort"])
+def test_a_kill_when_the_standbys_are_stopped_is_finished_or_undone(site: KeyedSite, way_on: str) -> None:
+    give(site, "mkey-deploy", *CLOSED)
+    before = site.key()
+    last = site.standbys[-1].process
+
+    def kills() -> None:
+        last.wait(RUN_TIMEOUT)
+        assert site.asked is not None
+        site.asked.kill()
+
+    killer = threading.Thread(target=kills)
+    killer.start()
+    code, said = site.ibkeys("mkey-rotate")
+    killer.join()
+    assert code == -signal.SIGKILL, said
+    site.assert_no_key_is_lost()
+    give(site, "mkey-rotate", way_on)
+    assert (site.key() == before) == (way_on == "--abort")
+    assert site.key()[1:] == (2, 60)
+    takes_over(site)
