@@ -15,7 +15,7 @@ from ibkeys.mad.const import CapabilityMask
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, facts, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.keyed_opensm import CONF, POLICY, KeyedOpensm, Keys, keyed
+from tests.integration.keyed_opensm import CONF, POLICY, KeyedOpensm, Keys, heard_by_nobody, keyed
 
 NET = DATA / "fabrics" / "two-switch.net"
 DEPLOY = ("mkey-deploy", "--protect", "2", "--lease", "60")
@@ -190,24 +190,10 @@ def test_an_options_file_of_somebody_elses_program(opensm: KeyedOpensm) -> None:
 
 def test_a_file_with_opensms_output_that_others_can_read() -> None:
     with Hosted(NET) as served, tempfile.TemporaryDirectory() as folder:
-        policy = served.folder / "partitions.conf"
-        policy.write_text(POLICY)
-        words = served.opensm_arguments(CONF, policy, ("-D", "0x07"))
         Path(folder).chmod(0o755)
         output = Path(folder) / "out"
         output.touch(0o644)
-        with output.open("w") as file:
-            process = subprocess.Popen(
-                served.arguments(words),
-                cwd=served.folder,
-                env={**served.environment, **served.opensm_environment},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            while "Active" not in served.steer(f'show "{HOST}"'):
-                assert process.poll() is None
+        with output.open("wb") as file, heard_by_nobody(served, CONF, file):
             done = served.ibkeys(*DEPLOY, "--via", "opensm", "--yes")
             assert done.returncode == 4, done.stdout + done.stderr
             assert "interlock sm-prints-keys" in done.stderr
@@ -215,6 +201,3 @@ def test_a_file_with_opensms_output_that_others_can_read() -> None:
             output.chmod(0o600)
             done = served.ibkeys(*DEPLOY, "--via", "opensm", "--yes")
             assert done.returncode == 0, done.stdout + done.stderr
-        finally:
-            process.kill()
-            process.wait(RUN_TIMEOUT)
