@@ -33,7 +33,7 @@ from ibkeys.mkeys.opensm.at_hand import (
 )
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
 from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run
-from ibkeys.mkeys.opensm.managers import KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
@@ -48,7 +48,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Reached, hosts_in, reach, to_json
+from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.keys.runs import REMOVAL, RunOptions
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
@@ -246,7 +246,13 @@ def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reac
 
 
 def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through) -> None:
-    managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+    try:
+        managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+    except Refused as error:
+        if error.interlock == MASTER:
+            where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
+            error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
+        raise
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
     _describe(writer, run, run.way)
 
