@@ -96,5 +96,7 @@ def _left(finding: RuleResult, steps: Collection[StepName]) -> Left:
     step = MENDED_BY.get(finding.rule)
     if step is None or step in steps:
         return Left(finding, step is not None, finding.remedy)
-    is_known = finding.result == "fail"
-    return Left(finding, False, _WITHOUT[step] + (f". {finding.remedy}" if is_known else ", and are not judged"))
+    without = _WITHOUT.get(step)
+    if without is None:
+        return Left(finding, False, finding.remedy)
+    return Left(finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}")

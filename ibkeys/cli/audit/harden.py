@@ -236,5 +236,4 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
 def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
     for each in left:
         found = each.finding
-        unknown = " (not known)" if found.result == "unknown" else ""
-        put(f"  {found.rule}  {found.severity}  {found.title}{unknown}: {each.why}")
+        put(f"  {found.rule}  {found.severity}  {found.title}: {each.why}")
