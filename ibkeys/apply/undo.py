@@ -31,8 +31,8 @@ def plan_undo(
     default as it went, as *via* asks of it. *breaks*: pairs may be cut for a moment, where there is no other way; what
     was permitted on the way there does not count.
 
-    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys or only cleared counters,
-    Refused for breaks that are not permitted.
+    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys, options files with keys,
+    or only cleared counters, Refused for breaks that are not permitted.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         if operation is None:
@@ -48,6 +48,7 @@ def plan_undo(
                 f"operation {operation} ({record.command}) was undone already{by if record.undone_by else ''}"
             )
         former = former_in(journal, record)
+        _refuse_key_files(journal, record, former)
         later = _later(journal, record, former)
         carrier = carrier or carrier_of(writer, via or Via(), record_of(journal, record))
     if former.counters and not former.ports:
@@ -69,6 +70,18 @@ def plan_undo(
     if plan.refusals and not writer.dry_run:
         raise plan.refusals[0]
     return plan
+
+
+def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:
+    """Raise UsageError for an operation that changed options files with keys, which follow no plan: put back without
+    its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
+    if former.files and record_of(journal, record) is None:
+        is_run = record.command.startswith("mkey-")
+        way = f"`ibkeys {record.command} --abort` gives the ports of the last run what they had before"
+        raise UsageError(
+            f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
+            f"bytes are not put back; {way if is_run else f'`ibkeys {record.command}` changes it again'}"
+        )
 
 
 def _later(journal: Journal, record: OperationRecord, former: Former) -> list[int]:

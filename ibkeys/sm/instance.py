@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ibkeys import files
+from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.inside_root import NO_NAME
@@ -200,7 +201,7 @@ def describe(
     look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
     options_file = _options_file(look, named) if look.last_sweep is not None else first
     policy = _policy(look, options, named)
-    cache, keys = _cache_file(look, "cache", process.cache), _cache_file(look, "keys", process.cache / MKEY_FILE)
+    cache, keys = _cache_file(look, "cache"), _cache_file(look, "keys", MKEY_FILE)
     found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
     return Instance(
         host.name,
@@ -274,12 +275,13 @@ def _named_by(look: _Look, role: Role, options: Options, name: str) -> InstanceF
     return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
 
 
-def _cache_file(look: _Look, role: Role, place: Path) -> InstanceFile:
+def _cache_file(look: _Look, role: Role, name: str = "") -> InstanceFile:
     if not look.process.cache_known:
         why = "the environment that names its directory cannot be read; run as root"
         return InstanceFile(role, None, None, "not known", False, problem=why)
-    source: Source = "environment" if (look.process.environment or {}).get("OSM_CACHE_DIR") else "default"
-    return look.at(role, place, place, source, True)
+    named = (look.process.environment or {}).get("OSM_CACHE_DIR")
+    folder = Path(named or opensm_host.OPENSM_CACHE)
+    return look.file(role, str(folder / name), "environment" if named else "default", True)
 
 
 def _output(look: _Look) -> InstanceFile:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.crashes import compiled_shim
 from tests.integration.ibsim import Ibsim, tool
 from tests.integration.served import Served
 
@@ -57,6 +58,12 @@ def preload(libraries: str) -> Callable[..., dict[str, str]]:
         "LD_PRELOAD": libraries,
         **{f"RMPP_{name.upper()}": str(value) for name, value in settings.items()},
     }
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """LD_PRELOAD of an ibkeys that dies at a point: see `crashes`."""
+    return compiled_shim(tmp_path_factory.mktemp("shim"))
 
 
 @pytest.fixture

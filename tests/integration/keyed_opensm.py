@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ibkeys.mad.const import Method, MgmtClass
+from ibkeys.mad.const import AttributeID, Method, MgmtClass
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.traffic import Seen
 from tests.integration.hosted import Hosted, Running, opensm
@@ -17,6 +17,7 @@ POLICY = "Default=0x7fff, ipoib : ALL=full ;\n"
 CONF = "# a comment that stays\nsa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
 _TRAP_256 = bytes((0x01, 0x00))
 _TRAP_NUMBER_AT = 64 + 4
+_ACTIVE = 4
 Keys = set[tuple[int, int, int]]
 """(M_Key, level, lease) of end ports."""
 
@@ -47,6 +48,10 @@ class KeyedOpensm:
         """Return what the end ports have."""
         return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in self.end_ports()}
 
+    def number_of_keys(self) -> int:
+        """Return how many M_Keys the end ports have, 0 among them."""
+        return len({port.m_key for port in self.end_ports()})
+
     def end_ports(self) -> list[Port]:
         """Return the end ports of the subnet."""
         return [port for node in self.served.net.nodes for port in node.end_ports]
@@ -58,6 +63,32 @@ class KeyedOpensm:
     def assert_nothing_was_lost(self) -> None:
         """No violation, no trap, no refused SMP."""
         assert (self.violations(), self.traps, self.unanswered) == (0, 0, [])
+
+    def leases_ended(self) -> int:
+        """Return how many leases of ports ran out."""
+        return sum(event.kind == "lease-expired" for event in self.served.net.events)
+
+    def all_active(self) -> bool:
+        """Whether every end port of a link is Active."""
+        return all(port.info[32] & 0x0F == _ACTIVE for port in self.end_ports() if port.is_up and port.number)
+
+    @contextmanager
+    def at_set(self, number: int, act: Callable[[], None]) -> Iterator[None]:
+        """Within this, do something when OpenSM sends the Set(PortInfo) with this number, from 1."""
+        sets = 0
+
+        def watch(seen: Seen) -> None:
+            nonlocal sets
+            if seen.out and seen.mad[3] == Method.SET and seen.mad[16:18] == AttributeID.PORT_INFO.to_bytes(2):
+                sets += 1
+                if sets == number:
+                    act()
+
+        self.served.watchers.append(watch)
+        try:
+            yield
+        finally:
+            self.served.watchers.remove(watch)
 
     def mode(self, path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)

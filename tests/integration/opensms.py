@@ -35,20 +35,29 @@ def start(
 class NodesOpensm:
     """An OpenSM on *node* with files of its own, one of several. It is killed when *stack* ends.
 
-    ``log`` is what it says, ``policy`` its policy file. *guid*: the port that it is told to use.
+    ``log`` is what it says, ``policy`` its policy file, ``conf`` its options file, ``cache`` where it keeps its key
+    files. *guid*: the port that it is told to use; *options*: more lines of its options file.
     """
 
     def __init__(
-        self, served: Ibsim, node: str, priority: int, stack: ExitStack, policy: str = "", guid: int | None = None
+        self,
+        served: Ibsim,
+        node: str,
+        priority: int,
+        stack: ExitStack,
+        policy: str = "",
+        guid: int | None = None,
+        options: str = "",
     ) -> None:
-        folder = served.folder / node.partition(" ")[0]
+        self.cache = folder = served.folder / node.partition(" ")[0]
         folder.mkdir()
         self.node, self.policy = node, folder / "partitions.conf"
-        self._conf = folder / "opensm.conf"
+        self.conf = folder / "opensm.conf"
+        self._options = options
         self.write_priority(priority)
         self.policy.write_text(policy)
         told = ["-g", f"{guid:#x}"] if guid is not None else []
-        words = ["opensm", "-F", self._conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
+        words = ["opensm", "-F", self.conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
         self.process, self.log = start(served, words, folder, node)
         stack.callback(self.log.close)
         stack.callback(self.process.wait, RUN_TIMEOUT)
@@ -56,7 +65,7 @@ class NodesOpensm:
 
     def write_priority(self, priority: int) -> None:
         """Put *priority* into its options file."""
-        self._conf.write_text(f"sm_priority {priority}\n{POLLING}")
+        self.conf.write_text(f"sm_priority {priority}\n{POLLING}{self._options}")
 
     def place(self, pattern: str, after: int = 0) -> int:
         """Wait for *pattern* in its log; returns the number of the line."""

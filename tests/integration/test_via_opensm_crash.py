@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,12 +20,10 @@ import pytest
 from ibkeys.sim.server.traffic import Seen
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
-from tests.integration.ibsim import ROOT, tool
 from tests.integration.test_sm_policies import GREEN, TENANTS
 
-DRIVER = Path(__file__).with_name("via_crash_driver.py")
-SHIM = ROOT / "tests" / "mkeys" / "crashpoint.c"
 SAMPLE = 4
 """Points of each way under `make test`. Under `make soak` one in `STRIDE`, others for each way, in `PARTS` tests."""
 STRIDE, PARTS = 3, 4
@@ -36,18 +31,6 @@ WAYS = ("apply, resume", "apply, undo", "undo, undo")
 """What is cut off, and what comes after it."""
 MOMENTS, FEW_MOMENTS = 17, 2
 """Moments of each way at which OpenSM dies, under `make soak` and `make test`."""
-
-
-@pytest.fixture(scope="session")
-def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """LD_PRELOAD with the shim below libumad2sim: what goes to the fabric is no point."""
-    compiler = shutil.which("cc")
-    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev"
-    found = re.search(r"^sim_so=(\S+)", Path(tool("ibsim-run")).read_text(), re.MULTILINE)
-    assert found, "ibsim-run does not say where libumad2sim is"
-    library = tmp_path_factory.mktemp("shim") / "crashpoint.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, SHIM, "-ldl"], check=True)
-    return f"{found[1]}:{library}"
 
 
 class Scene:
@@ -84,20 +67,7 @@ class Scene:
 
     def run(self, words: list[Any], mode: str = "off", point: int = 0) -> tuple[subprocess.CompletedProcess[str], int]:
         """Run ibkeys; returns how it ended and how many points it passed."""
-        result = self.served.folder / "points"
-        result.unlink(missing_ok=True)
-        self.stores.mkdir(exist_ok=True)
-        command = [sys.executable, DRIVER, mode, point, result, self.stores, *words]
-        done = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.served.folder,
-            env={**self.served.environment, "LD_PRELOAD": self.preloaded},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        return done, int(result.read_text()) if result.exists() else 0
+        return run_to_a_point(self.served, self.preloaded, self.stores, words, mode, point)
 
     def must(self, words: list[Any]) -> None:
         done, _ = self.run(words)

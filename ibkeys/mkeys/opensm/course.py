@@ -61,6 +61,8 @@ def course(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = Fals
         steps = [KeyStep("key", "wanted", 0, 0, standbys=True), *_up(KeySetting(wanted.key, 0, 0), wanted)]
     elif now.key == wanted.key:
         steps = list(_up(now, wanted)) if wanted.protect >= now.protect else list(_down(now, wanted))
+        if now.protect == 0 < wanted.protect:  # a standby from before the key was there shows only at level 1
+            steps.insert(0, KeyStep("key", "wanted", 0, now.lease, standbys=True))
     else:
         level = min(now.protect, 0 if open_while_rotating else 1)
         steps = [KeyStep("level", "former", level, now.lease)] if level != now.protect else []

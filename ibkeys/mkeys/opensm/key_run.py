@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ibkeys.change.clock import Clock, Patience
 from ibkeys.change.writer import Writer
-from ibkeys.errors import HostNotReached, NotStored
+from ibkeys.errors import HostNotReached, HostRefused, NotStored
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import ConfFile
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
+from ibkeys.mkeys.opensm.left_overs import remove_left_overs
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
@@ -72,6 +74,8 @@ class KeyRun:
         """Make the steps that are left. Raises what stops it; the record says how to go on."""
         around, record = self.around, self.record
         self._running = list(around.managers.standbys)
+        self._take_stock()
+        self._clean_up()
         for manager in around.managers.all:
             close(manager)
         for number in range(record.at, len(record.steps)):
@@ -82,9 +86,9 @@ class KeyRun:
                 self._stop_standbys()
             self._make_step(number)
             if record.steps[number].standbys:
-                self._start_standbys()
+                self._start_standbys(number)
         if record.stopped:  # a way back from before the key changed
-            self._start_standbys()
+            self._start_standbys(len(record.steps) - 1)
         record.at = len(record.steps)
         around.note(record)
 
@@ -92,6 +96,12 @@ class KeyRun:
         """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made."""
         self._tell()
         return self._watch(len(self.record.steps) - 1)
+
+    def _clean_up(self) -> None:
+        """Remove what runs that were killed left beside the files; what stays is said."""
+        around = self.around
+        for text in remove_left_overs(around.operation.journal, self._files(), around.writer.keystore):
+            around.say(text)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +155,7 @@ class KeyRun:
 
     def _verify(self) -> None:
         managers, writer = self.around.managers, self.around.writer
-        managers.master.running.verify_process()
+        managers.master.verify_process()
         managers.master.conf.verify("nothing more was done")
         verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
 
@@ -165,7 +175,7 @@ class KeyRun:
     def _look_around(self) -> None:
         """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
         self.around.check()
-        self.around.managers.master.running.verify_process()
+        self.around.managers.master.verify_process()
 
     def _wait_for_key_file(self, key: MKey, seen: Seen) -> None:
         """Wait until OpenSM's guid2mkey has the key of every port that shows it: what it would start with."""
@@ -207,42 +217,62 @@ class KeyRun:
 
     # --- standbys ----------------------------------------------------------------------------------------------------
 
+    def _take_stock(self) -> None:
+        """Take every OpenSM that was there before, and is not now, for one that is stopped: with an options file of an
+        earlier step it would undo what was done since. The master is none of these, whoever it was before."""
+        around, record = self.around, self.record
+        there = [Standby.of(each) for each in around.managers.all]
+        known = {each.guid: each for each in [*record.members, *record.stopped]}
+        gone = [standby for guid, standby in known.items() if guid not in {each.guid for each in there}]
+        hosts = {each.hands.name for each in around.reached}
+        record.stopped = [each for each in gone if each.host in hosts]
+        for standby in gone:
+            if standby not in record.stopped:
+                around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+        record.members = [*there, *record.stopped]
+        around.note(record)
+
     def _stop_standbys(self) -> None:
         """Stop each standby that runs; what starts it again is in the key store before."""
         helper = self._standbys()
         for manager in list(self._running):
-            standby = Standby.of(manager)
-            if standby.guid not in {each.guid for each in self.record.stopped}:
-                self.record.stopped.append(standby)
-                self.around.note(self.record)
+            self.record.stopped.append(Standby.of(manager))
+            self.around.note(self.record)
             helper.stop(manager)
             self._running.remove(manager)
 
-    def _start_standbys(self) -> None:
-        """Start the standbys one by one, each with the master's key files, and each only when the last is a standby."""
+    def _start_standbys(self, number: int) -> None:
+        """Start the standbys one by one after step *number*, each with the master's key files, and each only when the
+        last is a standby."""
         around, helper = self.around, self._standbys()
         master = around.managers.master
-        started = [each.guid for each in self.record.stopped]
-        for standby in list(self.record.stopped):
+        for standby in self.record.stopped:
             hands = self._hands_of(standby)
             around.progress(f"starting {standby.name}", 0, 1)
-            copy_key_files(master, standby, hands, around.operation)
-            helper.start(standby, hands)
-            self.record.stopped.remove(standby)
-            around.note(self.record)
+            helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
-        if started:
-            self._look_again(started)
+        if self.record.stopped:
+            self._look_again([each.guid for each in self.record.stopped], self._setting(number))
+            self.record.stopped.clear()
+            around.note(self.record)
 
-    def _look_again(self, started: Collection[int]) -> None:
-        """Find the OpenSMs anew: the standbys *started* are other processes now. The master has to be the same one."""
+    def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
+        """Find the OpenSMs anew: the standbys *started* are other processes now, whose options have to say *setting*.
+        The master has to be the same one."""
         around, former = self.around, self.around.managers
+        former.master.conf.verify("the standbys are started")
         guids = [former.seen.manager.guid, *(each.guid for each, _ in former.seen.others()), *started]
         managers = ask_managers(around.writer, around.ports, dict.fromkeys(guids))
         found = find_key_managers(around.writer, around.reached, managers, self.record.keys.wanted)
-        one, other = (each.master.running.instance.process for each in (former, found))
-        if (one.pid, one.ticks, former.seen.manager.guid) != (other.pid, other.ticks, found.seen.manager.guid):
+        if _which(former) != _which(found):
             raise stale(f"the master was {former.master.name}; now it is {found.master.name}")
+        for manager in found.standbys:
+            if manager.setting != setting:
+                raise HostRefused(
+                    f"{manager.name} was started with another M_Key, level or lease than its options file had "
+                    f"({manager.conf.name}): end it, and go on with --resume",
+                    manager.hands.name,
+                )
         around.managers, self._running = found, list(found.standbys)
 
     def _standbys(self) -> Standbys:
@@ -250,3 +280,9 @@ class KeyRun:
         return Standbys(
             around.writer, around.ports, around.clock, around.wait, around.steady, self._look_around, around.say
         )
+
+
+def _which(managers: KeyManagers) -> tuple[object, ...]:
+    """Return what tells the master's process from any other."""
+    process = managers.master.running.instance.process
+    return managers.master.hands.name, process.pid, process.ticks, managers.seen.manager.guid

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from ibkeys.change.writer import Writer
@@ -24,7 +25,7 @@ from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
-from ibkeys.sm.site import Reached, Running, Seen, find_master
+from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
 from ibkeys.sm.starting import command_to_start
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
@@ -34,6 +35,8 @@ KEY_OPTIONS: Final = (
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
+AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume finishes the run"
+"""What comes after sm-repair."""
 REFUSAL: Final = "opensm-keys"
 """What `Refused.interlock` is where OpenSM, as it runs, would lose ports; nothing overrides that."""
 
@@ -66,6 +69,17 @@ class KeyManager:
         assert isinstance(level, int)
         assert isinstance(lease, int)
         return KeySetting(key, level, lease)
+
+    def verify_process(self) -> None:
+        """Ask whether its process is still there. Raises Refused (``stale``), HostNotReached."""
+        if not self.hands.is_running(self.running.instance.process):
+            raise stale(f"{self.name} runs no more, or was started again; {self._way_on()}")
+
+    def _way_on(self) -> str:
+        """Return what to do when it died: its key files may say other keys than the ports have."""
+        repair = f"ibkeys sm-repair --cache-dir {quote(str(self.cache))} --opensm-conf {quote(str(self.conf.path))}"
+        where = f" on {self.hands.name}" if self.hands.name else ""
+        return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
 
 
 @dataclass(slots=True)
@@ -132,7 +146,7 @@ def _manager(running: Running) -> tuple[KeyManager, list[str]]:
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
     path, _ = running.place_of("options")
-    _, cache = running.place_of("cache")
+    cache, _ = running.place_of("cache")  # the name that lasts when this process has ended
     user = running.hands.files.stat(instance.process.folder).uid
     conf = ConfFile.at(running.hands, path, user)
     manager = KeyManager(running, conf, cache, {**changed, **settings})

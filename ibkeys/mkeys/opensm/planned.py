@@ -25,7 +25,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
-from ibkeys.mkeys.opensm.managers import KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
@@ -42,7 +42,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import hosts_in, reach, to_json
+from ibkeys.sm.site import MASTER, hosts_in, reach, to_json
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
 from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.sqlite import guid_text
@@ -275,7 +275,13 @@ def _record_of(writer: Writer, run: PlannedRun) -> RunRecord:
 def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, through: Through) -> None:
     this_host, *others = through.hosts or [SmHost()]
     reached = reach(writer.enter, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
-    managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+    try:
+        managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+    except Refused as error:
+        if error.interlock == MASTER:
+            where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
+            error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
+        raise
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
     _describe(writer, run, run.way)
 

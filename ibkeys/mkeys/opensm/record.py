@@ -22,13 +22,15 @@ NAME: Final = "opensm"
 class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and shall have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
-    them; ``stopped``: the standbys that were stopped and have not been started again."""
+    them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs
+    that were there, which are missed when one is not there any more."""
 
     keys: Keys
     steps: list[KeyStep]
     hosts: list[dict[str, Any]]
     at: int = 0
     stopped: list[Standby] = field(default_factory=list)
+    members: list[Standby] = field(default_factory=list)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers."""
@@ -40,6 +42,7 @@ class RunRecord:
             "steps": [each.to_json() for each in self.steps],
             "at": self.at,
             "stopped": [each.to_json() for each in self.stopped],
+            "members": [each.to_json() for each in self.members],
         }
 
     @classmethod
@@ -54,6 +57,7 @@ class RunRecord:
                 list(kept[KEPT_HOSTS]),
                 int(kept["at"]),
                 [Standby.of_json(each) for each in kept["stopped"]],
+                [Standby.of_json(each) for each in kept["members"]],
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None

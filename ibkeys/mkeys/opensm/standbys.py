@@ -18,6 +18,8 @@ from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostRefused, IbkeysError, StoreError
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.host import opensm_process as opensm_host
+from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.opensm.managers import KeyManager
@@ -109,28 +111,51 @@ class Standbys:
 
     def stop(self, manager: KeyManager) -> None:
         """End a standby, and wait until it has ended. Raises HostRefused where it does not, HostNotReached."""
-        process, waiting = manager.running.instance.process, Patience(self.clock, self.wait)
-        manager.hands.stop(process)
-        while manager.hands.is_running(process):
+        self._end(manager.hands, manager.running.instance.process, manager.name)
+
+    def _end(self, hands: SmHands, process: OpensmProcess, name: str) -> None:
+        waiting = Patience(self.clock, self.wait)
+        hands.stop(process)
+        while hands.is_running(process):
             self.check()
             if not waiting.lasts(1):
                 raise HostRefused(
-                    f"{manager.name} was told to end and has not ended within {self.wait:g} s: end it, and go on with "
-                    "--resume",
-                    manager.hands.name,
+                    f"{name} was told to end and has not ended within {self.wait:g} s: end it, and go on with --resume",
+                    hands.name,
                 )
 
-    def start(self, standby: Standby, hands: SmHands) -> None:
-        """Start a standby, and return when it has been one for ``steady`` seconds.
+    def start_anew(self, standby: Standby, hands: SmHands, give_key_files: Callable[[], None]) -> None:
+        """Start a standby that has been given the master's key files, and return when it has been one for ``steady``
+        seconds.
 
-        Raises HostRefused where it cannot be started, where nobody starts it, and where it becomes something else.
+        OpenSM reads them only when it starts, so one that somebody started before is stopped once more. Raises
+        HostRefused where it cannot be started, where nobody starts it, where it becomes something else, and where it
+        was started with other key files.
         """
-        if self._state_of(standby) is None:
-            if standby.unit:
-                hands.start_unit(standby.unit)
-            else:
-                where = f" on {standby.host}" if standby.host else " on this host"
-                self.say(f"start {standby.name} now; type{where}: {standby.command}")
+        early = opensms_with(hands, standby.cache)
+        for process in early:
+            self._end(hands, process, standby.name)
+        give_key_files()
+        if opensms_with(hands, standby.cache):
+            raise HostRefused(
+                f"{standby.name} was started while it was given its key files: end it, and go on with --resume",
+                standby.host,
+            )
+        self._start(standby, hands, bool(early))
+        if not opensms_with(hands, standby.cache):
+            raise HostRefused(
+                f"{standby.name} was started with other key files than those in {standby.cache}, which fit (see "
+                f"OSM_CACHE_DIR): end it, and go on with --resume; the command is: {standby.command}",
+                standby.host,
+            )
+
+    def _start(self, standby: Standby, hands: SmHands, again: bool) -> None:
+        if standby.unit:
+            hands.start_unit(standby.unit)
+        else:
+            where = f" on {standby.host}" if standby.host else " on this host"
+            when = "once more: it was started before its key files were there" if again else "now"
+            self.say(f"start {standby.name} {when}; type{where}: {standby.command}")
         waiting = Patience(self.clock, self.wait)
         while (state := self._state_of(standby)) != STANDBY:
             self.check()
@@ -159,6 +184,20 @@ class Standbys:
     def _state_of(self, standby: Standby) -> str | None:
         """Return what an SM says it is, None where it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
+
+
+def opensms_with(hands: SmHands, cache: Path) -> list[OpensmProcess]:
+    """Return the OpenSMs of a host that have their key files in *cache*. Raises HostNotReached."""
+    place = _identity(hands, cache)
+    found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=hands.files)
+    return [each for each in found if place is not None and _identity(hands, each.cache) == place]
+
+
+def _identity(hands: SmHands, folder: Path) -> tuple[int, int] | None:
+    try:
+        return hands.files.stat(folder).identity
+    except OSError:
+        return None
 
 
 def ask_managers(writer: Writer, ports: Mapping[int, PortHandle], guids: Iterable[int]) -> list[Manager]:

@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final, NoReturn, Self
@@ -19,12 +18,10 @@ from ibkeys import files
 from ibkeys.errors import HostNotReached
 from ibkeys.printable import clean
 from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
+from ibkeys.sm.elsewhere.spending import HOST_BYTES, HOST_SECONDS, Spending
 
 START_SECONDS: Final = 30.0
 ANSWER_SECONDS: Final = 20.0
-HOST_SECONDS: Final = 300.0
-HOST_BYTES: Final = 256 * files.MIB
-"""Most time and most bytes for all answers of one host."""
 MOST_LINES: Final = 1 << 16
 LONGEST_PATH: Final = 4096
 _BANNER: Final = 1 << 16
@@ -53,8 +50,7 @@ class Conversation:
         Raises HostNotReached.
         """
         self.name = name
-        self._spent = 0.0
-        self._bytes = 0
+        self._spending = Spending()
         self._is_over = False
         with ExitStack() as stack:
             try:
@@ -84,12 +80,11 @@ class Conversation:
         question. Raises HostNotReached."""
         if self._is_over:  # an answer that comes late would be taken for the next one
             self.end("it was given up before")
-        seconds = min(HOST_SECONDS - self._spent, ANSWER_SECONDS)
+        seconds = min(self._spending.seconds_left(), ANSWER_SECONDS)
         if seconds <= 0:
             self.end(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
-        if self._bytes > HOST_BYTES:
+        if self._spending.said_too_much():
             self.end(f"it said more than {HOST_BYTES // files.MIB} MiB altogether")
-        began = time.monotonic()
         try:
             if self._channel.is_ahead():
                 self.end("it said something before it was asked")
@@ -97,8 +92,7 @@ class Conversation:
             *lines, last = self._channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
             self.end(str(broken))
-        self._spent += time.monotonic() - began
-        self._bytes += sum(map(len, lines))
+        self._spending.answered(sum(map(len, lines)))
         return [os.fsdecode(line[1:]) for line in lines], last
 
     # --- what an answer says -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Run by test_via_opensm_crash.py with crashpoint.c preloaded: ``ibkeys`` that counts its points, or dies at one.
+"""Run by `crashes` with crashpoint.c preloaded: ``ibkeys`` that counts its points, or dies at one.
 
 Arguments: ``count`` or ``kill``; at which point; a file for the number of points passed; the folder of journal and key
 store; and those of ibkeys.

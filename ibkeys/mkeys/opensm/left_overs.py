@@ -1,0 +1,49 @@
+"""What runs that were killed left beside files with keys: removed before a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ibkeys.errors import FileError
+from ibkeys.host.conf.references import key_references
+from ibkeys.host.replacing.contents import NO_BYTES
+from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.printable import named
+from ibkeys.store.journal import FileEntry, FileImage, Journal
+from ibkeys.store.keys.keystore import KeyStore
+
+
+def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeyStore) -> Iterator[str]:
+    """Remove what lies beside options files, and beside the key files that standbys were given on the same hosts.
+
+    Yields what stays: files with bytes that the journal does not know, and complete copies of key files, of which it
+    keeps no bytes. Raises HostNotReached, StoreError.
+    """
+    contents = key_references(store)
+    by_host = {file.hands.name: file.hands for file in files}
+    places = {(file.hands.name, str(file.seen.path)) for file in files}
+    entries = [entry for entry in _all_files(journal) if _is_key_file(entry.image) or _place(entry.image) in places]
+    for name, hands in by_host.items():
+        try:
+            left = hands.clean_up([entry for entry in entries if entry.image.host == name], contents)
+        except FileError as error:
+            yield f"{error}; what a run that was cut off left there may hold an M_Key"
+            continue
+        if left.foreign:
+            yield (
+                f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by a run that was "
+                "cut off, or by somebody else meanwhile, and may hold an M_Key: look at it, and remove it"
+            )
+
+
+def _all_files(journal: Journal) -> Iterator[FileEntry]:
+    for record in journal.list_operations():
+        yield from journal.files(record.id)
+
+
+def _is_key_file(image: FileImage) -> bool:
+    return NO_BYTES in (image.before, image.after)
+
+
+def _place(image: FileImage) -> tuple[str, str]:
+    return image.host, image.path

@@ -1,0 +1,47 @@
+"""What one host may cost whoever talks with it: time and bytes of its answers.
+
+A look at a host is a row of questions, and ends at these limits whatever the host does. A change through its OpenSM
+asks now and then, for hours where it has to: time in which nobody asks gives back what was spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ibkeys import files
+
+HOST_SECONDS: Final = 300.0
+HOST_BYTES: Final = 256 * files.MIB
+"""Most time and most bytes for the answers of one host, one after the other."""
+_BYTES_BACK: Final = HOST_BYTES / HOST_SECONDS
+"""Bytes that a second gives back in which nobody asks."""
+
+
+class Spending:
+    """What was spent on one host. *now*: seconds of a clock that only goes forward."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._seconds = self._bytes = 0.0
+        self._since = now()
+
+    def seconds_left(self) -> float:
+        """Return how long the next answer may take, none where that is 0 or less. Ask right before the question."""
+        now = self._now()
+        pause, self._since = now - self._since, now
+        self._seconds = max(0.0, self._seconds - pause)
+        self._bytes = max(0.0, self._bytes - pause * _BYTES_BACK)
+        return HOST_SECONDS - self._seconds
+
+    def said_too_much(self) -> bool:
+        """Return whether the host said more bytes than it may."""
+        return self._bytes > HOST_BYTES
+
+    def answered(self, size: int) -> None:
+        """Count an answer of *size* bytes, and the time since `seconds_left`."""
+        now = self._now()
+        self._seconds += now - self._since
+        self._bytes += size
+        self._since = now

@@ -1,0 +1,176 @@
+"""Three OpenSMs on the served simulator, one master and two standbys, whose fabric gets M_Keys from ibkeys.
+
+A standby that is told to end is started again by who reads ibkeys' standard error, and types the command that stands
+there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.corpus import DATA
+from tests.integration.hosted import Hosted
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.keyed_opensm import Keys
+from tests.integration.opensms import NodesOpensm
+from tests.integration.sshd import Sshd
+from tests.integration.test_served_mkeys import Log
+
+NET = DATA / "fabrics" / "two-switch.net"
+NODES = {
+    "node01 mlx4_0": 0x2C903000A1011,
+    "node05 mlx4_0": 0x2C903000A1051,
+    "node06 mlx4_0": 0x2C903000A1061,
+}
+"""Where the OpenSMs sit; the first is master."""
+OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
+CLOSED = ("--protect", "2", "--lease", "60")
+_TO_TYPE = re.compile(r"start (?:(?!; type).)*; type[^:]*: (?P<command>.*)$")
+_GUID = re.compile(r"port GUID (0x[0-9a-f]{16})")
+Said = tuple[int, str]
+"""Exit code, and all that it said."""
+
+
+@dataclass(slots=True)
+class KeyedSite:
+    """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
+    who reads one of these; by default he types it."""
+
+    served: Hosted
+    stack: ExitStack
+    opensms: list[NodesOpensm]
+    typed: list[str] = field(default_factory=list)
+    user: Callable[[int, str], None] | None = None
+    words: Sequence[str | Path] = ()
+
+    @property
+    def master(self) -> NodesOpensm:
+        return self.opensms[0]
+
+    @property
+    def standbys(self) -> list[NodesOpensm]:
+        return self.opensms[1:]
+
+    def keys(self) -> Keys:
+        """Return (M_Key, level, lease) of the end ports."""
+        ports = [port for node in self.served.net.nodes for port in node.end_ports]
+        return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in ports}
+
+    def key(self) -> tuple[int, int, int]:
+        """Return what all end ports have."""
+        [found] = self.keys()
+        return found
+
+    def violations(self) -> int:
+        return sum(port.m_key_violations for node in self.served.net.nodes for port in node.end_ports)
+
+    def states(self) -> list[str]:
+        """Return what the SMs say they are, sorted."""
+        done = self.served.ibkeys("sm-show", "-f", "json")
+        return sorted(str(each["state"]) for each in json.loads(done.stdout)["managers"])
+
+    def by_guid(self, guid: int) -> NodesOpensm:
+        return self.opensms[list(NODES.values()).index(guid)]
+
+    def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> Said:
+        """Run a command that says yes, and do what it says is to be done."""
+        more = ["--via", "opensm"] if via else []
+        command = self.served.arguments(self.served.ibkeys_command(*words, *more, "--yes", *self.words))
+        with subprocess.Popen(
+            command,
+            cwd=self.served.folder,
+            env=self.served.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            giving_up = threading.Timer(timeout, process.kill)
+            giving_up.start()
+            said = ""
+            assert process.stdout is not None
+            for line in process.stdout:
+                said += line
+                if (found := _TO_TYPE.search(line)) is not None and line.startswith("ibkeys: to do"):
+                    guid = _GUID.search(line)
+                    assert guid is not None, line
+                    self._do(int(guid[1], 16), found["command"])
+            giving_up.cancel()
+        return process.returncode, said
+
+    def _do(self, guid: int, command: str) -> None:
+        if self.user is None:
+            self.type(guid, command)
+        else:
+            self.user(guid, command)
+
+    def type(self, guid: int, command: str) -> None:
+        """Type the command that starts an OpenSM, on its node."""
+        self.typed.append(command)
+        opensm = self.by_guid(guid)
+        opensm.log.close()
+        opensm.process, opensm.log = self.shell(command, opensm.node)
+
+    def shell(self, command: str, node: str) -> tuple[subprocess.Popen[str], Log]:
+        """Let a shell on *node* become *command*."""
+        process = subprocess.Popen(
+            self.served.arguments(["/bin/sh", "-c", re.sub(r"\bopensm -", "exec opensm -", command, count=1)]),
+            cwd="/",
+            env={**self.served.environment, "SIM_HOST": node},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        log = Log(process)
+        self.stack.callback(log.close)
+        self.stack.callback(process.wait, RUN_TIMEOUT)
+        self.stack.callback(process.kill)
+        return process, log
+
+    def kill_master(self, heir: NodesOpensm | None = None) -> None:
+        """Let the master die; *heir*, by default the first standby, has taken over when this returns."""
+        heir = heir or self.standbys[0]
+        before = len(heir.log.lines)
+        self.master.process.kill()
+        self.master.process.wait(RUN_TIMEOUT)
+        heir.log.wait("SUBNET UP", heir.place("ENTERING SM MASTER STATE", before))
+        # its second sweep would heal what the first one broke, and count violations
+        heir.process.send_signal(signal.SIGHUP)
+        heir.log.wait("SUBNET UP", heir.place("INITIATING HEAVY SWEEP", len(heir.log.lines)))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextmanager
+def keyed_site(number: int = 3, words: Sequence[str | Path] = ()) -> Iterator[KeyedSite]:
+    """Serve the subnet with so many OpenSMs; the first one is master."""
+    with ExitStack() as stack:
+        served = stack.enter_context(Hosted(NET))
+        site = KeyedSite(served, stack, [], words=words)
+        for at, (node, guid) in enumerate(list(NODES.items())[:number]):
+            site.opensms.append(NodesOpensm(served, node, 9 - at, stack, "", guid, OPTIONS))
+            site.opensms[-1].log.wait("SUBNET UP" if at == 0 else "ENTERING SM STANDBY STATE")
+        yield site
+
+
+def through_ssh(stack: ExitStack, folder: Path) -> tuple[Sshd, list[str | Path]]:
+    """Start an sshd that leads to the host of the OpenSMs, and return it with the options that name it. This host shows
+    none of them."""
+    sshd = stack.enter_context(Sshd(folder / "sshd"))
+    settings = folder / "sm.toml"
+    settings.write_text('[here]\nunit = "no-such-unit"\n')
+    settings.chmod(0o600)
+    return sshd, ["--sm-host", "smhost", "--ssh-config", sshd.config, "--sm-config", settings]
