@@ -45,10 +45,10 @@ class MKeyStep:
         return last is not None and last.command == self.command
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
-        """Return a new run, or the rest of the one that is not finished. Raises what `plan_keys` raises; Refused
-        (``open-run``) while a run is not finished that is another's."""
+        """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
+        before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
         through = Through(asked.hosts, asked.wait, telling=asked.telling)
-        if self.is_due(writer, asked):
+        if _open_run(writer) is not None:
             run = plan_rest(writer, through)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)

@@ -4,6 +4,7 @@ own, and who may talk before and after is never cut."""
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ import pytest
 
 from ibkeys.sim.server.traffic import Seen
 from tests.corpus import DATA
+from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
+from tests.integration.keyed_standbys import keyed_site, mode
 from tests.integration.test_via_opensm_wire import History, talking
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -63,7 +66,7 @@ def assert_hardened(opensm: KeyedOpensm, document: dict[str, Any]) -> None:
     [(key, level, lease)] = opensm.keys()
     assert key.bit_length() > 32
     assert (level, lease) == (2, 60)
-    assert {bits for _, bits in leaf_ports(opensm)} == {3}
+    assert set(enforcement(opensm.served)) == {3}
     folder = opensm.served.folder
     assert [opensm.mode(path) for path in (folder, opensm.conf, folder / "guid2mkey")] == [0o700, 0o600, 0o600]
     opensm.assert_nothing_was_lost()
@@ -71,12 +74,12 @@ def assert_hardened(opensm: KeyedOpensm, document: dict[str, Any]) -> None:
     assert [each["attribute"] for each in document["audit"]["coverage"]["troubles"]] == ["SA"]
 
 
-def leaf_ports(opensm: KeyedOpensm) -> list[tuple[str, int]]:
-    """Return the switch ports before CAs, with their enforcement bits."""
-    wire = opensm.served.wire()
+def enforcement(served: Hosted) -> list[int]:
+    """Return the enforcement bits of the switch ports before CAs: inbound 2 and outbound 1."""
+    wire = served.wire()
     return [
-        (str(port), wire[node.guid, port.number][1])
-        for node in opensm.served.net.nodes
+        wire[node.guid, port.number][1]
+        for node in served.net.nodes
         if node.is_switch
         for port in node.ports
         if port.number and port.peer is not None and not port.peer.node.is_switch
@@ -159,7 +162,30 @@ def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm
     keys = opensm.keys()
     done = opensm.served.ibkeys("harden", "--abort", "--yes")
     assert done.returncode == 0, done.stderr
-    assert {bits for _, bits in leaf_ports(opensm)} == {0}
+    assert set(enforcement(opensm.served)) == {0}
     assert opensm.keys() == keys
     assert "\npart_enforce off\n" in opensm.conf.read_text()
     opensm.assert_nothing_was_lost()
+
+
+def test_a_standby_gets_the_same_and_takes_over_without_a_change() -> None:
+    with keyed_site(2) as site:
+        master = site.master
+        for each in site.opensms:
+            with each.conf.open("a") as conf:
+                conf.write("part_enforce off\n")
+        before = len(master.log.lines)
+        master.process.send_signal(signal.SIGHUP)
+        master.log.wait("SUBNET UP", master.place("INITIATING HEAVY SWEEP", before))
+        code, said = site.ibkeys("harden")
+        assert code == 3, said
+        assert "step 1: " in said
+        for each in site.opensms:
+            assert "\npart_enforce both\n" in each.conf.read_text()
+            assert [mode(path) for path in (each.cache, each.conf, each.cache / "guid2mkey")] == [0o700, 0o600, 0o600]
+        key = site.key()
+        assert key[1:] == (2, 60)
+        site.kill_master()
+        assert site.key() == key
+        assert set(enforcement(site.served)) == {3}
+        assert site.violations() == 0
