@@ -61,6 +61,7 @@ COMMANDS: Final = {
     "sm-repair": Entry(
         "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
     ),
+    "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
