@@ -26,7 +26,7 @@ from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, find_master, reach
 
-_KEY_STEPS: Final[frozenset[StepName]] = frozenset({"new-m-key", "m-keys"})
+_KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
 _UMASK: Final = 0o077
 
 

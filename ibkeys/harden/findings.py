@@ -8,11 +8,12 @@ from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import SEVERITIES, Report, RuleResult, Severity
 
-StepName = Literal["folders", "enforcement", "partitions", "new-m-key", "m-keys", "key-files"]
+StepName = Literal["folders", "sm-keys", "enforcement", "partitions", "new-m-key", "m-keys", "key-files"]
 
 MENDED_BY: Final[Mapping[str, StepName]] = {
     "KF001": "key-files",
     "SE001": "enforcement",
+    "SM002": "sm-keys",
     "MK001": "m-keys",
     "MK002": "m-keys",
     "MK003": "m-keys",

@@ -22,10 +22,11 @@ from ibkeys.harden.files import FOLDERS, KEY_FILES
 from ibkeys.harden.findings import StepName, by_step, failing
 from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
+from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import Asked, Draft, Step
 
 COMMAND: Final = "harden"
-STEPS: Final[tuple[Step, ...]] = (FOLDERS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
+STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
 """All steps, in the order in which they are made."""
 OnStep = Callable[[str], None]
 """Called with a step in words, before it is made."""

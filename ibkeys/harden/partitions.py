@@ -11,7 +11,8 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import Via, carrier_of, options_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.course import Settings
-from ibkeys.apply.opensm.site import find_site
+from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.change.clock import REAL_TIME, Patience
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
@@ -23,6 +24,7 @@ from ibkeys.plan.planner import make_plan
 from ibkeys.printable import counted
 from ibkeys.sm.site import reach
 from ibkeys.store.journal import Journal
+from ibkeys.topology.model import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,22 @@ class PartitionStep:
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
         found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
-        site = find_site(writer, reach(writer.enter, asked.hosts), found)
+        site = _site(writer, asked, found)
         options = Options(site.options.enforce, site.options.allow_both_pkeys)
         made = make_plan(asked.policy, found, options)
         return plan_apply(writer, made, asked.permissions, hooks, carrier_of(writer, via))
 
 
 PARTITIONS: Final = PartitionStep()
+
+
+def _site(writer: Writer, asked: Asked, found: Topology) -> Site:
+    """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
+    reached = reach(writer.enter, asked.hosts)
+    site, waiting = find_site(writer, reached, found), Patience(REAL_TIME, asked.wait)
+    while not writer.dry_run and site.unread_edit("options") and waiting.lasts(1):
+        site = find_site(writer, reached, found)
+    return site
 
 
 def _was_cut_off(writer: Writer) -> bool:

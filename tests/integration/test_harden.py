@@ -160,6 +160,10 @@ def test_killed_in_the_middle_of_the_m_keys_the_same_command_goes_on(opensm: Key
 def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm) -> None:
     harden(opensm, "--yes")
     keys = opensm.keys()
+    operations = json.loads(opensm.served.ibkeys("journal", "-f", "json").stdout)["operations"]
+    assert [each["command"] for each in operations] == ["smkey-rotate", "harden", "mkey-deploy"]
+    refused = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--yes")
+    assert (refused.returncode, "`ibkeys harden --abort`" in refused.stderr) == (2, True)
     done = opensm.served.ibkeys("harden", "--abort", "--yes")
     assert done.returncode == 0, done.stderr
     assert set(enforcement(opensm.served)) == {0}
