@@ -193,3 +193,30 @@ def test_a_standby_gets_the_same_and_takes_over_without_a_change() -> None:
         assert site.key() == key
         assert set(enforcement(site.served)) == {3}
         assert site.violations() == 0
+
+
+def test_a_key_that_is_there_stays_while_its_level_rises() -> None:
+    with keyed(NET) as opensm:
+        code, said = opensm.ibkeys("mkey-deploy", "--protect", "1", "--lease", "20")
+        assert code == 0, said
+        [(key, _, _)] = opensm.keys()
+        _, document, said = harden(opensm, "--fail-on", "medium", "--lease", "30", "--yes")
+        assert "m-keys" in steps(document), said
+        assert opensm.keys() == {(key, 2, 30)}
+        opensm.assert_nothing_was_lost()
+
+
+def test_a_key_that_is_easy_to_guess_makes_room_for_a_new_one() -> None:
+    with keyed(NET) as opensm:
+        weak = opensm.served.folder / "weak.key"
+        weak.touch(0o600)
+        weak.write_text("0x1234\n")
+        given = ("--new-m-key", f"@{weak}", "--override", "weak-key")
+        code, said = opensm.ibkeys("mkey-deploy", *given, "--protect", "2", "--lease", "60")
+        assert code == 0, said
+        _, document, said = harden(opensm, "--yes")
+        assert "new-m-key" in steps(document), said
+        assert "m-keys" not in steps(document), said
+        [(key, level, lease)] = opensm.keys()
+        assert (key != 0x1234, level, lease) == (True, 2, 60)
+        opensm.assert_nothing_was_lost()
