@@ -29,6 +29,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--settle",
     "--sudo",
     "--via",
+    "--open-while-rotating",
     "--rewrite",
     "--dry-run",
     "--leave-open",

@@ -25,11 +25,12 @@ Keys = set[tuple[int, int, int]]
 @dataclass(slots=True)
 class KeyedOpensm:
     """The served subnet, its OpenSM, and what was seen of M_Keys. ``unanswered``: SMPs that got no answer though
-    somebody is there; ``traps``: traps 256."""
+    somebody is there; ``refused``: those of ibkeys that carried a wrong M_Key; ``traps``: traps 256."""
 
     served: Hosted
     running: Running
     unanswered: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     traps: int = 0
 
     @property
@@ -41,6 +42,8 @@ class KeyedOpensm:
         is_smp = seen.mad[1] in (MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE)
         if is_smp and seen.note:
             self.unanswered.append(f"{seen.note} {seen.mad[:24].hex()}")
+            if seen.note.endswith("m_key") and not seen.client.is_sm:
+                self.refused.append(self.unanswered[-1])
         if is_smp and seen.mad[3] == Method.TRAP and seen.mad[_TRAP_NUMBER_AT : _TRAP_NUMBER_AT + 2] == _TRAP_256:
             self.traps += 1
 

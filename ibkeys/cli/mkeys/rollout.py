@@ -52,7 +52,7 @@ class _Asked:
 
     def is_through_opensm(self, writer: Writer) -> bool:
         """Whether the run goes through OpenSM: as asked, else as it began."""
-        from ibkeys.mkeys.opensm.planned import goes_through_opensm
+        from ibkeys.mkeys.opensm.earlier import goes_through_opensm
 
         if self.way.via is not None or not self.course.is_of_an_earlier_run:
             return self.way.is_opensm

@@ -14,7 +14,7 @@ from functools import partial
 
 from ibkeys.change.clock import Clock, Patience
 from ibkeys.change.writer import Writer
-from ibkeys.errors import HostNotReached, HostRefused, NotStored
+from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
@@ -63,12 +63,14 @@ class Surroundings:
 
 @dataclass(slots=True)
 class KeyRun:
-    """One run. ``last``: how the ports were seen after the last step that was made."""
+    """One run. ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a
+    step before the key changed, and why: they may have the former key at level 2 or 3, and are asked no more."""
 
     record: RunRecord
     around: Surroundings
     last: Seen = field(default_factory=Seen)
     _running: list[KeyManager] = field(default_factory=list)
+    _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
     def make(self) -> None:
         """Make the steps that are left. Raises what stops it; the record says how to go on."""
@@ -78,6 +80,7 @@ class KeyRun:
         self._clean_up()
         for manager in around.managers.all:
             close(manager)
+        self._behind |= self._not_there_yet()
         for number in range(record.at, len(record.steps)):
             around.check()
             record.at = number
@@ -93,9 +96,17 @@ class KeyRun:
         around.note(record)
 
     def tell_again(self) -> Seen:
-        """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made."""
+        """Tell OpenSM to sweep once more, and return how the ports end up: some were away when the steps were made.
+
+        They may have the former key at level 2 or 3. So they are asked with the new one only when OpenSM notes that it
+        has set it; the others are ``wrong``.
+        """
+        number = len(self.record.steps) - 1
         self._tell()
-        return self._watch(len(self.record.steps) - 1)
+        late = self._wait_for_key_file(self._setting(number).key, self.around.ports)
+        seen = self._watch(number, set(self.around.ports) - late)
+        seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
+        return seen
 
     def _clean_up(self) -> None:
         """Remove what runs that were killed left beside the files; what stays is said."""
@@ -106,13 +117,14 @@ class KeyRun:
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _make_step(self, number: int) -> None:
+        asked = self._asked()
         entries = self._give(number)
         self._tell()
-        seen = self._watch(number)
+        seen = self._watch(number, asked)
         if seen.wrong:
             self._tell()
-            seen = self._watch(number)
-        self.last = seen
+            seen = self._watch(number, asked)
+        self._note_seen(number, seen)
         setting = self._setting(number)
         if seen.infos:
             self.around.proven(seen, setting)
@@ -120,10 +132,38 @@ class KeyRun:
             raise self._not_made(number, seen, entries)
         for guid in seen.infos:
             self.around.writer.fabric.ring.learn(guid, setting.key)
-        if self.record.steps[number].kind == "key":
-            self._wait_for_key_file(setting.key, seen)
+        if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
+            raise self._not_in_key_file(left)
         for entry in entries:
             entry.done()
+
+    def _asked(self) -> set[int]:
+        """Return the ports that the next step asks."""
+        return {guid for guid in self.around.ports if guid not in self._behind}
+
+    def _note_seen(self, number: int, seen: Seen) -> None:
+        """Note who is behind when the key changes next: who was silent, and may be at level 2 or 3 still."""
+        steps = self.record.steps
+        if number + 1 < len(steps) and steps[number + 1].kind == "key" and self._before(number).protect >= 2:
+            self._behind |= seen.silent
+        seen.silent |= self._behind
+        self.last = seen
+
+    def _not_there_yet(self) -> dict[int, IbkeysError]:
+        """Return the ports that would refuse the key with which the step that is next asks: they were away before."""
+        number = self.record.at
+        if number == len(self.record.steps):
+            return {}
+        asked = key_to_ask_with(self._setting(number), self._before(number))
+        text = "it was away, and has its former M_Key still: OpenSM is given time to set the new one; --resume looks"
+        return {
+            guid: Unreachable(text)
+            for guid, port in self.around.ports.items()
+            if (info := port.port.port_info) is not None and info.m_key_protect_bits >= 2 and MKey(info.m_key) != asked
+        }
+
+    def _before(self, number: int) -> KeySetting:
+        return self.record.keys.before(self.record.steps, number)
 
     def _setting(self, number: int) -> KeySetting:
         return self.record.keys.setting(self.record.steps[number])
@@ -159,39 +199,42 @@ class KeyRun:
         managers.master.conf.verify("nothing more was done")
         verify_master(writer.fabric, managers.seen.manager, writer.master_sm_lids)
 
-    def _watch(self, number: int) -> Seen:
-        around, steps = self.around, self.record.steps
-        before, wanted = self.record.keys.before(steps, number), self._setting(number)
-        words = in_words(steps[number])
+    def _watch(self, number: int, guids: Collection[int]) -> Seen:
+        around, wanted = self.around, self._setting(number)
+        words = in_words(self.record.steps[number])
         watch = KeyWatch(
             around.writer,
-            around.ports,
+            {guid: port for guid, port in around.ports.items() if guid in guids},
             around.clock,
             self._look_around,
             lambda done, whole: around.progress(words, done, whole),
         )
-        return watch.until(wanted, key_to_ask_with(wanted, before), around.wait)
+        return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), around.wait)
 
     def _look_around(self) -> None:
         """Stop where the user asks for it, or where there is no OpenSM any more that could come nearer."""
         self.around.check()
         self.around.managers.master.verify_process()
 
-    def _wait_for_key_file(self, key: MKey, seen: Seen) -> None:
-        """Wait until OpenSM's guid2mkey has the key of every port that shows it: what it would start with."""
+    def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
+        """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
         around = self.around
         waiting = Patience(around.clock, around.wait)
-        while left := not_in_key_file(around.managers.master, key, seen.infos):
+        while left := not_in_key_file(around.managers.master, key, guids):
             self._look_around()
-            around.progress("guid2mkey", len(seen.infos) - len(left), len(seen.infos))
+            around.progress("guid2mkey", len(guids) - len(left), len(guids))
             if not waiting.lasts(len(left)):
-                master = around.managers.master
-                raise NotStored(
-                    f"every port shows the key, and {master.cache}/guid2mkey has another one or none for "
-                    f"{counted(len(left), 'port')} ({named([f'0x{guid:016x}' for guid in sorted(left)])}) after "
-                    f"{around.wait:g} s: a restart of {master.name} now would lose them; look into its log, then go on "
-                    "with --resume"
-                )
+                break
+        return left
+
+    def _not_in_key_file(self, left: Collection[int]) -> NotStored:
+        master = self.around.managers.master
+        return NotStored(
+            f"every port shows the key, and {master.cache}/guid2mkey has another one or none for "
+            f"{counted(len(left), 'port')} ({named([f'0x{guid:016x}' for guid in sorted(left)])}) after "
+            f"{self.around.wait:g} s: a restart of {master.name} now would lose them; look into its log, then go on "
+            "with --resume"
+        )
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
         """Return the error for a step that not all ports took. Where none did, OpenSM has not read its file: the file
@@ -201,7 +244,7 @@ class KeyRun:
         for entry in entries:
             entry.failed()
         if len(seen.wrong) == len(seen.infos):
-            former = self.record.keys.before(self.record.steps, number)
+            former = self._before(number)
             for file in self._files():
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()

@@ -25,28 +25,24 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
+from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, take_keys_that_opensm_gave
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
-from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import name_of, open_store
+from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
-from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import MASTER, hosts_in, reach, to_json
-from ibkeys.store.keys.keystore import KeyRow, KeyStore
-from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
-from ibkeys.store.sqlite import guid_text
-from ibkeys.topology.model import Topology
+from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
+from ibkeys.store.keys.runs import REMOVAL, RunOptions
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
@@ -63,13 +59,6 @@ class Through:
     wait: float
     open: bool = False
     telling: Telling = field(default_factory=Telling)
-
-
-def goes_through_opensm(writer: Writer) -> bool:
-    """Return whether the last run of the key store goes through OpenSM."""
-    with open_store(writer) as store:
-        last = Runs(store).last()
-    return last is not None and last.via is not None
 
 
 def plan_keys(
@@ -119,7 +108,7 @@ def _plan_new(
     through: Through,
     progress: OnFound | None,
 ) -> PlannedRun:
-    _refuse_simulated(writer)
+    reached = _reach(writer, through.hosts)
     run = plan_new_run(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
@@ -127,14 +116,13 @@ def _plan_new(
     now = _what_all_have(run)
     if now is None:
         return run
-    reached = reach(writer.enter, through.hosts)
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
     with open_store(writer) as store:
-        run.away = list(_away(store, run.found))
-    run.skipped += [_away_result(each) for each in run.away]
+        run.away = list(away(store, run.found))
+    run.skipped += [away_result(each) for each in run.away]
     _describe(writer, run, run.way)
     return run
 
@@ -148,11 +136,10 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
 
     Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
     """
-    _refuse_simulated(writer)
+    record, reached = _reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
     _in_one_stage(run)
-    record = _record_of(writer, run)
-    _take_up(writer, run, record, through)
+    _take_up(writer, run, record, reached, through)
     return run
 
 
@@ -162,25 +149,28 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     Raises Refused (`MIXED`) while some ports have one key and some the other: then only forward. Raises UsageError and
     what `plan_keys` raises.
     """
-    _refuse_simulated(writer)
+    record, reached = _reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     _in_one_stage(run)
-    record = _record_of(writer, run)
     now = _uniform(run) or record.keys.former
     record.steps = course(now, record.keys.former, through.open)
     if not record.steps:  # the options files may say more than any port has seen
         record.steps = [KeyStep("level", "wanted", now.protect, now.lease)]
     record.keys, record.at = Keys(now, record.keys.former), 0
-    _take_up(writer, run, record, through)
+    _take_up(writer, run, record, reached, through)
     return run
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-def _refuse_simulated(writer: Writer) -> None:
+def _reach(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
+    """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
+    reached = reach(writer.enter, hosts)
+    take_keys_that_opensm_gave(writer, reached)
+    return reached
 
 
 def _in_one_stage(run: PlannedRun) -> None:
@@ -234,47 +224,17 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
         )
 
 
-def _away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:
-    """Yield the ports that have a key as far as the store knows, that this sweep did not find, and that are waited
-    for."""
-    there = {port.port_guid for port in found.end_ports()} | store.settled()
-    current = {row.port_guid: row for row in store.rows() if row.state == "current" and not row.m_key.is_zero}
-    yield from (_new_port(row) for guid, row in current.items() if guid not in there)
-
-
-def _new_port(row: KeyRow) -> NewRunPort:
-    return NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0)
-
-
-def _away_result(port: NewRunPort) -> PortResult:
-    identity = {
-        "node_guid": guid_text(port.node_guid),
-        "port_guid": guid_text(port.port_guid),
-        "node_desc": None,
-        "node_type": None,
-        "port": port.port,
-        "lid": None,
-    }
-    reason = "it is away and keeps its former M_Key; when it is back, --resume gives it the new one"
-    return PortResult(identity, "skipped", reason, unread=True)
-
-
 # --- an earlier run ---------------------------------------------------------------------------------------------------
 
 
-def _record_of(writer: Writer, run: PlannedRun) -> RunRecord:
-    """Return what the key store remembers. Raises UsageError for a run by own Sets."""
-    assert isinstance(run.beginning, LastRun)
-    last = run.beginning.last
-    if last.via is None:
-        raise UsageError(f"{name_of(last)} does not go through OpenSM: leave --via out to go on with it")
-    with open_store(writer) as store:
-        return RunRecord.of_json(last.via, store)
-
-
-def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, through: Through) -> None:
+def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
+    """Reach the hosts of the last run, or those that the user names now."""
+    record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
-    reached = reach(writer.enter, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    return record, _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+
+
+def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through) -> None:
     try:
         managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
     except Refused as error:

@@ -33,12 +33,13 @@ class RunRecord:
     members: list[Standby] = field(default_factory=list)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
-        """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers."""
+        """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted
+        key is the newest of the subnet from now on, so a port of which nothing is known is asked with it."""
         return {
             "name": NAME,
             KEPT_HOSTS: self.hosts,
-            "former": _kept(store, self.keys.former),
-            "wanted": _kept(store, self.keys.wanted),
+            "former": _kept(store, self.keys.former, is_newest=False),
+            "wanted": _kept(store, self.keys.wanted, is_newest=True),
             "steps": [each.to_json() for each in self.steps],
             "at": self.at,
             "stopped": [each.to_json() for each in self.stopped],
@@ -63,8 +64,11 @@ class RunRecord:
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None
 
 
-def _kept(store: KeyStore, setting: KeySetting) -> dict[str, int | None]:
-    ref = None if setting.key.is_zero else store.put_subnet_key(setting.key, "of a run through OpenSM")
+def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, int | None]:
+    ref = None
+    if not setting.key.is_zero:
+        ref = None if is_newest else store.subnet_key_refs().get(setting.key)
+        ref = ref or store.put_subnet_key(setting.key, "of a run through OpenSM")
     return {"key_ref": ref, "protect": setting.protect, "lease": setting.lease}
 
 

@@ -89,8 +89,7 @@ def known_job(
     """Return the job for a port of an earlier run; None, and an entry among the skipped ones, where there is none."""
     port, reason = reachable.get(kept.port_guid, (None, ""))
     if port is None:
-        text = "the sweep did not find it; what it may have is in the key store"
-        run.skipped.append(PortResult(_identity(kept), "skipped", text, unread=True))
+        run.skipped.append(_not_found(writer, kept))
         return None
     info = port.port_info
     if reason or info is None:
@@ -105,6 +104,19 @@ def known_job(
         run.skipped.append(PortResult(port.identity(), "skipped", text, unread=True))
         return None
     return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
+
+
+def _not_found(writer: Writer, kept: RunPort) -> PortResult:
+    """Return what is said of a port of the run that the sweep did not find."""
+    is_gone = kept.port_guid in writer.fabric.ring.settled
+    text = (
+        "the sweep did not find it, and `ibkeys mkey-list --settle` has ended the waiting for it; its keys stay in the "
+        "key store"
+        if is_gone
+        else "the sweep did not find it; what it may have is in the key store; `ibkeys mkey-list --settle` finds one "
+        "that moved, and ends the waiting for one that is gone"
+    )
+    return PortResult(_identity(kept), "skipped", text, unread=not is_gone)
 
 
 def _identity(kept: RunPort) -> dict[str, Any]:
