@@ -35,6 +35,8 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 COMMAND: Final = "harden"
+ABORT: Final = "harden --abort"
+"""The commands of the journal, forth and back."""
 WAY_BACK: Final = "ibkeys harden --via opensm --abort"
 ENFORCE: Final = "part_enforce"
 NO_ENFORCEMENT: Final = "no_partition_enforcement"
@@ -100,8 +102,8 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
 
 
 def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
-    """Plan to give part_enforce back what the last hardening that changed it found. Raises UsageError where none did,
-    and what `plan_enforcement` raises."""
+    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError
+    where none did, and what `plan_enforcement` raises."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         images = [
             entry.image

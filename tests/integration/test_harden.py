@@ -8,6 +8,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
-from tests.integration.keyed_standbys import keyed_site, mode
+from tests.integration.keyed_standbys import KeyedSite, keyed_site, mode, through_ssh
 from tests.integration.test_via_opensm_wire import History, talking
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -169,30 +171,45 @@ def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm
     assert set(enforcement(opensm.served)) == {0}
     assert opensm.keys() == keys
     assert "\npart_enforce off\n" in opensm.conf.read_text()
+    again = opensm.served.ibkeys("harden", "--abort", "--dry-run")
+    assert (again.returncode, again.stdout) == (0, "nothing to change\n")
     opensm.assert_nothing_was_lost()
+
+
+def harden_site(site: KeyedSite) -> None:
+    """Harden a site whose leaf ports do not enforce and whose folders are open; look at the files of each OpenSM."""
+    for each in site.opensms:
+        with each.conf.open("a") as conf:
+            conf.write("part_enforce off\n")
+        each.cache.chmod(0o755)
+    before = len(site.master.log.lines)
+    site.master.process.send_signal(signal.SIGHUP)
+    site.master.log.wait("SUBNET UP", site.master.place("INITIATING HEAVY SWEEP", before))
+    assert set(enforcement(site.served)) == {0}
+    code, said = site.ibkeys("harden")
+    assert code == 3, said
+    for each in site.opensms:
+        assert "\npart_enforce both\n" in each.conf.read_text()
+        assert [mode(path) for path in (each.cache, each.conf, each.cache / "guid2mkey")] == [0o700, 0o600, 0o600]
+    assert set(enforcement(site.served)) == {3}
+    assert site.key()[1:] == (2, 60)
+    assert site.violations() == 0
 
 
 def test_a_standby_gets_the_same_and_takes_over_without_a_change() -> None:
     with keyed_site(2) as site:
-        master = site.master
-        for each in site.opensms:
-            with each.conf.open("a") as conf:
-                conf.write("part_enforce off\n")
-        before = len(master.log.lines)
-        master.process.send_signal(signal.SIGHUP)
-        master.log.wait("SUBNET UP", master.place("INITIATING HEAVY SWEEP", before))
-        code, said = site.ibkeys("harden")
-        assert code == 3, said
-        assert "step 1: " in said
-        for each in site.opensms:
-            assert "\npart_enforce both\n" in each.conf.read_text()
-            assert [mode(path) for path in (each.cache, each.conf, each.cache / "guid2mkey")] == [0o700, 0o600, 0o600]
+        harden_site(site)
         key = site.key()
-        assert key[1:] == (2, 60)
         site.kill_master()
         assert site.key() == key
         assert set(enforcement(site.served)) == {3}
         assert site.violations() == 0
+
+
+def test_an_opensm_of_another_host_is_hardened_by_ssh(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        _, words = through_ssh(stack, tmp_path)
+        harden_site(stack.enter_context(keyed_site(1, words)))
 
 
 def test_a_key_that_is_there_stays_while_its_level_rises() -> None:

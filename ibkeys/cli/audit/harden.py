@@ -78,9 +78,9 @@ def harden(
 
 
 def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
-    from ibkeys.harden.enforcement import COMMAND, plan_abort
+    from ibkeys.harden.enforcement import ABORT, plan_abort
 
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, COMMAND, consent) as writer:
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, ABORT, consent) as writer:
         return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
 
 
@@ -105,7 +105,7 @@ class _ShownAbort(ShownChange):
             write_csv(("change",), ({"change": words} for words in self.plan.words))
         elif applied:
             write("done, verified by a fresh read")
-        elif self.consent.dry_run:
+        elif self.consent.dry_run and self.plan.pending:
             write("dry run: nothing was changed")
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
