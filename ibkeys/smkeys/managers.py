@@ -14,12 +14,11 @@ from typing import Final, Literal
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.opensm_options import read_options
-from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.conf_of_sm import SmConf, look_at_conf, refuse_strangers
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.confs.opensms import options_file, refuse_strangers
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
@@ -32,39 +31,19 @@ DEFAULT: Final = SMKey(1)
 REFUSAL: Final = "opensm-keys"
 """What `Refused.interlock` is where the change would leave the SMs without a common key; nothing overrides that."""
 _POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
-_OPTIONS: Final = (*KINDS, *_POLLING, "m_key", "daemon")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KeyFile:
-    """One options file, and the OpenSMs that read it. ``confs``: at least one."""
+    """One options file, and the OpenSMs that read it: one or more."""
 
-    confs: list[SmConf]
-
-    @property
-    def seen(self) -> SeenFile:
-        """The file as it was last seen."""
-        return self.confs[0].seen
-
-    @seen.setter
-    def seen(self, seen: SeenFile) -> None:
-        for conf in self.confs:
-            conf.seen = seen
-
-    @property
-    def hands(self) -> SmHands:
-        """The hands on its host."""
-        return self.confs[0].hands
-
-    @property
-    def name(self) -> str:
-        """The file, with its host."""
-        return self.confs[0].conf_name
+    conf: ConfFile
+    opensms: list[Running]
 
     @property
     def keys(self) -> dict[Kind, SMKey]:
         """Return the keys that it says now."""
-        return keys_in(self.seen.data or b"")
+        return keys_in(self.conf.data)
 
 
 def keys_in(data: bytes) -> dict[Kind, SMKey]:
@@ -91,18 +70,18 @@ class KeyManagers:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def confs(self) -> Iterator[SmConf]:
+    def opensms(self) -> Iterator[Running]:
         """Every OpenSM."""
-        return (conf for file in self.files for conf in file.confs)
+        return (each for file in self.files for each in file.opensms)
 
     def verify(self) -> None:
         """Look again whether each OpenSM is the same process, with its options file as it was seen.
 
         Raises Refused (``stale``), HostNotReached.
         """
-        for conf in self.confs:
-            conf.running.verify_process()
-            conf.running.verify_options()
+        for each in self.opensms:
+            each.verify_process()
+            each.verify_options()
 
 
 def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> KeyManagers:
@@ -125,76 +104,66 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
         managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL
     )
     # That of the master last.
-    confs = [_conf(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
-    polling = [_polling_seconds(conf.options) for conf in confs] if len(confs) > 1 else []
-    files = _by_file(confs)
+    opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
+    settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]
+    polling = [_seconds(each) for each in settings] if len(opensms) > 1 else []
+    files, notes = _files(opensms)
     _refuse_one_file_of_several_hosts(files)
     _refuse_several_files_of_another_host(files)
-    return KeyManagers(
-        files,
-        tuple(manager for manager, _ in managers),
-        min(polling, default=None),
-        max(polling, default=0.0),
-        list(_notes(confs)),
-    )
-
-
-def _notes(confs: Sequence[SmConf]) -> Iterator[str]:
-    """Yield what is not certain."""
-    yield from (
-        f"{conf.conf_name}: {doubt}" for conf in confs if (doubt := conf.running.instance.files["options"].doubt)
-    )
-    if len(confs) > 1 and not all(conf.options[name].is_certain for conf in confs for name in _POLLING):
-        yield (
+    if polling and not all(setting.is_certain for each in settings for setting in each.values()):
+        notes.append(
             "after how long a standby takes over is taken from the options files as they are now; whether each OpenSM "
             "has read that is not known"
         )
+    ports = tuple(manager for manager, _ in managers)
+    return KeyManagers(files, ports, min(polling, default=None), max(polling, default=0.0), notes)
 
 
-def _conf(running: Running) -> SmConf:
-    """Return an OpenSM with its file. Raises Refused, UsageError, FileError, HostNotReached."""
+def _fit(running: Running) -> Running:
+    """Return an OpenSM whose keys can be changed by its options file. Raises Refused, UsageError."""
     instance = running.instance
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: whether it is an OpenSM cannot be seen; run as root")
-    conf, _ = look_at_conf(running, _OPTIONS, "a change of its keys", REFUSAL)
-    told = [kind for kind in KINDS if conf.options[kind].source == "command line"]
+    told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
     if told:
         raise Refused(
-            f"{conf.name} has its {named(told)} from its command line, where every user of the host sees it: put it "
-            "into the options file instead and restart that OpenSM; nothing was changed",
+            f"{instance.name} has its {named(told)} from its command line, where every user of the host sees it: put "
+            "it into the options file instead and restart that OpenSM; nothing was changed",
             REFUSAL,
         )
-    return conf
+    return running
 
 
-def _polling_seconds(options: Mapping[str, Setting]) -> float:
+def _seconds(polling: Mapping[str, Setting]) -> float:
     """Return for how long a standby with these options asks a master in vain before it takes over."""
-    retries, milliseconds = (options[name].value for name in _POLLING)
+    retries, milliseconds = (polling[name].value for name in _POLLING)
     assert isinstance(retries, int)
     assert isinstance(milliseconds, int)
     return retries * milliseconds / 1000
 
 
-def _by_file(confs: Sequence[SmConf]) -> list[KeyFile]:
-    """Return the files, each once: OpenSMs of one host may share one."""
-    files: dict[tuple[str, str], KeyFile] = {}
-    for conf in confs:
-        files.setdefault(conf.key, KeyFile([])).confs.append(conf)
-    return list(files.values())
+def _files(opensms: Sequence[Running]) -> tuple[list[KeyFile], list[str]]:
+    """Return the files, each once, for OpenSMs of one host may share one; and notes on what is not certain."""
+    files, notes = dict[tuple[str, str], KeyFile](), list[str]()
+    for each in opensms:
+        conf, doubts = options_file(each, ConfFile, REFUSAL)
+        files.setdefault(conf.key, KeyFile(conf, [])).opensms.append(each)
+        notes += doubts
+    return list(files.values()), notes
 
 
 def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
     """Raise Refused where hosts have one file from a server: it is replaced once, and the others see that late."""
     seen: dict[tuple[int, int, bytes], KeyFile] = {}
     for file in files:
-        found = file.seen.found
+        found = file.conf.seen.found
         if found is None:
             continue
         other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
-        if other is not file and other.hands.name != file.hands.name:
+        if other is not file and other.conf.hands.name != file.conf.hands.name:
             raise Refused(
-                f"{other.name} and {file.name} are one file, which both hosts have from one server: give each host its "
-                "own options file; nothing was changed",
+                f"{other.conf.name} and {file.conf.name} are one file, which both hosts have from one server: give "
+                "each host its own options file; nothing was changed",
                 "file",
             )
 
@@ -203,10 +172,10 @@ def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
     """Raise Refused where two files of one other host would have to wait beside each other: its hands hold one."""
     seen: dict[str, KeyFile] = {}
     for file in files:
-        other = seen.setdefault(file.hands.name, file)
-        if file.hands.name and other is not file:
+        other = seen.setdefault(file.conf.hands.name, file)
+        if file.conf.hands.name and other is not file:
             raise Refused(
-                f"{other.name} and {file.name} belong to two OpenSMs of this subnet, and both would have to be "
-                "replaced at the same moment: stop one of them, or run ibkeys on that host; nothing was changed",
+                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of this subnet, and both would have to "
+                "be replaced at the same moment: stop one of them, or run ibkeys on that host; nothing was changed",
                 "file",
             )

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
@@ -21,7 +22,6 @@ from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import named
-from ibkeys.sm.listeners import shown_in
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, find_key_managers
@@ -100,9 +100,9 @@ class KeyChange(Plan):
             "goes_on": self.goes_on,
             "files": [
                 {
-                    "host": file.hands.name or None,
-                    "path": str(file.seen.path),
-                    "opensms": [conf.name for conf in file.confs],
+                    "host": file.conf.hands.name or None,
+                    "path": str(file.conf.seen.path),
+                    "opensms": [each.instance.name for each in file.opensms],
                     "changes": {kind: self.state(kind, file.keys[kind]) for kind in KINDS},
                 }
                 for file in managers.files
@@ -150,7 +150,7 @@ def plan_change(
         goes_on=bool(pending),
         settings=settings,
     )
-    change.objections += [*_unread_edits(change), *_listeners(managers), *_weak(managers, given)]
+    change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms), *_weak(managers, given)]
     if pending:
         change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
     return change
@@ -208,8 +208,8 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
     for file in change.managers.files:
         if change.goes_on and file.keys == dict(change.new):
             continue  # what is unread is ours
-        read = {conf.running.instance.files["options"].reading for conf in file.confs}
-        edits += [f"{file.name}: {WORDS['not-read']}"] if "not-read" in read else []
+        read = {each.instance.files["options"].reading for each in file.opensms}
+        edits += [f"{file.conf.name}: {WORDS['not-read']}"] if "not-read" in read else []
     if edits:
         yield Objection(
             "stale",
@@ -218,19 +218,9 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
         )
 
 
-def _listeners(managers: KeyManagers) -> Iterator[Objection]:
-    shown = [f"{conf.name}: {place}" for conf in managers.confs for place in shown_in(conf.running)]
-    if shown:
-        yield Objection(
-            "sm-prints-keys",
-            "OpenSM prints each changed value of its options file, keys too, and others than root can read that: "
-            f"{named(shown)}; close these (mode, logrotate's mode), or send the unit's output elsewhere",
-        )
-
-
 def _weak(managers: KeyManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
     """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
-    m_keys = {read_options(file.seen.data or b"").value("m_key") for file in managers.files}
+    m_keys = {read_options(file.conf.data).value("m_key") for file in managers.files}
     for kind, key in given.items():
         found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != CLEAR_HOLES]
         found += ["is also the M_Key"] if MKey(key.reveal()) in m_keys else []

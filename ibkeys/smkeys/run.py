@@ -7,7 +7,7 @@ within the same time. Nothing here stops an OpenSM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -21,8 +21,9 @@ from ibkeys.host.replacing.contents import Contents
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.conf_of_sm import SmConf, rights_of
-from ibkeys.sm.listeners import close_log
+from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.confs.listeners import close
+from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import KeyFile, KeyManagers, Kind
 from ibkeys.smkeys.proof import Proof
 from ibkeys.store.journal import FileEntry, Operation
@@ -74,7 +75,7 @@ class Run:
                 self.check()
                 self.managers.verify()
                 self._put(ready)
-            self._signal(list(self.managers.confs))
+            self._signal(self.managers.opensms)
             self._prove()
         except KeyboardInterrupt as error:
             raise Explained(f"{error}; {self._what_stands()}: {AGAIN}") from None
@@ -97,26 +98,15 @@ class Run:
 
     def _before(self) -> None:
         self.managers.verify()
-        for conf in self.managers.confs:
-            done = close_log(conf.running)
-            self.notes += [f"{conf.name}: {done}"] if done else []
-        self._clean_up()
-
-    def _clean_up(self) -> None:
-        """Remove what a run that was killed left beside the files: the new keys are in it."""
-        journal = self.operation.journal
-        entries = [
-            entry
-            for record in journal.list_operations()
-            if record.command == self.operation.command
-            for entry in journal.files(record.id)
-        ]
-        for file in self.managers.files:
-            left = file.hands.clean_up(
-                [each for each in entries if (each.image.host, each.image.path) == file.confs[0].key], self._contents
-            )
-            if left.foreign:
-                self.notes.append(f"what nobody knows lies beside {file.name}, and stays: {named(left.foreign)}")
+        for each in self.managers.opensms:
+            log = each.instance.files["log"]
+            if log.place is not None and log.fact is not None and close(each.hands, log.place):
+                self.notes.append(
+                    f"{each.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
+                    "anew, its mode counts (create 0600)"
+                )
+        files = [file.conf for file in self.managers.files]
+        self.notes += remove_left_overs(self.operation.journal, files, self._keystore)
 
     @property
     def _contents(self) -> Contents:
@@ -127,12 +117,11 @@ class Run:
         ready = []
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         for file in self.managers.files:
-            former = file.seen.data or b""
-            after = with_options(former, values)
-            if after != former:
-                self.say(f"writing beside {file.name}")
-                rights = rights_of(file.confs[0].running, file.seen)
-                staged = file.hands.stage(self.operation, file.seen, after, contents=self._contents, rights=rights)
+            conf = file.conf
+            after = with_options(conf.data, values)
+            if after != conf.data:
+                self.say(f"writing beside {conf.name}")
+                staged = conf.hands.stage(self.operation, conf.seen, after, contents=self._contents, rights=conf.rights)
                 ready.append((file, after, stack.enter_context(staged)))
         return ready
 
@@ -142,14 +131,14 @@ class Run:
         began = self.clock.now()
         for file, after, staged in ready:
             self._refuse_late(began)
-            self._placed.append(Placed(file, file.seen.data or b"", after, staged.entry))
+            self._placed.append(Placed(file, file.conf.data, after, staged.entry))
             try:
                 staged.put()
             except FileError as error:
                 if not error.is_replaced:
                     self._placed.pop()
                 raise
-            file.seen = file.hands.look(file.confs[0].path)
+            file.conf.seen = file.conf.hands.look(file.conf.path)
             self._refuse_unseen(file, after)
         self._refuse_late(began)
 
@@ -162,31 +151,32 @@ class Run:
 
     def _refuse_unseen(self, file: KeyFile, after: bytes) -> None:
         """Raise FileChanged, FileError where what is there, or what an OpenSM sees there, is not what was written."""
-        if file.seen.data != after:
-            raise FileChanged(f"{file.name}: somebody else changed it right after ibkeys did")
-        for conf in file.confs:
-            place = conf.running.instance.files["options"].place
+        conf = file.conf
+        if conf.data != after:
+            raise FileChanged(f"{conf.name}: somebody else changed it right after ibkeys did")
+        for each in file.opensms:
+            place = each.instance.files["options"].place
             if place is None or place == conf.path:
                 continue
             try:
-                sees_it = file.hands.files.read(place, len(after) + 1) == after
+                sees_it = conf.hands.files.read(place, len(after) + 1) == after
             except OSError:
                 sees_it = False
             if not sees_it:
-                raise FileError(f"{file.name}: {conf.name} does not see the new file (mounts of its own)")
+                raise FileError(f"{conf.name}: {each.instance.name} does not see the new file (mounts of its own)")
 
-    def _signal(self, confs: Sequence[SmConf]) -> None:
+    def _signal(self, opensms: Iterable[Running]) -> None:
         """Tell OpenSMs to read their files. All of them, also where a file had the keys already: who knows whether that
         one was told."""
-        for conf in confs:
-            conf.hands.signal(conf.running.instance.process)
+        for each in opensms:
+            each.hands.signal(each.instance.process)
 
     def _prove(self) -> None:
         """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
         proof = self._proof()
         self.say("waiting until every OpenSM has read its file")
         if self._problem(proof):
-            self._signal(list(self.managers.confs))
+            self._signal(self.managers.opensms)
             if problem := self._problem(proof):
                 raise Incomplete(f"{problem}; OpenSM was told twice")
         for key in self.former:
@@ -247,11 +237,12 @@ class Run:
         problems, back = [], []
         for each in reversed(self._placed):
             try:
-                seen = each.file.hands.look(each.file.confs[0].path)
+                conf = each.file.conf
+                seen = conf.hands.look(conf.path)
                 if seen.data != each.former:
                     if seen.data != each.after:
-                        raise FileChanged(f"{each.file.name}: somebody else changed it meanwhile; it stays as it is")
-                    entry = each.file.hands.replace(self.operation, seen, each.former, contents=self._contents)
+                        raise FileChanged(f"{conf.name}: somebody else changed it meanwhile; it stays as it is")
+                    entry = conf.hands.replace(self.operation, seen, each.former, contents=self._contents)
                     entry.failed()
                 each.entry.failed()
                 back.append(each.file)
@@ -259,7 +250,7 @@ class Run:
                 problems.append(str(error))
         for file in back:
             try:
-                self._signal(file.confs)
+                self._signal(file.opensms)
             except IbkeysError as error:
                 problems.append(str(error))
         return problems
@@ -282,8 +273,8 @@ class Run:
                 keys.abandon(ref, "its change went back")
 
     def _what_stands(self) -> str:
-        has = [file.name for file in self.managers.files if file.keys == dict(self.new)]
-        rest = [file.name for file in self.managers.files if file.keys != dict(self.new)]
+        has = [file.conf.name for file in self.managers.files if file.keys == dict(self.new)]
+        rest = [file.conf.name for file in self.managers.files if file.keys != dict(self.new)]
         if not has:
             return "no file has the new keys yet"
         return f"the new keys are in {named(has)}" + (f", and not in {named(rest)}" if rest else "")

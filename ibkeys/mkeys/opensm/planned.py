@@ -19,6 +19,7 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_key,
     objections_to_lease,
 )
+from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
@@ -28,7 +29,7 @@ from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
 from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, take_keys_that_opensm_gave
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
+from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
 from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -257,7 +258,9 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
     writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])
     wanted = record.keys.wanted
     if not wanted.key.is_zero:
-        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(managers)
+        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(
+            each.running for each in managers.all
+        )
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += list(_of_owners(managers))

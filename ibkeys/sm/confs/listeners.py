@@ -1,4 +1,4 @@
-"""Who can read the keys that an OpenSM prints when it gets new ones.
+"""Who can read the keys that an OpenSM prints when it gets new ones, and shutting them out.
 
 OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
 ``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys.errors import FileError
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.instance import InstanceFile
 from ibkeys.sm.site import Running
 
@@ -29,7 +31,7 @@ _HEARD_BY: Final = tuple(
 
 def shown_in(running: Running) -> Iterator[str]:
     """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its
-    log, which `close_log` closes. Raises HostNotReached."""
+    log, which is closed before (`close`). Raises HostNotReached."""
     instance, host = running.instance, running.hands.files
     output = instance.files["output"]
     if _is_read(output):
@@ -42,20 +44,19 @@ def shown_in(running: Running) -> Iterator[str]:
             yield f"its messages to syslog are in {path}, which others can read"
 
 
-def close_log(running: Running) -> str:
-    """Take the rights of others away from the log of an OpenSM, and return what was done, in words; "" for nothing.
+def close(hands: SmHands, path: Path) -> bool:
+    """Take the rights of others away from a file or folder, and return whether they had any.
 
-    Some of its messages show keys: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises
-    FileError, FileChanged, HostNotReached.
+    A log shows keys too: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises FileError,
+    FileChanged, HostNotReached.
     """
-    log = running.instance.files["log"]
-    if log.path is None or log.place is None or log.fact is None:
-        return ""
-    fact = _fact(running.hands.files, log.place)
-    if fact is None or fact.is_private:
-        return ""
-    running.hands.set_mode(log.place, fact, fact.mode & stat.S_IRWXU)
-    return f"{log.path}: only its owner may read it from now on; where logrotate makes it anew, its mode counts"
+    try:
+        fact = hands.files.stat(path)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; nothing was changed") from None
+    if not fact.is_private:
+        hands.set_mode(path, fact, fact.mode & stat.S_IRWXU)
+    return not fact.is_private
 
 
 def _is_read(file: InstanceFile) -> bool:
