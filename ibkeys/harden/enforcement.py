@@ -27,10 +27,12 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
-from ibkeys.sm.conf_of_sm import SmConf, look_at_conf
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.confs.opensms import options_file
 from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Seen, find_master, reach
+from ibkeys.sm.options import Setting
+from ibkeys.sm.site import Running, Seen, find_master, reach
 from ibkeys.store.journal import Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
@@ -92,8 +94,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
         managers_of(survey.topology), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
     )
     plan = EnforcementPlan(COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, notes=site.notes)
-    for conf in _confs(seen, plan.notes):
-        plan.files.append(OptionsChange(conf, _edited(conf, wanted)))
+    plan.files = _files(seen, wanted, plan.notes)
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
     plan.words = _in_words(plan, wanted)
     if plan.pending:
@@ -124,28 +125,31 @@ def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _confs(seen: Seen, notes: list[str]) -> Iterator[SmConf]:
-    """Yield the OpenSMs that are reached, each options file once, that of the master last."""
-    known = set()
-    confs = []
+def _files(seen: Seen, wanted: str, notes: list[str]) -> list[OptionsChange]:
+    """Return the options files of the OpenSMs that are reached, that of the master last."""
+    files: dict[tuple[str, str], OptionsChange] = {}
     for running in [seen.master, *(running for _, running in seen.others() if running is not None)]:
-        conf, uncertain = look_at_conf(running, _OPTIONS, "which ports enforce partitions", _REFUSAL)
-        notes += [each for each in uncertain if each not in notes]
-        if any(conf.options[name].source == "command line" for name in _OPTIONS):
-            raise Refused(
-                f"{conf.name}: what leaf ports enforce is on its command line, which its options file may not win "
-                "over: start it without that; nothing was changed",
-                _REFUSAL,
-            )
-        if conf.key not in known:
-            known.add(conf.key)
-            confs.append(conf)
-    yield from reversed(confs)
+        settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
+        _refuse_command_line(running, settings)
+        conf, doubts = options_file(running, ConfFile, _REFUSAL)
+        notes += [each for each in [*uncertain, *doubts] if each not in notes]
+        known = files.setdefault(conf.key, OptionsChange(conf, [], _edited(conf, wanted)))
+        known.opensms.insert(0, running)
+    return list(reversed(files.values()))
 
 
-def _edited(conf: SmConf, wanted: str) -> bytes:
+def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> None:
+    if any(setting.source == "command line" for setting in settings.values()):
+        raise Refused(
+            f"{running.instance.name}: what leaf ports enforce is on its command line, which its options file may not "
+            "win over: start it without that; nothing was changed",
+            _REFUSAL,
+        )
+
+
+def _edited(conf: ConfFile, wanted: str) -> bytes:
     """Return the options file with part_enforce *wanted*; an older line that wins over it says FALSE."""
-    data = conf.seen.data or b""
+    data = conf.data
     options = read_options(data)
     values: dict[str, NewValue] = {ENFORCE: wanted}
     if options.value(NO_ENFORCEMENT) is True:
@@ -155,12 +159,12 @@ def _edited(conf: SmConf, wanted: str) -> bytes:
     try:
         return with_options(data, values)
     except FileFormatError as error:
-        raise FileFormatError(str(error), conf.conf_name) from None
+        raise FileFormatError(str(error), conf.name) from None
 
 
 def _in_words(plan: EnforcementPlan, wanted: str) -> list[str]:
     words = [
-        f"{each.conf.conf_name}: {ENFORCE} {read_options(each.former).value(ENFORCE)} -> {wanted}"
+        f"{each.conf.name}: {ENFORCE} {read_options(each.conf.data).value(ENFORCE)} -> {wanted}"
         for each in plan.files
         if each.differs
     ]
@@ -227,5 +231,5 @@ def _of_owners(files: Sequence[OptionsChange]) -> Iterator[Objection]:
         if owner is not None and each.differs:
             yield Objection(
                 "file-managed",
-                f"{each.conf.conf_name} is managed by {owner}, which writes over what is put there; change it there",
+                f"{each.conf.name} is managed by {owner}, which writes over what is put there; change it there",
             )

@@ -14,14 +14,13 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, NotStored
-from ibkeys.host.conf.references import key_references
+from ibkeys.errors import NotStored
 from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.conf_of_sm import SmConf, rights_of
-from ibkeys.sm.site import Seen, verify_master
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.site import Running, Seen, verify_master
+from ibkeys.store.journal import Operation
 from ibkeys.topology.enforcement import Enforcement
 
 
@@ -45,38 +44,16 @@ class LeafPort:
 
 @dataclass(slots=True)
 class OptionsChange:
-    """The options file of an OpenSM. ``new``: its bytes afterwards."""
+    """An options file, and the OpenSMs that read it: one or more. ``new``: its bytes afterwards."""
 
-    conf: SmConf
+    conf: ConfFile
+    opensms: list[Running]
     new: bytes
-
-    @property
-    def former(self) -> bytes:
-        """Its bytes as it was looked at last."""
-        return self.conf.seen.data or b""
 
     @property
     def differs(self) -> bool:
         """Whether it is to be written."""
-        return self.new != self.former
-
-    def put(self, writer: Writer, operation: Operation) -> FileEntry | None:
-        """Replace it, every other byte as it was; None where it says so already. Keys of it are references in the
-        journal. Raises FileChanged, FileError, HostNotReached, StoreError."""
-        if not self.differs:
-            return None
-        conf = self.conf
-        entry = conf.hands.replace(
-            operation,
-            conf.seen,
-            self.new,
-            contents=key_references(writer.keystore),
-            rights=rights_of(conf.running, conf.seen),
-        )
-        conf.seen = conf.hands.look(conf.path)
-        if conf.seen.data != self.new:
-            raise FileChanged(f"{conf.conf_name}: somebody else changed it right after ibkeys did")
-        return entry
+        return self.new != self.conf.data
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,7 +82,7 @@ class EnforcementPlan(Plan):
         with Interrupts() as interrupts:
             interrupts.check()
             self._verify(writer)
-            entries = [each.put(writer, operation) for each in self.files]
+            entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
             wrong = self._told(writer, interrupts)
             if wrong:
                 wrong = self._told(writer, interrupts)
@@ -127,10 +104,9 @@ class EnforcementPlan(Plan):
         """Send SIGHUP, the master last, and return the leaf ports that are wrong when nothing comes nearer."""
         self._verify(writer)
         for each in self.files:
-            if each.conf.hands.look(each.conf.path) != each.conf.seen:
-                raise FileChanged(f"{each.conf.conf_name}: somebody else changed it; OpenSM was not told to read it")
-        for each in self.files:
-            each.conf.hands.signal(each.conf.running.instance.process)
+            each.conf.verify("OpenSM was not told to read it")
+        for opensm in [opensm for each in self.files for opensm in each.opensms]:
+            opensm.hands.signal(opensm.instance.process)
         waiting = Patience(self.clock, self.wait)
         while True:
             interrupts.check()

@@ -22,6 +22,7 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
+from ibkeys.sm.confs.listeners import close
 from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, find_master, reach
@@ -79,7 +80,7 @@ class FileStep:
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
-            each.running.hands.set_mode(each.place, each.fact, each.mode)
+            close(each.running.hands, each.place)
         for each in found:
             if each.role == "options":  # a new mode looks like an edit that nobody has read
                 each.running.hands.signal(each.running.instance.process)

@@ -46,7 +46,7 @@ class SmKeyStep:
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         return Draft(
             [
-                f"{file.name}: {', '.join(f'{kind} {plan.state(kind, file.keys[kind])} -> new' for kind in KINDS)}"
+                f"{file.conf.name}: {', '.join(f'{kind} {plan.state(kind, file.keys[kind])} -> new' for kind in KINDS)}"
                 for file in plan.managers.files
             ],
             "former keys are not given back; ibkeys smkey-rotate --via opensm gives new ones",
