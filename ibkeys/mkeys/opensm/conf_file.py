@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ibkeys.errors import FileChanged, FileFormatError
-from ibkeys.host.conf.references import key_references
+from ibkeys.errors import FileFormatError
 from ibkeys.host.opensm_conf import KeyLines, with_lines
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.sm.confs.conf_file import ConfFile
@@ -27,17 +26,4 @@ class KeyConf(ConfFile):
             new = with_lines(self.data, KeyLines(setting.key, setting.protect, setting.lease))
         except FileFormatError as error:
             raise FileFormatError(str(error), self.name) from None
-        if new == self.data or self._has_become(new):
-            return None
-        entry = self.hands.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
-        self.seen = self.hands.look(self.path)
-        if self.seen.data != new:
-            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
-        return entry
-
-    def _has_become(self, new: bytes) -> bool:
-        """Whether it says *new* already: OpenSMs of one host may share one options file, or hosts one folder."""
-        now = self.hands.look(self.path)
-        if now.data == new:
-            self.seen = now
-        return now.data == new
+        return self.write(new, operation, store)

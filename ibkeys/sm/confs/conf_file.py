@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Self
 
 from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.keys.keystore import KeyStore
 
 
 @dataclass(slots=True)
@@ -58,6 +61,28 @@ class ConfFile:
             return None
         metadata = self.seen.found.metadata
         return metadata.mode & stat.S_IRWXU if self.user in (0, metadata.uid) else None
+
+    def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
+        """Let it say *new*; None where it says so already.
+
+        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
+        changed it, FileFormatError for a key that the journal could not give back, FileError, HostNotReached,
+        StoreError.
+        """
+        if new == self.data or self._has_become(new):
+            return None
+        entry = self.hands.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
+        self.seen = self.hands.look(self.path)
+        if self.seen.data != new:
+            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
+        return entry
+
+    def _has_become(self, new: bytes) -> bool:
+        """Whether it says *new* already: OpenSMs of one host may share one options file, or hosts one folder."""
+        now = self.hands.look(self.path)
+        if now.data == new:
+            self.seen = now
+        return now.data == new
 
     def verify(self, otherwise: str) -> None:
         """Raise FileChanged where it is not as it was left. *otherwise*: what was not done then, in words."""
