@@ -8,10 +8,13 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.errors import HostNotReached, Refused
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import SMState
 from ibkeys.sm import site
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.managers import Manager
+from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import HostReport, Report
+from tests.fabricsim import subnet, tool
 
 
 def manager(guid: int, state: str) -> Manager:
@@ -46,3 +49,13 @@ def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPa
     with pytest.raises(HostNotReached, match="no route to host") as gone:
         ask(monkeypatch, [manager(1, "master")], HostReport("sm2", error="no route to host"))
     assert gone.value.host == "sm2"
+
+
+def test_an_sm_that_names_the_guid_of_another_one_is_not_taken_for_it() -> None:
+    """It would count as an SM on a host that was reached, and stay behind when keys change."""
+    with tool(subnet("two-switch")) as fabric:
+        found = fabric.sweep()
+    liar = next(port for port in found.end_ports() if port.node.description == "node05 mlx4_0")
+    master = next(port for port in found.end_ports() if port.node.description == "node01 mlx4_0")
+    liar.sm_info = SMInfo.new(guid=master.guid, sm_state=SMState.STANDBY).raw
+    assert [each.guid for each in managers_of(found) if each.port is liar] == [liar.guid]
