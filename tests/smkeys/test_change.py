@@ -92,6 +92,14 @@ def test_the_keys_are_in_the_store_before_any_file_and_never_in_the_journal(
     assert [entry.image.host for entry in files] == ["", "", ""]  # all of them are files of this host in truth
 
 
+def test_a_log_that_is_thrown_away_is_not_closed(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.hosts[0].words += ["-f", "/dev/null"]
+    before = Path("/dev/null").stat().st_mode
+    three.run(monkeypatch)
+    assert_done(three)
+    assert Path("/dev/null").stat().st_mode == before
+
+
 def test_a_second_change_replaces_the_keys_of_the_first(three: MadeUpSite, monkeypatch: Patch) -> None:
     three.run(monkeypatch, {"sm_key": A, "sa_key": B})
     three.run(monkeypatch)
