@@ -182,6 +182,14 @@ def test_1_an_options_file_that_was_absent_at_start_is_made_by_the_command_that_
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_folder_of_key_files_that_everybody_may_write_to_is_not_closed(opensm: KeyedOpensm) -> None:
+    """As /tmp: other programs would be locked out, and who writes there could have put guid2mkey there."""
+    opensm.served.folder.chmod(0o1777)
+    error = refused(opensm, *DEPLOY)
+    assert "everybody may write to" in error
+    assert "OSM_CACHE_DIR" in error
+
+
 def test_an_options_file_of_somebody_elses_program(opensm: KeyedOpensm) -> None:
     opensm.conf.write_text("# Ansible managed\n" + opensm.conf.read_text())
     error = refused(opensm, *DEPLOY)

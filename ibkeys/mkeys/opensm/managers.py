@@ -21,6 +21,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
+from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.sm.confs.opensms import options_file, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
@@ -149,6 +150,9 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
         )
     if has_key_for_each_port(data):
         yield f"{manager.conf.name} has m_key_per_port: how that SM makes its keys is not public; use its own tools"
+    cache = manager.running.instance.files["cache"].fact
+    if hindrance := hindrance_to_closing(manager.cache, cache, manager.conf.user):
+        yield hindrance
     interval = options["sweep_interval"].value
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (
