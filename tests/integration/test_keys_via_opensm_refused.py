@@ -121,6 +121,27 @@ def test_5_an_sm_that_is_on_no_host_that_was_reached(opensm: KeyedOpensm) -> Non
     refused(opensm, *DEPLOY, "--override", "opensm-keys", code=2)  # there is no such interlock
 
 
+def test_5_an_sm_that_comes_in_the_middle_is_named_before_the_level_rises(opensm: KeyedOpensm) -> None:
+    port = opensm.served.net.port("node05 mlx4_0", 1)
+
+    def come() -> None:
+        port.info[23] |= CapabilityMask.IS_SM  # no trap 144: OpenSM may repress it with the key of before
+
+    with opensm.at_set(3, come):
+        code, said = opensm.ibkeys(*DEPLOY)
+    assert code == 4, said
+    assert "an SM has come meanwhile at 'node05 mlx4_0'" in said
+    assert has(0, opensm.keys())
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 4, said
+    assert has(0, opensm.keys())
+    port.info[23] ^= CapabilityMask.IS_SM
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 0, said
+    assert has(2, opensm.keys())
+    assert (opensm.violations(), opensm.traps, opensm.refused) == (0, 0, [])
+
+
 def test_6_the_default_sa_key_shows_the_m_key_to_everybody() -> None:
     with keyed(NET, "sweep_interval 3\n") as opensm:
         error = refused(opensm, *DEPLOY)

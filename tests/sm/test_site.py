@@ -11,6 +11,7 @@ from ibkeys.errors import HostNotReached, Refused
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.sm import site
+from ibkeys.sm.confs.opensms import refuse_strangers
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import HostReport, Report
@@ -43,6 +44,20 @@ def test_without_one_master_that_is_seen_it_is_refused(
     with pytest.raises(Refused, match=words) as refused:
         ask(monkeypatch, managers, HostReport(""))
     assert refused.value.interlock == "master"
+
+
+def test_a_host_that_was_named_twice_is_told_from_one_that_was_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=1)) for name in ("sm1", "sm1.example"))
+    with pytest.raises(Refused, match=r"is seen as OpenSM on sm1, OpenSM on sm1\.example") as refused:
+        ask(monkeypatch, [manager(1, "master")], HostReport("", twice))
+    assert refused.value.interlock == "master"
+
+
+def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
+    twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=2)) for name in ("a", "b"))
+    standby = manager(2, "standby")
+    with pytest.raises(Refused, match="the SM at port 2 is seen as OpenSM on a, OpenSM on b"):
+        refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would", "opensm-keys")
 
 
 def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
