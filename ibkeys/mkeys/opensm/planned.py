@@ -19,16 +19,24 @@ from ibkeys.change.interlocks.m_keys import (
     objections_to_key,
     objections_to_lease,
 )
+from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.mkeys.opensm.at_hand import (
+    KeyFile,
+    read_key_files,
+    refuse_hidden_keys,
+    refuse_without_keys,
+    take_keys_that_opensm_gave,
+)
 from ibkeys.mkeys.opensm.course import Keys, course, in_words
-from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, take_keys_that_opensm_gave
+from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_listeners, objections_to_sa_key
+from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
 from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.earlier_run import open_store
@@ -107,11 +115,12 @@ def _plan_new(
     through: Through,
     progress: OnFound | None,
 ) -> PlannedRun:
-    reached = _reach(writer, through.hosts)
+    reached, key_files = _reach(writer, through.hosts)
     run = plan_new_run(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
     _in_one_stage(run)
+    refuse_hidden_keys(run, key_files)
     now = _what_all_have(run)
     if now is None:
         return run
@@ -163,13 +172,15 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-def _reach(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
+def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
     """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
     reached = reach(writer.enter, hosts)
-    take_keys_that_opensm_gave(writer, reached)
-    return reached
+    key_files = read_key_files(reached)
+    take_keys_that_opensm_gave(writer, key_files)
+    refuse_without_keys(writer, key_files)
+    return reached, key_files
 
 
 def _in_one_stage(run: PlannedRun) -> None:
@@ -217,7 +228,8 @@ def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reac
     """Reach the hosts of the last run, or those that the user names now."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
-    return record, _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    reached, _ = _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    return record, reached
 
 
 def _way_of(
@@ -246,7 +258,9 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
     writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.seen.report.managers or ()])
     wanted = record.keys.wanted
     if not wanted.key.is_zero:
-        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(managers)
+        plan.objections += objections_to_sa_key(managers) + objections_to_listeners(
+            each.running for each in managers.all
+        )
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += list(_of_owners(managers))

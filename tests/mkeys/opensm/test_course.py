@@ -113,3 +113,22 @@ def test_what_is_no_step_is_a_damaged_store(wrong: dict[str, object]) -> None:
     [step] = course(CLOSED, KeySetting(A, 1, 60))
     with pytest.raises(StoreError, match="damaged"):
         KeyStep.of_json({**step.to_json(), **wrong})
+
+
+levels, leases = st.integers(0, 3), st.sampled_from((0, 60))
+of_a = st.one_of(st.just(KeySetting(NO_MKEY, 0, 0)), st.builds(KeySetting, st.just(A), levels, leases))
+of_a_or_b = st.builds(KeySetting, st.sampled_from((A, B)), levels, leases)
+
+
+@given(of_a, of_a_or_b)
+def test_standbys_are_started_with_the_new_key_before_a_port_hides_it_or_asks_for_it(
+    now: KeySetting, wanted: KeySetting
+) -> None:
+    steps = course(now, wanted)
+    on_the_way = way(now, wanted)
+    if now.key != wanted.key or now.protect == 0 < wanted.protect:
+        [number] = [number for number, step in enumerate(steps) if step.standbys]
+        assert on_the_way[number + 1].key == wanted.key
+        assert all(step.protect <= min(now.protect, 1) for step in steps[: number + 1])
+    else:
+        assert not any(step.standbys for step in steps)

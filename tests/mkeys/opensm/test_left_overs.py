@@ -11,8 +11,8 @@ import pytest
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import ConfFile
-from ibkeys.mkeys.opensm.left_overs import remove_left_overs
+from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -30,7 +30,7 @@ class Killed:
         self.folder, self.journal, self.store = folder, journal, store
         path = folder / "opensm.conf"
         path.write_bytes(BEFORE)
-        self.conf = ConfFile.at(THIS, path, os.geteuid())
+        self.conf = KeyConf.at(THIS, path, os.geteuid())
         with journal.operation("mkey-rotate", this_process()) as operation:
             self.conf.put(WANTED, operation, store)
             seen = THIS.look(folder / "guid2mkey")
