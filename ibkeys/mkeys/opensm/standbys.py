@@ -155,7 +155,7 @@ class Standbys:
         else:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
-            self.say(f"start {standby.name} {when}; type{where}: {standby.command}")
+            self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
         waiting = Patience(self.clock, self.wait)
         while (state := self._state_of(standby)) != STANDBY:
             self.check()
