@@ -105,11 +105,14 @@ class KeyedSite:
         command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
         if self.systemd is not None:
             command = self.systemd.command(command)
-        command = [*self.before, *self.served.arguments(command)]
+        return self.follow([*self.before, *self.served.arguments(command)], self.served.environment, timeout)
+
+    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> Said:
+        """Run a command line of ibkeys, and do what it says is to be done."""
         with subprocess.Popen(
             command,
             cwd=self.served.folder,
-            env=self.served.environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
