@@ -76,11 +76,14 @@ def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former)
     """Raise UsageError for an operation that changed options files with keys, which follow no plan: put back without
     its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
     if former.files and record_of(journal, record) is None:
-        is_run = record.command.startswith("mkey-")
-        way = f"`ibkeys {record.command} --abort` gives the ports of the last run what they had before"
+        way = f"`ibkeys {record.command}` changes it again"
+        if record.command.startswith("mkey-"):
+            way = f"`ibkeys {record.command} --abort` gives the ports of the last run what they had before"
+        elif record.command == "harden":
+            way = "`ibkeys harden --abort` gives part_enforce back"
         raise UsageError(
             f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
-            f"bytes are not put back; {way if is_run else f'`ibkeys {record.command}` changes it again'}"
+            f"bytes are not put back; {way}"
         )
 
 

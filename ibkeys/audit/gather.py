@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,8 +45,12 @@ def _stored_port(rows: list[StoredKey]) -> StoredPort:
 
 
 def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> HostView:
-    """Return what of this host guards keys. Nothing is raised: what cannot be read is unknown to the rules."""
-    return view_of(host_facts(keystore=keystore, security_keys=security_keys))
+    """Return what of this host guards keys. Nothing is raised: what cannot be read is unknown to the rules.
+
+    OpenSMs of another simulated subnet than this process is on are none of this fabric's.
+    """
+    socket = os.environ.get("IBSIM_SOCKNAME", "")
+    return view_of(host_facts(keystore=keystore, security_keys=security_keys, socket=socket))
 
 
 def view_of(facts: HostFacts) -> HostView:

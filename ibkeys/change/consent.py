@@ -27,7 +27,7 @@ INTERLOCKS: Final = {
     "drift": "a change through OpenSM of ports whose tables are not as it wrote them, and that it would not write",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default: whoever sends that reads the M_Key",
-    "sm-prints-keys": "an M_Key through an OpenSM that prints it where others than root can read it",
+    "sm-prints-keys": "a key for an OpenSM that prints it where others than root can read it",
 }
 """Name → what the interlock refuses."""
 

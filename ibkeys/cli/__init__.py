@@ -61,11 +61,13 @@ COMMANDS: Final = {
     "sm-repair": Entry(
         "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
     ),
+    "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
     "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+    "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
     "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
     "ipoib-check": Entry("partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
     "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),

@@ -31,6 +31,11 @@ def read_sm_key(text: str, option: str, from_environment: bool = False) -> SMKey
     return _read_key(SMKey, text, option, from_environment, confirm=False, words_prompt=True)
 
 
+def read_new_sm_key(text: str, option: str) -> SMKey:
+    """Return a new SM_Key; as `read_sm_key`, but no word is taken for a wish to be asked, and it is asked for twice."""
+    return _read_key(SMKey, text, option, from_environment=False, confirm=True, words_prompt=False)
+
+
 def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, confirm: bool, words_prompt: bool) -> _K:
     """Return the key that the value of an option stands for.
 

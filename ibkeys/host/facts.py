@@ -18,6 +18,7 @@ from typing import Final
 
 from ibkeys.errors import IbkeysError
 from ibkeys.host.file_access import FileFact, read_file_fact, read_text
+from ibkeys.host.opensm_here import is_of_subnet
 from ibkeys.host.opensm_process import (
     DEVICES,
     OPENSM_CACHE,
@@ -88,12 +89,15 @@ def host_facts(
     devices: Path = DEVICES,
     proc: Path = PROC,
     run: Run | None = None,
+    socket: str | None = None,
 ) -> HostFacts:
     """Read this host. Paths that are not there are left out; nothing is raised.
 
-    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM.
+    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM. *socket*: of
+    the simulator whose subnet is meant, "" for a real subnet: OpenSMs of others are left out; None counts all.
     """
-    processes = opensm_processes(proc, opensm_cache, devices)
+    found = opensm_processes(proc, opensm_cache, devices)
+    processes = [process for process in found if socket is None or is_of_subnet(process, socket)]
     config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
     configs = [(path, read_opensm_config(path)) for path in config_paths]
     files: list[KeyFile | None] = []

@@ -159,12 +159,26 @@ class Seen:
 
         A port whose IsSM bit is set and whose SMInfo was not answered takes part.
         """
-        seen = {each.port_guid: each for each in self.report.instances() if each.port_guid is not None}
-        for manager in self.report.managers or ():
-            if manager.guid == self.manager.guid or manager.state == "not active":
-                continue
-            instance = seen.get(manager.guid)
-            yield manager, None if instance is None else Running(instance, hands_of(self.reached, instance), manager)
+        for manager, running in taking_part(self.report, self.reached):
+            if manager.guid != self.manager.guid:
+                yield manager, running
+
+
+def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
+    """Yield every SM of the fabric that is or may become master, each with its OpenSM; None where that is on no host
+    that was looked at."""
+    seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
+    for manager in report.managers or ():
+        if manager.state == "not active":
+            continue
+        instance = seen.get(manager.guid)
+        yield manager, None if instance is None else Running(instance, hands_of(reached, instance), manager)
+
+
+def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Report:
+    """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
+    looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
+    return join(managers, looked, [own_guid])
 
 
 def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
@@ -174,8 +188,7 @@ def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
     Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its program is
     not known, HostNotReached where a host did not answer that it may run on.
     """
-    looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
-    report = join(managers, looked, [own_guid])
+    report = look_around(managers, reached, own_guid, socket)
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:

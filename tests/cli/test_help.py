@@ -40,6 +40,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--version",
     "--help",
     "--new-m-key",
+    "--new-sm-key",
+    "--new-sa-key",
     "--set-new",
     "--try-keys",
     "--protect",

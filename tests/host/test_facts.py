@@ -297,6 +297,19 @@ def test_a_host_with_nothing_of_it(tmp_path: Path) -> None:
     assert facts(tmp_path) == HostFacts((), (), (), (), None)
 
 
+def test_an_opensm_of_another_simulated_subnet_is_none_of_this_fabrics(
+    tmp_path: Path, proc: Callable[..., Path]
+) -> None:
+    proc(10, "opensm", environment=["IBSIM_SOCKNAME=mine"])
+    proc(11, "opensm", environment=["IBSIM_SOCKNAME=other"])
+    proc(12, "opensm", environment=["A=1"])
+
+    def seen(socket: str | None) -> list[int]:
+        return [process.pid for process in facts(tmp_path, socket=socket).opensm_processes]
+
+    assert (seen("mine"), seen(""), seen(None)) == ([10], [12], [10, 11, 12])
+
+
 def test_key_files_devices_and_the_kernels_switch(tmp_path: Path) -> None:
     made(tmp_path / "cache" / "guid2mkey", f"0x1 {KEY:#x}\n\n", 0o644)
     made(tmp_path / "other" / "guid2mkey", "0x1 0x0\n\n")

@@ -35,8 +35,9 @@ def start(
 class NodesOpensm:
     """An OpenSM on *node* with files of its own, one of several. It is killed when *stack* ends.
 
-    ``log`` is what it says, ``policy`` its policy file, ``conf`` its options file, ``cache`` where it keeps its key
-    files. *guid*: the port that it is told to use; *options*: more lines of its options file.
+    ``log`` is what it says, ``policy`` its policy file, ``conf`` its options file, ``words`` its command line,
+    ``cache`` where it keeps its key files. *guid*: the port that it is told to use; *options*: more lines of its
+    options file.
     """
 
     def __init__(
@@ -52,13 +53,12 @@ class NodesOpensm:
         self.cache = folder = served.folder / node.partition(" ")[0]
         folder.mkdir()
         self.node, self.policy = node, folder / "partitions.conf"
-        self.conf = folder / "opensm.conf"
-        self._options = options
+        self.conf, self._options = folder / "opensm.conf", options
         self.write_priority(priority)
         self.policy.write_text(policy)
         told = ["-g", f"{guid:#x}"] if guid is not None else []
-        words = ["opensm", "-F", self.conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
-        self.process, self.log = start(served, words, folder, node)
+        self.words = ["opensm", "-F", self.conf, "-P", self.policy, *told, "-f", "stdout", "-D", "0x07"]
+        self.process, self.log = start(served, self.words, folder, node)
         stack.callback(self.log.close)
         stack.callback(self.process.wait, RUN_TIMEOUT)
         stack.callback(self.process.kill)

@@ -108,10 +108,9 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
     assert running[1].policy.read_text().startswith(BY_GUID_GREEN)
 
 
-def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: ExitStack) -> None:
-    start(served, stack, TENANTS)
-    away = {"SIM_HOST": "node06 mlx4_0", "OSM_CACHE_DIR": str(served.folder), "OSM_TMP_DIR": str(served.folder)}
-    # Under another name nobody sees that it is an OpenSM, as if it ran on another host.
+def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
+    """Start a standby under another name: nobody sees that it is an OpenSM, as if it ran on another host."""
+    away = {"SIM_HOST": node, "OSM_CACHE_DIR": str(served.folder), "OSM_TMP_DIR": str(served.folder)}
     other = stack.enter_context(
         subprocess.Popen(
             ["bash", "-c", 'exec -a sm "$0" "$@"', *served.arguments(["opensm", "-f", "stdout", "-D", "0x07"])],
@@ -127,6 +126,11 @@ def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: E
     stack.callback(log.close)
     stack.callback(other.kill)
     log.wait("ENTERING SM STANDBY STATE")
+
+
+def test_a_standby_whose_host_is_not_reached_is_refused(served: Subnet, stack: ExitStack) -> None:
+    start(served, stack, TENANTS)
+    stranger(served, stack, "node06 mlx4_0")
     done = via(served, plan(served, GREEN))
     assert done.returncode == 4
     assert "standby-differs" in done.stderr

@@ -120,7 +120,7 @@ RULES: Final = (
         "Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here",
         "With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
         ("OSM", "UFMSM"),
-        "sm_key and sa_key: two different random numbers.",
+        "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once.",
         "OpenSM drops a wrong key without an answer: silence to 1 with an answer to 0 is a pass.",
         default_keys,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,44 +13,23 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
+from ibkeys.cli.audit.compared import Compare, compare, host_of, input_of, read_given, words_of
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
-from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
+from ibkeys.cli.opening import open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
-from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
-from ibkeys.cli.types import Number
+from ibkeys.cli.showing import errors_of, finish, say_notes
+from ibkeys.cli.sm.policy import is_opensm
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
+    from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.partitions.model import Policy
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
 NEVER: Final = "never"
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """What the fabric is compared with, and where rules draw their lines."""
-
-    policy: str | None
-    allow_both_pkeys: bool
-    baseline: str | None
-    registry: str | None
-    inventory: str | None
-    sm_guids: tuple[str, ...]
-    max_share: int
-    lease_limit: int
-    sweep_interval: int | None
-    inbound_check: InboundCheck
-    probe_sa: bool
-    sm_port: int | None
-    pkey_idx: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,37 +45,6 @@ class Choice:
     no_remedy: bool
 
 
-_compare: Final = options.group(
-    "compare",
-    Compare,
-    options.option(
-        "--policy",
-        metavar="FILE|opensm",
-        help="The partitions.conf that P_Key tables are held against; opensm: that of the master on this host.",
-    ),
-    options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
-    options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
-    options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
-    options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
-    options.option(
-        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
-    ),
-    options.option(
-        "--max-share", type=Number(1, 1 << 20), default=1, metavar="N", help="Nodes with one M_Key.  [default: 1]"
-    ),
-    options.option(
-        "--lease-limit",
-        type=Number(1, 65535),
-        default=3600,
-        metavar="SECONDS",
-        help="Longest M_Key lease.  [default: 3600]",
-    ),
-    options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
-    options.inbound_check,
-    options.probe_sa,
-    options.sm_port,
-    options.pkey_idx,
-)
 _choice: Final = options.group(
     "choice",
     Choice,
@@ -121,7 +69,7 @@ _choice: Final = options.group(
 
 
 @click.command("audit")
-@_compare
+@compare
 @_choice
 @click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")
 @options.option(
@@ -133,7 +81,7 @@ _choice: Final = options.group(
     help="Form of the report.  [default: table]",
 )
 @options.reading
-def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, format: str) -> int:
+def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, format: str) -> int:
     """Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown is never a pass: what was not read makes
@@ -146,16 +94,17 @@ def audit(where: Where, compare: Compare, choice: Choice, explain: str | None, f
     if explain is not None:
         write_explanation(rule_named(explain), format)
         return exits.DONE
-    rules = select(_words(choice.check), _words(choice.group), _words(choice.skip))
-    given = _read_given(compare)  # mistakes in files show before anything is sent
+    rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
+    given = read_given(compared)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
-        if is_opensm(compare.policy):
+        if is_opensm(compared.policy):
             raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
         if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
             raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
         data, source = _from_snapshot(where, given), where.snapshot
     else:
-        data, source = _from_fabric(where, given, compare)
+        with open_fabric(where) as fabric:
+            data, source = input_of(fabric, where, given, compared)
     return _report(data, source, rules, choice, format)
 
 
@@ -210,79 +159,6 @@ def _severity(text: str) -> Severity:
     return next(severity for severity in SEVERITIES if severity == text)
 
 
-def _words(values: Iterable[str]) -> list[str]:
-    """Return the words of a repeatable option whose values may be lists with commas, or blanks from the environment."""
-    return [word for value in values for word in value.replace(",", " ").split()]
-
-
-# --- what the fabric is compared with ---------------------------------------------------------------------------------
-
-
-def _read_given(compare: Compare) -> dict[str, Any]:
-    """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
-    from ibkeys.audit.files import read_guids, read_registry
-    from ibkeys.audit.inputs import Thresholds
-
-    policy = read_accepted(compare.policy) if compare.policy is not None else None
-    if policy is not None:
-        _say_warnings(policy)
-    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
-    return {
-        "policy": policy,
-        "allow_both": compare.allow_both_pkeys,
-        "baseline": load(Path(compare.baseline)) if compare.baseline is not None else None,
-        "registry": read_registry(Path(compare.registry)) if compare.registry is not None else None,
-        "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
-        "sm_guids": _sm_guids(compare.sm_guids),
-        "inbound_check": compare.inbound_check,
-        "thresholds": thresholds,
-    }
-
-
-def _say_warnings(policy: Policy) -> None:
-    for problem in policy.warnings:
-        exits.warn(problem.located(policy.path))
-
-
-def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
-    from ibkeys.audit.files import parse_guid, read_guids
-
-    found: set[int] = set()
-    for word in _words(values):
-        found |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
-    for guid in found:
-        typed.is_a_guid(guid)
-    return frozenset(found) if values else None
-
-
-def _from_fabric(where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
-    """Sweep the fabric once, and return the input made of it with the name of the local port."""
-    from ibkeys.audit.gather import look_at_store
-    from ibkeys.audit.inputs import AuditInput
-    from ibkeys.fabric.probes import probe_sa
-
-    with open_fabric(where) as fabric:
-        if is_opensm(compare.policy):
-            master = master_policy(fabric)
-            _say_warnings(master.policy)
-            both = given["allow_both"] or bool(master.allow_both_pkeys)
-            given = {**given, "policy": master.policy, "allow_both": both}
-        snapshot = take_snapshot(fabric, where, make_secret=False)
-        if compare.probe_sa:
-            snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
-        store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
-        host = None if fabric.is_simulated else _host(fabric.stores.keystore, where)
-    say_notes(snapshot.fabric)
-    about = snapshot.about
-    return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
-
-
-def _host(keystore: Path | None, where: Where) -> HostView:
-    from ibkeys.audit.gather import look_at_host
-
-    return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
-
-
 def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
     """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
     from ibkeys.audit.gather import look_at_store
@@ -296,5 +172,5 @@ def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
     keystore = Path(where.keystore) if where.keystore else own
     store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
     is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
-    host = _host(keystore, where) if is_here else None
+    host = host_of(keystore, where) if is_here else None
     return AuditInput(snapshot, store=store, host=host, **given)

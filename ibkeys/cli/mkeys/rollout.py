@@ -15,7 +15,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Course, Keys, Way
-from ibkeys.cli.mkeys.rollout_output import RunOutput
+from ibkeys.cli.mkeys.rollout_output import RunOutput, Steps
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_m_key
@@ -64,22 +64,8 @@ class _Asked:
         from ibkeys.mkeys.opensm.way import Telling
 
         self.way.check(self.course)
-        telling = Telling(lambda text: exits.warn(text, "to do"), _Steps().tell)
+        telling = Telling(lambda text: exits.warn(text, "to do"), Steps().tell)
         return Through(hosts_of(self.where, self.sm_hosts), self.way.sm_wait, self.way.open_while_rotating, telling)
-
-
-class _Steps:
-    """Says on standard error how far a run through OpenSM is: a line when a step begins, and when all ports have it."""
-
-    def __init__(self) -> None:
-        self._said: tuple[str, bool] = ("", False)
-
-    def tell(self, step: str, done: int, whole: int) -> None:
-        """Say where a step stands, once when it begins and once when it is done."""
-        state = (step, done == whole)
-        if state != self._said:
-            self._said = state
-            exits.warn(f"{step}: {done} of {whole}", "step")
 
 
 @click.command("mkey-deploy")

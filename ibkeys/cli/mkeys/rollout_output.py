@@ -169,3 +169,17 @@ class RunOutput:
 
 def _ports(count: int) -> str:
     return f"{count} port{'s' if count != 1 else ''}"
+
+
+class Steps:
+    """Says on standard error how far a run through OpenSM is: a line when a step begins, and when all ports have it."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, bool] = ("", False)
+
+    def tell(self, step: str, done: int, whole: int) -> None:
+        """Say where a step stands, once when it begins and once when it is done."""
+        state = (step, done == whole)
+        if state != self._said:
+            self._said = state
+            exits.warn(f"{step}: {done} of {whole}", "step")

@@ -16,8 +16,9 @@ import errno
 import fcntl
 import os
 import signal
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol
 
 from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
@@ -34,8 +35,34 @@ def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = fil
     Raises FileChanged when the file is not what was seen; what somebody else wrote is in place then. Raises FileError
     when something fails; its ``is_replaced`` tells which of both files is in place.
     """
+    if data is not None:
+        with staged(seen, data, metadata, limit) as ready:
+            ready.take_place()
+        return
     with opened_folder(seen.path) as folder:
-        _Put(folder, seen, limit).run(data, metadata)
+        _Put(folder, seen, limit).remove()
+
+
+class Ready(Protocol):
+    """A new file that is complete and on disk beside the old one."""
+
+    def take_place(self) -> None:
+        """Let it take the place of what was seen. Raises FileChanged, FileError as `put`."""
+
+
+@contextmanager
+def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Ready]:
+    """Make the new file beside the old one, to take its place within the block, or never: then nothing is left of it.
+
+    Raises as `put`; of what fails before the block nothing is left either.
+    """
+    with opened_folder(seen.path) as folder:
+        ready = _Put(folder, seen, limit)
+        try:
+            ready.prepare(data, metadata)
+            yield ready
+        finally:
+            ready.clear()
 
 
 class _Put:
@@ -48,20 +75,46 @@ class _Put:
         self.folder, self.seen, self.limit = folder, seen, limit
         self.name = seen.path.name
         self.beside = new_name(self.name)
+        self.descriptor: int | None = None
         self.made: FoundFile | None = None
         self.is_replaced = False
         self.may_be_theirs = False
 
-    def run(self, data: bytes | None, metadata: Metadata) -> None:
+    def prepare(self, data: bytes, metadata: Metadata) -> None:
+        with self._told("replaced"):
+            self.descriptor = new_file.create(self.folder, unfinished(self.beside))
+            new_file.fill(self.descriptor, data, metadata)
+            os.rename(unfinished(self.beside), self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
+            self._refuse_changed()
+
+    def take_place(self) -> None:
+        """Let the new file take the place of the old one."""
+        with self._told("replaced"):
+            self._refuse_changed()
+            self._take_place()
+            os.fsync(self.folder)
+
+    def clear(self) -> None:
+        """Leave nothing beside but what may be somebody else's."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        for name in (unfinished(self.beside), self.beside):
+            if name != self.beside or not self.may_be_theirs:
+                with suppress(OSError):  # it is gone already, or a later run removes it
+                    os.unlink(name, dir_fd=self.folder)
+
+    def remove(self) -> None:
+        with self._told("removed"):
+            self._remove()
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
         try:
-            if data is None:
-                self._remove()
-            else:
-                self._replace(data, metadata)
+            yield
         except OSError as error:
             raise FileError(
-                f"{self.seen.path}: cannot be {'removed' if data is None else 'replaced'}: "
-                f"{error.strerror or error}; {self._what_holds()}",
+                f"{self.seen.path}: cannot be {what}: {error.strerror or error}; {self._what_holds()}",
                 self.is_replaced,
             ) from error
 
@@ -71,23 +124,6 @@ class _Put:
         return "it is as it was"
 
     # --- a new file ---------------------------------------------------------------------------------------------------
-
-    def _replace(self, data: bytes, metadata: Metadata) -> None:
-        unfinished_name = unfinished(self.beside)
-        descriptor = new_file.create(self.folder, unfinished_name)
-        try:
-            new_file.fill(descriptor, data, metadata)
-            os.rename(unfinished_name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-            self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
-            self._refuse_changed()
-            self._take_place()
-            os.fsync(self.folder)
-        finally:
-            os.close(descriptor)
-            for name in (unfinished_name, self.beside):
-                if name == unfinished_name or not self.may_be_theirs:
-                    with suppress(OSError):  # it is gone already, or a later run removes it
-                        os.unlink(name, dir_fd=self.folder)
 
     def _take_place(self) -> None:
         if self.seen.found is None:

@@ -1,62 +1,20 @@
-"""The options file of an OpenSM that gets a key: edited in place of the old one, closed to others."""
+"""The options file of an OpenSM that gets an M_Key: edited in place of the old one, closed to others."""
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 
-from ibkeys.errors import FileChanged, FileError, FileFormatError
-from ibkeys.host.conf.references import key_references
+from ibkeys.errors import FileFormatError
 from ibkeys.host.opensm_conf import KeyLines, with_lines
-from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 
 
 @dataclass(slots=True)
-class ConfFile:
-    """One options file. ``path``: as its host has it; ``seen``: as it was last seen; ``user``: the user ID of the
-    OpenSM that has to read it."""
-
-    hands: SmHands
-    path: Path
-    seen: SeenFile
-    user: int
-
-    @classmethod
-    def at(cls, hands: SmHands, path: Path, user: int) -> ConfFile:
-        """Look at an options file. Raises FileError, FileChanged, HostNotReached."""
-        seen = hands.look(path)
-        if seen.data is None:
-            raise FileError(f"{path}: is not there any more")
-        return cls(hands, path, seen, user)
-
-    @property
-    def name(self) -> str:
-        """The real file, with its host."""
-        return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
-
-    @property
-    def data(self) -> bytes:
-        """What it says."""
-        return self.seen.data or b""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether others than its owner have rights on it."""
-        return self.seen.found is not None and bool(self.seen.found.metadata.mode & (stat.S_IRWXG | stat.S_IRWXO))
-
-    @property
-    def rights(self) -> int | None:
-        """The permission bits that it gets: the owner's, as far as its OpenSM can still read it. None: as they are, for
-        what else lets that OpenSM read the file is not known."""
-        if self.seen.found is None:
-            return None
-        metadata = self.seen.found.metadata
-        return metadata.mode & stat.S_IRWXU if self.user in (0, metadata.uid) else None
+class KeyConf(ConfFile):
+    """One options file that gets an M_Key."""
 
     def put(self, setting: KeySetting, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Let it say *setting*, in explicit lines, every other byte as it was; None where it says so already.
@@ -68,22 +26,4 @@ class ConfFile:
             new = with_lines(self.data, KeyLines(setting.key, setting.protect, setting.lease))
         except FileFormatError as error:
             raise FileFormatError(str(error), self.name) from None
-        if new == self.data or self._has_become(new):
-            return None
-        entry = self.hands.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
-        self.seen = self.hands.look(self.path)
-        if self.seen.data != new:
-            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
-        return entry
-
-    def _has_become(self, new: bytes) -> bool:
-        """Whether it says *new* already: OpenSMs of one host may share one options file, or hosts one folder."""
-        now = self.hands.look(self.path)
-        if now.data == new:
-            self.seen = now
-        return now.data == new
-
-    def verify(self, otherwise: str) -> None:
-        """Raise FileChanged where it is not as it was left. *otherwise*: what was not done then, in words."""
-        if self.hands.look(self.path) != self.seen:
-            raise FileChanged(f"{self.name}: somebody else changed it meanwhile; {otherwise}")
+        return self.write(new, operation, store)

@@ -18,16 +18,16 @@ from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, NotStored, U
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.left_overs import remove_left_overs
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers
 from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
 from ibkeys.printable import counted, named
+from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.site import Reached, stale, verify_master
 from ibkeys.store.journal import FileEntry, Operation
@@ -175,9 +175,9 @@ class KeyRun:
         entries = [each.put(setting, around.operation, around.writer.keystore) for each in self._files()]
         return [entry for entry in entries if entry is not None]
 
-    def _files(self) -> list[ConfFile]:
+    def _files(self) -> list[KeyConf]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
-        stopped = [ConfFile.at(self._hands_of(each), each.conf, each.user) for each in self.record.stopped]
+        stopped = [KeyConf.at(self._hands_of(each), each.conf, each.user) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
 
     def _hands_of(self, standby: Standby) -> SmHands:

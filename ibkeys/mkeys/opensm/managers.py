@@ -19,14 +19,14 @@ from ibkeys.errors import Refused
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
+from ibkeys.sm.confs.opensms import options_file, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
 from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
-from ibkeys.sm.starting import command_to_start
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
 """The options of OpenSM that are changed. Whether they are in force is seen on the wire."""
@@ -35,10 +35,15 @@ KEY_OPTIONS: Final = (
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
-AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume finishes the run"
+AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
 """What comes after sm-repair."""
 REFUSAL: Final = "opensm-keys"
 """What `Refused.interlock` is where OpenSM, as it runs, would lose ports; nothing overrides that."""
+MIXED: Final = "mixed-keys"
+"""What it is where ports have different keys; nothing overrides that."""
+
+
+_WOULD: Final = "an SM that goes on with the former M_Key becomes a second master, or is lost"
 
 
 @dataclass(slots=True)
@@ -47,7 +52,7 @@ class KeyManager:
     ``options``: what it works with."""
 
     running: Running
-    conf: ConfFile
+    conf: KeyConf
     cache: Path
     options: Mapping[str, Setting]
 
@@ -107,7 +112,7 @@ def find_key_managers(
     a file is not to be reached, and HostNotReached.
     """
     seen = find_master(found, reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
-    _refuse_strangers(seen)
+    refuse_strangers(seen.others(), seen.report.hosts, _WOULD, REFUSAL)
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()
     for running in [*others, seen.master]:
@@ -120,52 +125,13 @@ def find_key_managers(
     return KeyManagers(seen, managers[-1], tuple(managers[:-1]), notes)
 
 
-def _refuse_strangers(seen: Seen) -> None:
-    strangers = [_stranger(manager) for manager, running in seen.others() if running is None]
-    silent = [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
-    if strangers:
-        raise Refused(
-            f"{'; '.join([*strangers, *silent])}: an SM that goes on with the former M_Key becomes a second master, or "
-            "is lost, so every SM must be on a host that is reached (--sm-host HOST), or be stopped for good; nothing "
-            "was changed",
-            REFUSAL,
-        )
-
-
-def _stranger(manager: Manager) -> str:
-    state = manager.state or "IsSM is set, SMInfo not answered"
-    return f"the SM at {manager.port} ({state}) is on no host that was looked at"
-
-
 def _manager(running: Running) -> tuple[KeyManager, list[str]]:
     """Return an OpenSM with its files, and notes. Raises UsageError, FileError, Refused, HostNotReached."""
-    instance = running.instance
-    file = instance.files["options"]
-    if file.is_there is False:
-        raise Refused(_no_options_file(running), REFUSAL)
+    conf, doubts = options_file(running, KeyConf, REFUSAL)
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
-    path, _ = running.place_of("options")
     cache, _ = running.place_of("cache")  # the name that lasts when this process has ended
-    user = running.hands.files.stat(instance.process.folder).uid
-    conf = ConfFile.at(running.hands, path, user)
-    manager = KeyManager(running, conf, cache, {**changed, **settings})
-    hindrance = running.hands.hindrance(conf.seen) or running.hands.may_signal(instance.process)
-    if hindrance is not None:
-        raise Refused(f"{manager.name}: {hindrance}; nothing was changed", "file")
-    if file.doubt:
-        notes.append(f"{manager.conf.name}: {file.doubt}")
-    return manager, notes
-
-
-def _no_options_file(running: Running) -> str:
-    instance = running.instance
-    path = instance.files["options"].path
-    words = command_to_start(instance, ["-c", str(path)])
-    return (
-        f"{instance.name} has no options file ({path}), and one that was not there when OpenSM started is never read: "
-        f"make it, and restart that OpenSM once: (umask 077; {words}); nothing was changed"
-    )
+    return KeyManager(running, conf, cache, {**changed, **settings}), [*notes, *doubts]
 
 
 def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:

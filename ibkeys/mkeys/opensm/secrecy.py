@@ -7,44 +7,15 @@ what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c;
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from ibkeys.change.consent import Objection
-from ibkeys.errors import FileError
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers
 from ibkeys.printable import named
-from ibkeys.sm.instance import InstanceFile
+from ibkeys.sm.confs.listeners import close as close_to_others
 
-_SYSLOG: Final = Path("/dev/log")
-_HEARD_BY: Final = tuple(
-    Path(path)
-    for path in (
-        *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
-        *("/var/log/daemon.log", "/var/log/user.log"),
-    )
-)
-"""Where syslog goes on the distributions that have OpenSM: files, and the folders of systemd's journal."""
-_OWNER: Final = stat.S_IRWXU
 _UNITS_UMASK: Final = "UMask=0077"
-
-
-def objections_to_listeners(managers: KeyManagers) -> list[Objection]:
-    """Return ``sm-prints-keys``, as a list of none or one: who reads what OpenSM prints when it reads a new key."""
-    shown = [f"{manager.name}: {place}" for manager in managers.all for place in _shown_in(manager)]
-    if not shown:
-        return []
-    return [
-        Objection(
-            "sm-prints-keys",
-            "OpenSM prints each changed value of its options file, the M_Key too, and others than root can read that: "
-            f"{named(shown)}; close these (mode, logrotate's mode), or send the unit's output elsewhere",
-        )
-    ]
 
 
 def objections_to_sa_key(managers: KeyManagers) -> list[Objection]:
@@ -91,42 +62,7 @@ def close(manager: KeyManager) -> None:
     for role in ("cache", "log"):
         path = manager.cache if role == "cache" else files["log"].place
         if path is not None and not (role == "log" and files["log"].fact is None):
-            _close(manager, path)
-
-
-def _close(manager: KeyManager, path: Path) -> None:
-    try:
-        fact = manager.hands.files.stat(path)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; nothing was changed") from None
-    if _is_open(fact):
-        manager.hands.set_mode(path, fact, fact.mode & _OWNER)
-
-
-def _shown_in(manager: KeyManager) -> Iterator[str]:
-    """Yield what others can read of what this OpenSM prints."""
-    instance = manager.running.instance
-    output = instance.files["output"]
-    if _is_read(output):
-        yield f"its standard output goes to {output.path}, which others can read"
-    host = manager.hands.files
-    if _fact(host, _SYSLOG) is None:
-        return  # nobody hears it
-    for path in _HEARD_BY:
-        fact = _fact(host, path)
-        if fact is not None and fact.others_can_read:
-            yield f"its messages to syslog are in {path}, which others can read"
-
-
-def _is_read(file: InstanceFile) -> bool:
-    return file.fact is not None and file.fact.others_can_read
-
-
-def _fact(host: HostFiles, path: Path) -> FileFact | None:
-    try:
-        return host.stat(path)
-    except OSError:
-        return None
+            close_to_others(manager.hands, path)
 
 
 def _is_open(fact: FileFact | None) -> bool:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
+from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
@@ -26,12 +26,14 @@ from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
 from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.elsewhere.channel import Channel
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.hands.ground import hindrance_of, read_ground
 from ibkeys.sm.hands.looking_there import LookingThere, marks
 from ibkeys.sm.hands.processes_there import ProcessesThere
 from ibkeys.sm.hands.remote_guard import OtherGuard, confirm_guard
+from ibkeys.sm.hands.staged_there import StagedThere, failed, not_replaced
 from ibkeys.sm.hands.telling import Telling
 from ibkeys.sm.hands.writer import NOTHING, No, Writer, sum_of
 from ibkeys.store.journal import FileEntry, Operation
@@ -49,6 +51,7 @@ class OtherHost(Telling):
         self._writer = writer
         self._looking = LookingThere(reader, writer)
         self._processes = ProcessesThere(reader.name, writer)
+        self._is_staging = False
 
     @property
     def name(self) -> str:
@@ -103,11 +106,7 @@ class OtherHost(Telling):
         Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: the entry is ``pending`` then where
         the file may have been replaced, and ``failed`` where it was not.
         """
-        if data is not None and len(data) > files.LIST:
-            raise FileError(f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, which no such file has")
-        if (reason := self.hindrance(seen, rights)) is not None:
-            raise FileError(reason)
-        entry = operation.record_file(image_of(seen, data, contents, self.name))
+        entry = self._record(operation, seen, data, contents, rights)
         may_be_done = False
         try:
             if data is not None:
@@ -122,22 +121,47 @@ class OtherHost(Telling):
             elif seen.found is not None:
                 self._writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
         except No as no:
-            raise self._not_replaced(entry, no, "removed" if data is None else "replaced") from None
+            raise not_replaced(self.name, entry, no, "removed" if data is None else "replaced") from None
         except HostNotReached:
             if not may_be_done:
-                _failed(entry)
+                failed(entry)
             raise
         return entry
 
-    def _not_replaced(self, entry: FileEntry, no: No, what: str) -> FileError:
-        path = self._at(Path(entry.image.path))
-        if no.kind == "unsynced":
-            holds = "the change is made all the same, but a crash of that host may still undo it"
-            return FileError(f"{path}: cannot be {what}: {no.reason}; {holds}", True)
-        _failed(entry)
-        if no.kind == "changed":
-            return FileChanged(f"{path}: somebody else changed it meanwhile; what they wrote is in place")
-        return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is as it was")
+    def _record(
+        self, operation: Operation, seen: SeenFile, data: bytes | None, contents: Contents, rights: int | None
+    ) -> FileEntry:
+        """Put what was seen into the journal, unless something hinders what *data* is for. Raises FileError."""
+        if data is not None and len(data) > files.LIST:
+            raise FileError(f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, which no such file has")
+        if (reason := self.hindrance(seen, rights)) is not None:
+            raise FileError(reason)
+        return operation.record_file(image_of(seen, data, contents, self.name))
+
+    @contextmanager
+    def stage(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> Iterator[Staged]:
+        """Prepare what `replace` does, and yield what does the rest. Raises as `replace`."""
+        if self._is_staging:
+            raise FileError(
+                f"{self._at(seen.path)}: another file of that host waits to be replaced, and only one can at a time; "
+                "it is as it was"
+            )
+        staged = StagedThere(self.name, self._writer, self._record(operation, seen, data, contents, rights), seen)
+        self._is_staging = True
+        try:
+            staged.prepare(data, rights)
+            yield staged
+        finally:
+            self._is_staging = False
+            staged.clear()
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give a file or folder fewer rights, and return its former mode. Raises FileError, HostNotReached."""
@@ -203,8 +227,3 @@ def _of_name(place: Path) -> str | None:
     if len(os.fsencode(unfinished(new_name(place.name)))) + len("4194304") > 255:
         return "its name is too long: the new file needs a longer one beside it until it is complete"
     return None
-
-
-def _failed(entry: FileEntry) -> None:
-    with suppress(StoreError):  # what went wrong first is what the user must hear
-        entry.failed()

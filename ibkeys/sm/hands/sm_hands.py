@@ -7,6 +7,7 @@ of it goes through ``files``, which change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.host.replacing.staging import Staged
 from ibkeys.store.journal import FileEntry, Operation
 
 
@@ -108,6 +110,21 @@ class SmHands(Protocol):
 
         Raises FileChanged when the file is not what was seen; FileError for what hinders it, and when something fails:
         ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
+        """
+
+    def stage(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> AbstractContextManager[Staged]:
+        """Prepare what `replace` does with a file that is there, as far as it can be done beside it, and return what
+        does the rest within the block. What is not put in place when the block ends is gone, and its entry ``failed``.
+
+        On another host only one file at a time. Raises as `replace`.
         """
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.seen import SeenFile, look, real_place
+from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.hands.other_root import refuse_other_root
 from ibkeys.sm.hands.processes_here import ProcessesHere
 from ibkeys.sm.hands.sm_hands import RemoteGuard
@@ -63,6 +65,18 @@ class ThisHost(Telling):
     ) -> FileEntry:
         """Let *data* take the place of a file. Raises FileChanged, FileError, StoreError, EncodeError."""
         return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights)
+
+    def stage(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> AbstractContextManager[Staged]:
+        """Prepare what `replace` does, and return what does the rest. Raises FileChanged, FileError, StoreError."""
+        return stage(operation, seen, data, contents=contents, rights=rights)
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give a file or folder fewer rights, and return its former mode. Raises FileChanged, FileError."""

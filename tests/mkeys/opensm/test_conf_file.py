@@ -11,7 +11,7 @@ import pytest
 from ibkeys.errors import FileChanged
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -45,8 +45,8 @@ def operation(tmp_path: Path) -> Iterator[Operation]:
         yield begun
 
 
-def file_at(path: Path) -> ConfFile:
-    return ConfFile.at(THIS, path, os.geteuid())
+def file_at(path: Path) -> KeyConf:
+    return KeyConf.at(THIS, path, os.geteuid())
 
 
 def test_three_lines_change_and_others_lose_their_rights(conf: Path, store: KeyStore, operation: Operation) -> None:

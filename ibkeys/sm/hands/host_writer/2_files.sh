@@ -72,7 +72,7 @@ dress() { # PATH MODE: what is beside gets owner, label and attributes of the fi
         no "$FAILED" 'the new file cannot be given owner, mode, ACL or label of the old one'
 }
 
-put() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it takes the place of what was seen (MARKS, OLD)
+ready() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it gets what the file there has (MARKS, OLD), on disk
     [ "$(sum "$part")" = "$2" ] || no "$FAILED" 'what arrived is not what was sent' || return
     is_seen "$1" "$3" "$4" || return "$CHANGED"
     if [ "$3" = - ]; then
@@ -81,8 +81,11 @@ put() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it takes the pla
         dress "$1" "$5" || return
     fi
     sync -- "$part" || return "$FAILED"
-    is_seen "$1" "$3" "$4" || return "$CHANGED"
-    if [ "$3" = - ]; then
+}
+
+place() { # PATH MARKS OLD: what is beside takes the place of what was seen
+    is_seen "$1" "$2" "$3" || return "$CHANGED"
+    if [ "$2" = - ]; then
         ln -T -- "$part" "$1" || return "$FAILED"
         rm -f -- "$part"
     else
@@ -91,10 +94,18 @@ put() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it takes the pla
     sync -- "$folder" || return "$UNSYNCED"
 }
 
-put_or_clear() { # as put; nothing is left beside
-    put "$@"
+put() { # PATH SUM MARKS OLD MODE: both at once
+    ready "$@" && place "$1" "$3" "$4"
+}
+
+clear() { # what is beside and is not to take any place
+    [ -z "$part" ] || rm -f -- "$part"
+}
+
+or_clear() { # COMMAND...: nothing is left beside
+    "$@"
     status=$?
-    rm -f -- "$part"
+    clear
     return "$status"
 }
 

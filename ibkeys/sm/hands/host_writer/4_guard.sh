@@ -63,7 +63,7 @@ back() { # gives the former file back if one is there that we wrote
     fi
     part=$folder/.$base.ibkeys-$$-$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n').part
     if [ "$found" = - ]; then mode=644; else mode=-; fi
-    begin && cat "$room/former" >>"$part" && put_or_clear "$path" "$former" "$found" "$now" "$mode"
+    begin && cat "$room/former" >>"$part" && or_clear put "$path" "$former" "$found" "$now" "$mode"
 }
 
 log() { # WORDS

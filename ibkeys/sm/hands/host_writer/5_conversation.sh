@@ -1,7 +1,7 @@
 # --- the conversation -------------------------------------------------------------------------------------------------
 
 part= guard= token= data=
-trap '[ -z "$part" ] || rm -f -- "$part"' EXIT
+trap clear EXIT
 trap 'exit 1' INT TERM
 echo ibkeys-host-writer-1
 while IFS= read -r line; do
@@ -24,7 +24,10 @@ while IFS= read -r line; do
     users | begin | left | make_room) run "$question" ;;
     ground) run ground "$path" ;;
     fill) run fill "$data" ;;
-    put) run put_or_clear "$path" "$a" "$b" "$c" "$d" ;;
+    put) run or_clear put "$path" "$a" "$b" "$c" "$d" ;;
+    ready) run ready "$path" "$a" "$b" "$c" "$d" ;;
+    place) run or_clear place "$path" "$a" "$b" ;;
+    clear) run clear ;;
     remove) run remove "$path" "$a" "$b" ;;
     set_mode) run set_mode "$path" "$a" "$b" ;;
     drop) run drop "$a" ;;

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from ibkeys.errors import FileError
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NO_BYTES
-from ibkeys.mkeys.opensm.conf_file import ConfFile
 from ibkeys.printable import named
+from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.store.journal import FileEntry, FileImage, Journal
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -21,18 +21,18 @@ def remove_left_overs(journal: Journal, files: Sequence[ConfFile], store: KeySto
     """
     contents = key_references(store)
     by_host = {file.hands.name: file.hands for file in files}
-    places = {(file.hands.name, str(file.seen.path)) for file in files}
+    places = {file.key for file in files}
     entries = [entry for entry in _all_files(journal) if _is_key_file(entry.image) or _place(entry.image) in places]
     for name, hands in by_host.items():
         try:
             left = hands.clean_up([entry for entry in entries if entry.image.host == name], contents)
         except FileError as error:
-            yield f"{error}; what a run that was cut off left there may hold an M_Key"
+            yield f"{error}; what a run that was cut off left there may hold a key"
             continue
         if left.foreign:
             yield (
                 f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by a run that was "
-                "cut off, or by somebody else meanwhile, and may hold an M_Key: look at it, and remove it"
+                "cut off, or by somebody else meanwhile, and may hold a key: look at it, and remove it"
             )
 
 

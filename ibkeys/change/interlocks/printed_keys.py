@@ -1,0 +1,27 @@
+"""The interlock on keys for an OpenSM that prints them where others than root can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ibkeys.change.consent import Objection
+from ibkeys.printable import named
+from ibkeys.sm.confs.listeners import shown_in
+from ibkeys.sm.site import Running
+
+
+def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
+    """Return ``sm-prints-keys``, as a list of none or one: who reads what OpenSMs print when they read a new key.
+
+    Raises HostNotReached.
+    """
+    shown = [f"{each.instance.name}: {place}" for each in opensms for place in shown_in(each)]
+    if not shown:
+        return []
+    return [
+        Objection(
+            "sm-prints-keys",
+            "OpenSM prints each changed value of its options file, keys too, and others than root can read that: "
+            f"{named(shown)}; close these (mode, logrotate's mode), or send the unit's output elsewhere",
+        )
+    ]

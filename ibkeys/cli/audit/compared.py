@@ -1,0 +1,143 @@
+"""What the fabric is compared with in an audit, as options say, and the input of the rules that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.opening import load
+from ibkeys.cli.options import Where
+from ibkeys.cli.showing import say_notes, take_snapshot
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.types import Number
+
+if TYPE_CHECKING:
+    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
+    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.partitions.model import Policy
+    from ibkeys.scripting import Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """What the fabric is compared with, and where rules draw their lines."""
+
+    policy: str | None
+    allow_both_pkeys: bool
+    baseline: str | None
+    registry: str | None
+    inventory: str | None
+    sm_guids: tuple[str, ...]
+    max_share: int
+    lease_limit: int
+    sweep_interval: int | None
+    inbound_check: InboundCheck
+    probe_sa: bool
+    sm_port: int | None
+    pkey_idx: int | None
+
+
+compare: Final = options.group(
+    "compared",
+    Compare,
+    options.option(
+        "--policy",
+        metavar="FILE|opensm",
+        help="The partitions.conf that P_Key tables are held against; opensm: that of the master on this host.",
+    ),
+    options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
+    options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
+    options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
+    options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
+    options.option(
+        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
+    ),
+    options.option(
+        "--max-share", type=Number(1, 1 << 20), default=1, metavar="N", help="Nodes with one M_Key.  [default: 1]"
+    ),
+    options.option(
+        "--lease-limit",
+        type=Number(1, 65535),
+        default=3600,
+        metavar="SECONDS",
+        help="Longest M_Key lease.  [default: 3600]",
+    ),
+    options.option("--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="That of the subnet manager."),
+    options.inbound_check,
+    options.probe_sa,
+    options.sm_port,
+    options.pkey_idx,
+)
+
+
+def words_of(values: Iterable[str]) -> list[str]:
+    """Return the words of a repeatable option whose values may be lists with commas, or blanks from the environment."""
+    return [word for value in values for word in value.replace(",", " ").split()]
+
+
+def read_given(compare: Compare) -> dict[str, Any]:
+    """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
+    from ibkeys.audit.files import read_guids, read_registry
+    from ibkeys.audit.inputs import Thresholds
+
+    policy = read_accepted(compare.policy) if compare.policy is not None else None
+    if policy is not None:
+        _say_warnings(policy)
+    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
+    return {
+        "policy": policy,
+        "allow_both": compare.allow_both_pkeys,
+        "baseline": load(Path(compare.baseline)) if compare.baseline is not None else None,
+        "registry": read_registry(Path(compare.registry)) if compare.registry is not None else None,
+        "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
+        "sm_guids": _sm_guids(compare.sm_guids),
+        "inbound_check": compare.inbound_check,
+        "thresholds": thresholds,
+    }
+
+
+def _say_warnings(policy: Policy) -> None:
+    for problem in policy.warnings:
+        exits.warn(problem.located(policy.path))
+
+
+def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
+    from ibkeys.audit.files import parse_guid, read_guids
+
+    found: set[int] = set()
+    for word in words_of(values):
+        found |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
+    for guid in found:
+        typed.is_a_guid(guid)
+    return frozenset(found) if values else None
+
+
+def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
+    """Sweep the fabric once, and return the input made of it with the name of the local port."""
+    from ibkeys.audit.gather import look_at_store
+    from ibkeys.audit.inputs import AuditInput
+    from ibkeys.fabric.probes import probe_sa
+
+    if is_opensm(compare.policy):
+        master = master_policy(fabric)
+        _say_warnings(master.policy)
+        both = given["allow_both"] or bool(master.allow_both_pkeys)
+        given = {**given, "policy": master.policy, "allow_both": both}
+    snapshot = take_snapshot(fabric, where, make_secret=False)
+    if compare.probe_sa:
+        snapshot.sa_probes = probe_sa(fabric, compare.sm_port, compare.pkey_idx)
+    store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
+    host = None if fabric.is_simulated else host_of(fabric.stores.keystore, where)
+    say_notes(snapshot.fabric)
+    about = snapshot.about
+    return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
+
+
+def host_of(keystore: Path | None, where: Where) -> HostView:
+    """Return what of this host guards keys."""
+    from ibkeys.audit.gather import look_at_host
+
+    return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])

@@ -1,0 +1,111 @@
+"""The audit that a hardening begins and ends with, and the options that say what the fabric shall be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
+from ibkeys.cli import exits, options
+from ibkeys.cli.audit.compared import Compare, input_of, read_given
+from ibkeys.cli.options import Where
+from ibkeys.cli.types import Number
+
+if TYPE_CHECKING:
+    from ibkeys.audit.findings import Report
+    from ibkeys.audit.waivers import Waivers
+    from ibkeys.scripting import Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the fabric shall be, and what may be done for it."""
+
+    profile: Profile
+    fail_on: Severity
+    policy: str | None
+    allow_removals: bool
+    allow_break: bool
+    lease: int
+    sm_guids: tuple[str, ...]
+    waivers: str | None
+
+
+goal: Final = options.group(
+    "wanted",
+    Goal,
+    options.option(
+        "--profile",
+        type=click.Choice(PROFILES),
+        default="cloud-secured",
+        help="How severe each rule is.  [default: cloud-secured]",
+    ),
+    options.option(
+        "--fail-on",
+        type=click.Choice(SEVERITIES),
+        default="high",
+        help="Findings from this severity on are mended, and count at the end.  [default: high]",
+    ),
+    options.option("--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."),
+    options.option(
+        "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the policy says so; full to limited too."
+    ),
+    options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that the plan names for a moment."),
+    options.option(
+        "--lease",
+        env=False,
+        type=Number(1, 65535),
+        default=60,
+        metavar="SECONDS",
+        help="M_KeyLeasePeriod, above OpenSM's sweep_interval.  [default: 60]",
+    ),
+    options.option(
+        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
+    ),
+    options.option("--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."),
+)
+
+
+class GoalAudit:
+    """The audit before and after: the same rules, profile, waivers and comparisons. Files are read once."""
+
+    def __init__(self, where: Where, goal: Goal) -> None:
+        from ibkeys.audit.waivers import Waivers, read_waivers
+        from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
+
+        self._where = where
+        self.goal = goal
+        self._compare = Compare(
+            policy=goal.policy,
+            allow_both_pkeys=False,
+            baseline=None,
+            registry=None,
+            inventory=None,
+            sm_guids=goal.sm_guids,
+            max_share=1,
+            lease_limit=3600,
+            sweep_interval=None,
+            inbound_check=DEFAULT_INBOUND_CHECK,
+            probe_sa=True,
+            sm_port=None,
+            pkey_idx=None,
+        )
+        self.given = read_given(self._compare)
+        self._waivers: Waivers = Waivers()
+        if goal.waivers is not None:
+            self._waivers = read_waivers(Path(goal.waivers), datetime.now(UTC).date())
+            for text in self._waivers.warnings:
+                exits.warn(text)
+
+    def run(self, fabric: Fabric) -> Report:
+        """Read the fabric, and run all rules."""
+        from ibkeys.audit.catalogue import CATALOGUE
+        from ibkeys.audit.engine import audit
+
+        fabric.reload_keys()
+        data, source = input_of(fabric, self._where, self.given, self._compare)
+        return audit(data, self.goal.profile, CATALOGUE, self._waivers, source)

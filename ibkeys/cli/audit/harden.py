@@ -1,0 +1,239 @@
+"""Harden a fabric with OpenSM alive: from what an audit finds to one plan, and the audit again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
+from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.given import given_options
+from ibkeys.cli.opening import is_simulated, open_fabric
+from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.policy import is_opensm
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.audit.findings import Report
+    from ibkeys.change.writer import Writer
+    from ibkeys.harden.enforcement_run import EnforcementPlan
+    from ibkeys.harden.findings import Left
+    from ibkeys.harden.hardening import Hardening, PlannedStep
+    from ibkeys.harden.step import Asked
+    from ibkeys.scripting import Fabric
+
+_COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
+
+
+@click.command("harden")
+@options.option(
+    "--via",
+    env=False,
+    type=click.Choice(["opensm"]),
+    default="opensm",
+    help="Through OpenSM, which is the only way there is.  [default: opensm]",
+)
+@goal
+@options.option(
+    "--abort", env=False, is_flag=True, help="Give part_enforce back what it was; the plan names the other ways back."
+)
+@options.wait_for_sm
+@options.sm_hosts
+@options.changing
+@options.format
+@options.fabric
+def harden(
+    where: Where, wanted: Goal, consent: Changing, sm_hosts: SmHosts, sm_wait: int, format: str, via: str, abort: bool
+) -> int:
+    """Mend what an audit finds, through OpenSM while it runs.
+
+    Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes step by step: each is
+    proven before the next, and each has its own way back, which the plan names. P_Keys change only with --policy. What
+    was cut off goes on with the same command. At the end the fabric is audited again, and what is left is listed with
+    what to do about it. Exit status 1: something is left at --fail-on or worse.
+    """
+    if is_simulated(where):
+        raise UsageError("a simulated subnet has no OpenSM on any host")
+    if is_opensm(wanted.policy):
+        raise UsageError("--policy is what P_Keys change to: name a file")
+    audit = GoalAudit(where, wanted)
+    if abort:
+        return _abort(where, consent, _asked(where, wanted, sm_hosts, sm_wait, audit), format)
+    with open_fabric(where, changing=True) as fabric:
+        from ibkeys.harden.hardening import plan_hardening
+
+        asked = _asked(where, wanted, sm_hosts, sm_wait, audit)
+        writer = writer_of(fabric, "harden", consent)  # only asked what is overridden: each step has one of its own
+        report = audit.run(fabric)
+        plan = plan_hardening(fabric, writer.consent, asked, report, wanted.fail_on)
+        if plan.refusals and not consent.dry_run:
+            raise plan.refusals[0]
+        return _ShownHardening(fabric, writer, plan, consent, format, asked, audit, report).carry_out()
+
+
+def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
+    from ibkeys.harden.enforcement import ABORT, plan_abort
+
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, ABORT, consent) as writer:
+        return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
+
+
+class _ShownAbort(ShownChange):
+    """The way back of part_enforce."""
+
+    plan: EnforcementPlan
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write what changes in which options file, and at how many leaf ports."""
+        for words in self.plan.words if self.plan.pending else ["nothing to change"]:
+            put(clean(words))
+
+    def report(self, applied: bool) -> int:
+        """Say that it is done, and return the exit code."""
+        for text in self.plan.silent:
+            exits.warn(text, "not done")
+        if self.format == "json":
+            head = {"dry_run": self.consent.dry_run, "applied": applied}
+            write_json("harden", {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)})
+        elif self.format == "csv":
+            write_csv(("change",), ({"change": words} for words in self.plan.words))
+        elif applied:
+            write("done, verified by a fresh read")
+        elif self.consent.dry_run and self.plan.pending:
+            write("dry run: nothing was changed")
+        if self.consent.dry_run:
+            return exits.SAYS_NO if self.plan.pending else exits.DONE
+        return exits.NOT_COMPLETED if self.plan.silent else exits.DONE
+
+
+def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit) -> Asked:
+    from ibkeys.apply.apply import Permissions
+    from ibkeys.cli.mkeys.rollout_output import Steps
+    from ibkeys.harden.step import Asked
+    from ibkeys.mkeys.opensm.way import Telling
+
+    return Asked(
+        hosts_of(where, sm_hosts),
+        sm_wait,
+        wanted.lease,
+        audit.given["policy"],
+        Permissions(wanted.allow_removals, wanted.allow_break),
+        Telling(lambda text: exits.warn(text, "to do"), Steps().tell),
+    )
+
+
+class _ShownHardening(ShownChange):
+    """A hardening, shown step by step."""
+
+    plan: Hardening
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        writer: Writer,
+        plan: Hardening,
+        consent: Changing,
+        format: str,
+        asked: Asked,
+        audit: GoalAudit,
+        report: Report,
+    ) -> None:
+        super().__init__(writer, plan, consent, format)
+        self._fabric, self._asked, self._audit, self._report = fabric, asked, audit, report
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write each step, the findings that it is for, and its way back; then what no step is for."""
+        if not self.plan.steps:
+            put("nothing to do: no finding that a step is for")
+        for number, each in enumerate(self.plan.steps, 1):
+            _show_step(number, each, put)
+        left = [each for each in self._left() if not each.in_power]
+        if left:
+            put("not in the power of this command:")
+            _show_left(left, put)
+
+    def say_refusals(self) -> None:
+        """Say what would refuse the plan: a step that cannot be made as things are, and interlocks."""
+        for refusal in self.plan.refusals:
+            exits.warn(str(refusal), "would be refused")
+        super().say_refusals()
+
+    def apply(self) -> None:
+        """Make the steps, then audit again."""
+        from ibkeys.harden.hardening import make
+
+        fabric = self._fabric
+        make(fabric, self.writer.consent, self._asked, self.plan, given_options(), lambda text: exits.warn(text, "now"))
+        self._report = self._audit.run(fabric)
+
+    def report(self, applied: bool) -> int:
+        """Write the audit and what is left, and return the exit code."""
+        for text in self.plan.unmade:
+            exits.warn(text, "not done")
+        left = self._left()
+        if self.format == "json":
+            self._write_json(applied, left)
+        elif self.format == "csv":
+            write_csv(_COLUMNS, (each.to_json() for each in left))
+        elif self.consent.dry_run:
+            write("dry run: nothing was changed")
+        else:
+            self._write_table(left)
+        if self.consent.dry_run:
+            return exits.SAYS_NO if self.plan.pending else exits.DONE
+        if self.plan.unmade or not self._report.coverage.is_complete:
+            return exits.NOT_COMPLETED
+        return exits.SAYS_NO if self._report.fails_at(self._audit.goal.fail_on) else exits.DONE
+
+    def _left(self) -> list[Left]:
+        from ibkeys.harden.findings import left_of
+        from ibkeys.harden.hardening import STEPS
+
+        steps = [step.name for step in STEPS if step.is_asked_for(self._asked)]
+        return left_of(self._report, self._audit.goal.fail_on, steps)
+
+    def _write_json(self, applied: bool, left: list[Left]) -> None:
+        document: dict[str, Any] = {
+            "dry_run": self.consent.dry_run,
+            "applied": applied,
+            "steps": [each.to_json() for each in self.plan.steps],
+            "notes": list(self.plan.notes),
+            "interlocks": [each.interlock for each in self.plan.objections],
+            "unmade": list(self.plan.unmade),
+            "left": [each.to_json() for each in left],
+            "audit": self._report.to_json(),
+        }
+        write_json("harden", document)
+
+    def _write_table(self, left: list[Left]) -> None:
+        from ibkeys.cli.audit.text import write_table_report
+
+        write("")
+        write_table_report(self._report, with_remedy=False)
+        severity = self._audit.goal.fail_on
+        write(f"\nleft, {severity} or worse:" if left else f"\nnothing is left that is {severity} or worse")
+        _show_left(left, write)
+
+
+def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> None:
+    rules = f" (for {', '.join(each.rules)})" if each.rules else ""
+    put(f"step {number}: {each.step.title}{rules}")
+    draft = each.draft
+    if draft is None:
+        put("  what it would do is not known: it would be refused")
+        return
+    for words in draft.words:
+        put(clean(f"  {words}"))
+    put(clean(f"  way back: {draft.way_back}"))
+
+
+def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
+    for each in left:
+        found = each.finding
+        put(f"  {found.rule}  {found.severity}  {found.title}: {each.why}")

@@ -1,0 +1,235 @@
+"""The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port.
+
+OpenSM copies the table of each end port to the switch port before it, and then lets that one enforce; so nobody is cut
+who has what the policy gives it. Whoever has more would lose that, which is an interlock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ibkeys.apply.opensm.interlocks import drift_of
+from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.apply.opensm.steps import Prediction
+from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.change.consent import Objection
+from ibkeys.change.target import Target
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileFormatError, Refused, UsageError
+from ibkeys.harden.enforcement_run import EnforcementPlan, LeafPort, OptionsChange
+from ibkeys.harden.findings import StepName
+from ibkeys.harden.step import Asked, Draft
+from ibkeys.host.conf.edit import NewValue, with_options
+from ibkeys.host.opensm_options import read_options
+from ibkeys.mad.attributes import SwitchInfo
+from ibkeys.partitions.opensm_tables import place_leaf
+from ibkeys.printable import counted, named
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.confs.opensms import options_file
+from ibkeys.sm.managed_files import manager_of
+from ibkeys.sm.managers import managers_of
+from ibkeys.sm.options import Setting
+from ibkeys.sm.site import Running, Seen, find_master, reach
+from ibkeys.store.journal import Journal
+from ibkeys.topology.enforcement import Enforcement, leaf_of
+
+COMMAND: Final = "harden"
+ABORT: Final = "harden --abort"
+"""The commands of the journal, forth and back."""
+WAY_BACK: Final = "ibkeys harden --via opensm --abort"
+ENFORCE: Final = "part_enforce"
+NO_ENFORCEMENT: Final = "no_partition_enforcement"
+_OPTIONS: Final = (ENFORCE, NO_ENFORCEMENT)
+_REFUSAL: Final = "opensm-options"
+"""What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementStep:
+    """part_enforce both."""
+
+    name: StepName = "enforcement"
+    title: str = "leaf switch ports enforce partitions both ways"
+    command: str = COMMAND
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset()
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Always."""
+        return True
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Never: where it was cut off, the leaf ports show it."""
+        return False
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return the change of the options files, None where they say so already and every leaf port enforces.
+
+        Raises what `plan_enforcement` raises.
+        """
+        plan = plan_enforcement(writer, asked, "both")
+        if not plan.pending:
+            return None
+        return Draft(plan.words, WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
+
+
+ENFORCEMENT: Final = EnforcementStep()
+
+
+def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPlan:
+    """Plan that every OpenSM works with part_enforce *wanted*: ``both``, ``in``, ``out`` or ``off``.
+
+    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused where an OpenSM would not take it over,
+    UsageError where its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
+    raises.
+    """
+    survey = look_at_all(writer, (), by_port_guid=True)
+    assert survey.topology is not None
+    reached = reach(writer.enter, asked.hosts)
+    site = find_site(writer, reached, survey.topology)
+    seen = find_master(
+        managers_of(survey.topology), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
+    )
+    plan = EnforcementPlan(COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, notes=site.notes)
+    plan.files = _files(seen, wanted, plan.notes)
+    plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
+    plan.words = _in_words(plan, wanted)
+    if plan.pending:
+        plan.objections += [*_of_drift(site, survey, wanted), *_of_strangers(seen), *_of_owners(plan.files)]
+    return plan
+
+
+def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
+    """Plan to give part_enforce back what the last hardening that changed it found at the master. Raises UsageError
+    where none did, and what `plan_enforcement` raises."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        images = [
+            entry.image
+            for record in journal.list_operations()
+            if record.command == COMMAND
+            for entry in journal.files(record.id)
+        ]
+    if not images or images[-1].before is None:
+        raise UsageError("no hardening of the journal has changed part_enforce, so there is nothing to go back to")
+    return plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
+
+
+def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
+    writer.apply(plan)
+    return plan.silent
+
+
+# --- the options files ------------------------------------------------------------------------------------------------
+
+
+def _files(seen: Seen, wanted: str, notes: list[str]) -> list[OptionsChange]:
+    """Return the options files of the OpenSMs that are reached, that of the master last."""
+    files: dict[tuple[str, str], OptionsChange] = {}
+    for running in [seen.master, *(running for _, running in seen.others() if running is not None)]:
+        settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
+        _refuse_command_line(running, settings)
+        conf, doubts = options_file(running, ConfFile, _REFUSAL)
+        notes += [each for each in [*uncertain, *doubts] if each not in notes]
+        known = files.setdefault(conf.key, OptionsChange(conf, [], _edited(conf, wanted)))
+        known.opensms.insert(0, running)
+    return list(reversed(files.values()))
+
+
+def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> None:
+    if any(setting.source == "command line" for setting in settings.values()):
+        raise Refused(
+            f"{running.instance.name}: what leaf ports enforce is on its command line, which its options file may not "
+            "win over: start it without that; nothing was changed",
+            _REFUSAL,
+        )
+
+
+def _edited(conf: ConfFile, wanted: str) -> bytes:
+    """Return the options file with part_enforce *wanted*; an older line that wins over it says FALSE."""
+    data = conf.data
+    options = read_options(data)
+    values: dict[str, NewValue] = {ENFORCE: wanted}
+    if options.value(NO_ENFORCEMENT) is True:
+        values = {NO_ENFORCEMENT: False, **values}
+    if options.value(ENFORCE) == wanted:
+        return data
+    try:
+        return with_options(data, values)
+    except FileFormatError as error:
+        raise FileFormatError(str(error), conf.name) from None
+
+
+def _in_words(plan: EnforcementPlan, wanted: str) -> list[str]:
+    words = [
+        f"{each.conf.name}: {ENFORCE} {read_options(each.conf.data).value(ENFORCE)} -> {wanted}"
+        for each in plan.files
+        if each.differs
+    ]
+    changing = sum(leaf.difference() != "" for leaf in plan.leaves)
+    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {wanted}"]
+
+
+# --- the leaf ports ---------------------------------------------------------------------------------------------------
+
+
+def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[LeafPort]:
+    """Yield the leaf ports that can enforce, each with its end port. One whose table the P_Keys of the end port fill is
+    left out: OpenSM lets it enforce nothing."""
+    targets: Mapping[tuple[int, int], Target] = survey.targets
+    for target in targets.values():
+        leaf = leaf_of(target.port) if not target.port.is_external else None
+        before = targets.get((leaf.node.guid, leaf.num)) if leaf is not None else None
+        switch = leaf.node.switch_info if leaf is not None else None
+        if before is None or switch is None or not switch.partition_enforcement_cap:
+            continue
+        if place_leaf(before.table, target.table, before.port.capacity or 0).enforces:
+            yield LeafPort(before, target, _as_it_can(switch, wanted))
+
+
+def _as_it_can(switch: SwitchInfo, wanted: Enforcement) -> Enforcement:
+    return Enforcement(
+        wanted.inbound and bool(switch.inbound_enforcement_cap),
+        wanted.outbound and bool(switch.outbound_enforcement_cap),
+    )
+
+
+# --- interlocks -------------------------------------------------------------------------------------------------------
+
+
+def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
+    """``drift``: end ports have P_Keys that OpenSM did not give them. It copies what it remembers to the leaf port."""
+    if wanted == "off":
+        return
+    options = replace(site.options, part_enforce="off")
+    drift = drift_of(Prediction(survey, options, site.manager.guid), site.policy, site.policy, ())
+    if drift.elsewhere:
+        yield Objection(
+            "drift",
+            f"{counted(len(drift.elsewhere), 'port')} not as OpenSM's policy says: {named(drift.elsewhere)}. Switches "
+            "would let pass what the policy says and drop the rest; let the policy say what shall be, first",
+        )
+
+
+def _of_strangers(seen: Seen) -> Iterator[Objection]:
+    """``standby-differs``: an SM that would take over works with its own part_enforce."""
+    strangers = [str(manager.port) for manager, running in seen.others() if running is None]
+    if strangers:
+        yield Objection(
+            "standby-differs",
+            f"the SM at {named(strangers)} is on no host that was looked at; when it takes over, its own part_enforce "
+            "counts; reach it with --sm-host",
+        )
+
+
+def _of_owners(files: Sequence[OptionsChange]) -> Iterator[Objection]:
+    """``file-managed``: another program writes the options file again."""
+    for each in files:
+        owner = manager_of(each.conf.seen.path, each.conf.seen.data)
+        if owner is not None and each.differs:
+            yield Objection(
+                "file-managed",
+                f"{each.conf.name} is managed by {owner}, which writes over what is put there; change it there",
+            )

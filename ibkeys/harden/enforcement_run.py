@@ -1,0 +1,129 @@
+"""Making a change of part_enforce: options files, the signal, and the leaf ports until they are as they shall be.
+
+Source: opensm osm_pkey_mgr.c (pkey_mgr_enforce_partition), osm_subnet.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ibkeys.apply.survey import read_again
+from ibkeys.change.clock import REAL_TIME, Clock, Patience
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.plan import Plan
+from ibkeys.change.target import Target
+from ibkeys.change.writer import Writer
+from ibkeys.errors import NotStored
+from ibkeys.mkeys.opensm.key_run import OnStep
+from ibkeys.partitions.opensm_tables import packed
+from ibkeys.printable import counted, named
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.site import Running, Seen, verify_master
+from ibkeys.store.journal import Operation
+from ibkeys.topology.enforcement import Enforcement
+
+
+@dataclass(slots=True)
+class LeafPort:
+    """A switch port and the end port behind it; ``wanted``: what it shall enforce. Both are read again and again."""
+
+    leaf: Target
+    end: Target
+    wanted: Enforcement
+
+    def difference(self) -> str:
+        """Return how the switch port is not as it shall be, in words; "" where it is."""
+        if self.leaf.enforcement != self.wanted:
+            return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
+        enforces = self.wanted.inbound or self.wanted.outbound
+        if enforces and {*self.leaf.table.values()} != {*packed(self.end.table)}:
+            return "its P_Key table is not that of the port behind it"
+        return ""
+
+
+@dataclass(slots=True)
+class OptionsChange:
+    """An options file, and the OpenSMs that read it: one or more. ``new``: its bytes afterwards."""
+
+    conf: ConfFile
+    opensms: list[Running]
+    new: bytes
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is to be written."""
+        return self.new != self.conf.data
+
+
+@dataclass(slots=True, kw_only=True)
+class EnforcementPlan(Plan):
+    """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
+    ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``silent``: leaf ports
+    that did not answer at the end."""
+
+    seen: Seen
+    wait: float
+    progress: OnStep
+    files: list[OptionsChange] = field(default_factory=list)
+    leaves: list[LeafPort] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    clock: Clock = REAL_TIME
+
+    @property
+    def pending(self) -> bool:
+        """Whether a file is to be written, or a switch port is not as it shall be."""
+        return any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Replace the files, tell every OpenSM, and wait. Raises NotStored where leaf ports do not take it; Refused
+        (``stale``), FileChanged, FileError, HostNotReached, StoreError."""
+        with Interrupts() as interrupts:
+            interrupts.check()
+            self._verify(writer)
+            entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
+            wrong = self._told(writer, interrupts)
+            if wrong:
+                wrong = self._told(writer, interrupts)
+            for entry in entries:
+                if entry is not None:
+                    (entry.failed if wrong else entry.done)()
+        if wrong:
+            raise NotStored(
+                f"{counted(len(wrong), 'leaf port')} did not become as part_enforce says within {self.wait:g} s, "
+                f"OpenSM told twice: {named(wrong)}; look into its log"
+            )
+
+    def _verify(self, writer: Writer) -> None:
+        """Look again whether the master is the same process and still the one master."""
+        self.seen.master.verify_process()
+        verify_master(writer.fabric, self.seen.manager, writer.master_sm_lids)
+
+    def _told(self, writer: Writer, interrupts: Interrupts) -> Sequence[str]:
+        """Send SIGHUP, the master last, and return the leaf ports that are wrong when nothing comes nearer."""
+        self._verify(writer)
+        for each in self.files:
+            each.conf.verify("OpenSM was not told to read it")
+        for opensm in [opensm for each in self.files for opensm in each.opensms]:
+            opensm.hands.signal(opensm.instance.process)
+        waiting = Patience(self.clock, self.wait)
+        while True:
+            interrupts.check()
+            self.seen.master.verify_process()
+            wrong = self._look(writer)
+            self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
+            if not wrong or not waiting.lasts(len(wrong)):
+                return wrong
+
+    def _look(self, writer: Writer) -> list[str]:
+        """Read all ports again, and return those that are wrong. What is silent is not waited for."""
+        failed = read_again(writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
+        wrong, self.silent = [], []
+        for leaf in self.leaves:
+            port = leaf.leaf.port
+            if (port.node.guid, port.num) in failed:
+                self.silent.append(f"{leaf.leaf.id}: {failed[port.node.guid, port.num]}")
+            elif difference := leaf.difference():
+                wrong.append(f"{leaf.leaf.id}: {difference}")
+        return wrong

@@ -1,0 +1,156 @@
+"""The steps for files: others lose their rights on what holds keys, at every OpenSM that is reached.
+
+OpenSM makes its guid2mkey anew at each change of a key with the rights that its umask leaves, so its folder and its log
+are closed before the first key, and what it made meanwhile at the end. An options file gets its rights together with
+its first key. Rights are only taken away; the way back is chmod.
+Source: opensm osm_db_files.c, osm_log.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import Wanted
+from ibkeys.errors import FileError
+from ibkeys.harden.findings import StepName
+from ibkeys.harden.step import Asked, Draft
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.opensm_process import opensm_config
+from ibkeys.sm.confs.listeners import close
+from ibkeys.sm.instance import Role
+from ibkeys.sm.managers import managers_of
+from ibkeys.sm.site import Running, find_master, reach
+
+_KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
+_UMASK: Final = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """Files of these ``roles``. ``words``: what is closed that is not there yet."""
+
+    name: StepName
+    title: str
+    roles: tuple[Role, ...]
+    words: tuple[str, ...] = ()
+    command: str = "harden"
+    serves: frozenset[StepName] = _KEY_STEPS
+    lifts: frozenset[str] = frozenset()
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Always."""
+        return True
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Never: it is made in one go."""
+        return False
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return what would be closed. Raises what `find_master` raises."""
+        runnings = _opensms(writer, asked)
+        found = [each for running in runnings for each in self._open_files(running)]
+        if not found and not self.words:
+            return None
+        return Draft(
+            [each.words for each in found] or self.words,
+            "; ".join(each.way_back for each in found) or "chmod gives rights back",
+            lambda: self._close([each for running in runnings for each in self._open_files(running)]),
+            [note for running in runnings for note in _of_umask(running)] if "keys" in self.roles else (),
+        )
+
+    def _open_files(self, running: Running) -> Iterator[_OpenFile]:
+        for role in self.roles:
+            file = running.instance.files[role]
+            if file.path is None or file.place is None:
+                continue
+            try:
+                fact = running.hands.files.stat(file.place)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
+            if not fact.is_private and _is_its_own(running, fact) and (role != "options" or _has_key(running, fact)):
+                yield _OpenFile(running, role, file.place, fact)
+
+    def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
+        for each in found:
+            close(each.running.hands, each.place)
+        for each in found:
+            if each.role == "options":  # a new mode looks like an edit that nobody has read
+                each.running.hands.signal(each.running.instance.process)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    """A file on which others have rights. ``fact``: as it was looked at."""
+
+    running: Running
+    role: Role
+    place: Path
+    fact: FileFact
+
+    @property
+    def mode(self) -> int:
+        """The permission bits that it gets."""
+        return self.fact.mode & stat.S_IRWXU
+
+    @property
+    def words(self) -> str:
+        """What changes, in words."""
+        return f"{self._name}: mode {self.fact.mode:04o} -> {self.mode:04o}"
+
+    @property
+    def way_back(self) -> str:
+        """The command that gives the rights back."""
+        return f"chmod {self.fact.mode:04o} {self._name}"
+
+    @property
+    def _name(self) -> str:
+        host = self.running.hands.name
+        return f"{self.place} on {host}" if host else str(self.place)
+
+
+FOLDERS: Final = FileStep("folders", "folders of key files and logs closed to others", ("cache", "log"))
+KEY_FILES: Final = FileStep(
+    "key-files",
+    "files with keys closed to others",
+    ("options", "keys"),
+    ("guid2mkey and options files, as they are then: mode 0600",),
+)
+
+
+def _opensms(writer: Writer, asked: Asked) -> list[Running]:
+    """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
+    found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
+    socket = os.environ.get("IBSIM_SOCKNAME", "")
+    seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid, socket)
+    return [*(running for _, running in seen.others() if running is not None), seen.master]
+
+
+def _is_its_own(running: Running, fact: FileFact) -> bool:
+    """Whether this OpenSM can still use a file when only its owner has rights on it."""
+    try:
+        return running.hands.files.stat(running.instance.process.folder).uid in (0, fact.uid)
+    except OSError:
+        return False
+
+
+def _has_key(running: Running, fact: FileFact) -> bool:
+    seen = running.hands.look(running.place_of("options")[0])
+    return seen.data is not None and opensm_config(fact, seen.data).holds_key
+
+
+def _of_umask(running: Running) -> Iterator[str]:
+    umask = running.instance.process.umask
+    if umask is None or umask & _UMASK != _UMASK:
+        yield (
+            f"{running.instance.name} makes guid2mkey anew with rights for others at each later change of a key; its "
+            "folder, which is closed, keeps them out, and UMask=0077 in its unit does from its next start on"
+        )

@@ -1,0 +1,103 @@
+"""Which step of a hardening mends what an audit finds, and what is said of findings that no step mends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ibkeys.audit.findings import SEVERITIES, Report, RuleResult, Severity
+
+StepName = Literal["folders", "sm-keys", "enforcement", "partitions", "new-m-key", "m-keys", "key-files"]
+
+MENDED_BY: Final[Mapping[str, StepName]] = {
+    "KF001": "key-files",
+    "SE001": "enforcement",
+    "SM002": "sm-keys",
+    "MK001": "m-keys",
+    "MK002": "m-keys",
+    "MK003": "m-keys",
+    "MK005": "m-keys",
+    "MK007": "new-m-key",
+    "PK001": "partitions",
+    "PK002": "partitions",
+    "PK003": "partitions",
+    "PK004": "partitions",
+    "PK005": "partitions",
+    "PK014": "partitions",
+}
+"""Rule → the step that mends it. All other rules are not in the power of a hardening."""
+
+_WITHOUT: Final[Mapping[StepName, str]] = {
+    "partitions": "P_Keys change only with --policy FILE",
+}
+"""Step → why it is not made, where it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What stays. ``finding``: a rule that fails, or that cannot be judged without what a step needs; ``in_power``:
+    whether a step of this hardening is for it; ``why``: what there is to do."""
+
+    finding: RuleResult
+    in_power: bool
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the contract has it."""
+        found = self.finding
+        return {
+            "rule": found.rule,
+            "title": found.title,
+            "severity": found.severity,
+            "result": found.result,
+            "in_power": self.in_power,
+            "to_do": self.why,
+        }
+
+
+def failing(report: Report, severity: Severity) -> list[RuleResult]:
+    """Return the rules that fail with *severity* or worse, in the order of the catalogue."""
+    return [each for each in _severe(report, severity) if each.result == "fail"]
+
+
+def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]:
+    """Return for each step the rules that call for it."""
+    found: dict[StepName, tuple[str, ...]] = {}
+    for each in findings:
+        step = MENDED_BY.get(each.rule)
+        if step is not None:
+            found[step] = (*found.get(step, ()), each.rule)
+    return found
+
+
+def left_of(report: Report, severity: Severity, steps: Collection[StepName]) -> list[Left]:
+    """Return what is said of the rules that fail, and of those that are not known because a step was not asked for.
+
+    *steps*: those that the user's options allow.
+    """
+    return [
+        _left(each, steps)
+        for each in _severe(report, severity)
+        if each.result == "fail" or (each.result == "unknown" and _needs_more(each, steps))
+    ]
+
+
+def _severe(report: Report, severity: Severity) -> list[RuleResult]:
+    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]
+    return [each for each in report.results if each.severity in worst]
+
+
+def _needs_more(finding: RuleResult, steps: Collection[StepName]) -> bool:
+    step = MENDED_BY.get(finding.rule)
+    return step in _WITHOUT and step not in steps
+
+
+def _left(finding: RuleResult, steps: Collection[StepName]) -> Left:
+    step = MENDED_BY.get(finding.rule)
+    if step is None or step in steps:
+        return Left(finding, step is not None, finding.remedy)
+    without = _WITHOUT.get(step)
+    if without is None:
+        return Left(finding, False, finding.remedy)
+    return Left(finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}")

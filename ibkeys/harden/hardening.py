@@ -1,0 +1,185 @@
+"""A hardening: what an audit finds becomes one plan, and the plan is made step by step.
+
+The steps come in an order in which none exposes what a later one puts there: folders before the first key, the SA_Key
+before the first M_Key, tables before M_Keys close the ports. A hardening keeps nothing: after a step that failed it is
+begun again, audits again, and goes on with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ibkeys.audit.findings import Report, Severity
+from ibkeys.change.consent import Consent, Objection
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, Refused
+from ibkeys.fabric.live import Fabric
+from ibkeys.harden.enforcement import ENFORCEMENT
+from ibkeys.harden.files import FOLDERS, KEY_FILES
+from ibkeys.harden.findings import StepName, by_step, failing
+from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
+from ibkeys.harden.partitions import PARTITIONS
+from ibkeys.harden.sm_keys import SM_KEYS
+from ibkeys.harden.step import Asked, Draft, Step
+
+COMMAND: Final = "harden"
+STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
+"""All steps, in the order in which they are made."""
+OnStep = Callable[[str], None]
+"""Called with a step in words, before it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step of a plan. ``rules``: those that call for it; ``draft``: what it would do, None where that cannot be
+    said, for the reason in ``refusal``."""
+
+    step: Step
+    rules: tuple[str, ...]
+    draft: Draft | None
+    refusal: IbkeysError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the contract has it. No key is in it."""
+        draft = self.draft
+        return {
+            "step": self.step.name,
+            "title": self.step.title,
+            "command": self.step.command,
+            "rules": list(self.rules),
+            "changes": list(draft.words) if draft is not None else [],
+            "way_back": draft.way_back if draft is not None else None,
+            "refusals": [str(each) for each in (draft.refusals if draft is not None else ())]
+            + ([str(self.refusal)] if self.refusal is not None else []),
+        }
+
+
+@dataclass(slots=True)
+class Hardening(Plan):
+    """A plan of steps: its notes, interlocks and questions are those of all of them. ``unmade``: what was not done."""
+
+    steps: list[PlannedStep] = field(default_factory=list)
+    unmade: list[str] = field(default_factory=list)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.steps)
+
+    @property
+    def refusals(self) -> list[IbkeysError]:
+        """What would refuse it, besides interlocks."""
+        found: list[IbkeysError] = []
+        for each in self.steps:
+            found += [each.refusal] if each.refusal is not None else []
+            found += each.draft.refusals if each.draft is not None else []
+        return found
+
+
+def plan_hardening(
+    fabric: Fabric,
+    consent: Consent,
+    asked: Asked,
+    report: Report,
+    severity: Severity,
+    steps: Sequence[Step] = STEPS,
+) -> Hardening:
+    """Plan the steps for what *report* finds with *severity* or worse, and those that are due all the same.
+
+    Nothing is written or locked. A step that is refused is in the plan with its reason: nothing is made then. Raises
+    StoreError.
+    """
+    plan = Hardening(COMMAND)
+    calls = by_step(failing(report, severity))
+    lifted: set[str] = set()
+    for step in _needed(fabric, asked, calls, steps):
+        with Writer(fabric, step.command, consent, dry_run=True) as writer:
+            try:
+                draft, refusal = step.draft(writer, asked), None
+            except IbkeysError as error:
+                draft, refusal = None, error
+        if draft is None and refusal is None:
+            continue
+        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), draft, refusal))
+        if draft is not None:
+            plan.notes += [each for each in draft.notes if each not in plan.notes]
+            plan.objections += _new_ones(plan.objections, draft.objections, lifted)
+            plan.questions += draft.questions
+        lifted |= step.lifts
+    return plan
+
+
+def _needed(
+    fabric: Fabric, asked: Asked, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[Step]
+) -> list[Step]:
+    """Return the steps that findings call for, that are due all the same, or that serve one of these."""
+    wanted = set()
+    for step in steps:
+        with Writer(fabric, step.command, dry_run=True) as writer:
+            if step.is_asked_for(asked) and (step.name in calls or step.is_due(writer, asked)):
+                wanted.add(step.name)
+    return [step for step in steps if step.name in wanted or step.serves & wanted]
+
+
+def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
+    """Return the objections of a step that are not said already, and that no step before it removes."""
+    said = {(each.interlock, each.message) for each in known}
+    return [each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in said]
+
+
+def make(
+    fabric: Fabric,
+    consent: Consent,
+    asked: Asked,
+    hardening: Hardening,
+    options: Sequence[str],
+    told: OnStep,
+) -> None:
+    """Make the steps one after the other; each is planned again, as it finds the fabric then. *options*: what the
+    journal says was asked for. A step that leaves something undone is the last.
+
+    Raises what a step raises; the error says which step it was, and how to go on.
+    """
+    count = len(hardening.steps)
+    for number, planned in enumerate(hardening.steps, 1):
+        step = planned.step
+        told(f"step {number} of {count}: {step.title}")
+        try:
+            with Writer(fabric, step.command, consent, options=options) as writer:
+                draft = step.draft(writer, asked)
+                if draft is None:
+                    continue  # a step before has done it
+                _refuse(consent, draft)
+                hardening.unmade += draft.make()
+        except IbkeysError as error:
+            raise _explained(error, number, count, planned) from None
+        if hardening.unmade:
+            return
+
+
+def _refuse(consent: Consent, draft: Draft) -> None:
+    """Raise Refused for the first interlock of a step that was not overridden, or what else refuses it."""
+    objections = [each for each in draft.objections if not consent.covers(each.interlock)]
+    if objections:
+        raise objections[0].refusal(objections[1:])
+    for refusal in draft.refusals:
+        raise refusal
+
+
+def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
+    """Let an error say which step it is from, what is there already, and how to go on."""
+    done = f"the {number - 1} steps before it are made and proven" if number > 2 else ""
+    done = done or ("the step before it is made and proven" if number == 2 else "nothing was made before it")
+    back = f"; back from this step: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
+    error.args = (
+        f"step {number} of {count} ({planned.step.title}): {error}; {done}{back}; ibkeys harden --via opensm goes on",
+        *error.args[1:],
+    )
+    return error
+
+
+def _is_refused(error: IbkeysError) -> bool:
+    return isinstance(error, Refused)

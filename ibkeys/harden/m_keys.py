@@ -1,0 +1,115 @@
+"""The steps for M_Keys: one key on all ports at level 2 with a lease, and a new one in the place of one that is easy to
+guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.change.writer import Writer
+from ibkeys.harden.findings import StepName
+from ibkeys.harden.step import Asked, Draft
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.course import in_words
+from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
+from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.rollout.earlier_run import open_store
+from ibkeys.mkeys.rollout.found_ports import has_now
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.printable import counted
+from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, Runs
+
+LEVEL: Final = 2
+"""At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
+
+
+@dataclass(frozen=True, slots=True)
+class MKeyStep:
+    """One run of M_Keys through OpenSM."""
+
+    name: StepName
+    title: str
+    command: Literal["mkey-deploy", "mkey-rotate"]
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset()
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Always."""
+        return True
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""
+        last = _open_run(writer)
+        return last is not None and last.command == self.command
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
+        before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
+        through = Through(asked.hosts, asked.wait, telling=asked.telling)
+        if _open_run(writer) is not None:
+            run = plan_rest(writer, through)
+        else:
+            options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)
+            key = _key_of_all(writer) if self.command == "mkey-deploy" else None
+            run = plan_keys(writer, self.command, options, through, key)
+        if not run.pending:
+            return None
+        plan = run.plan
+        return Draft(
+            list(_in_words(run, asked)),
+            self._way_back,
+            lambda: _make(writer, run),
+            [note for note in plan.notes if not note.startswith("step ")],  # its own steps stand among the words
+            plan.objections,
+            plan.questions,
+        )
+
+    @property
+    def _way_back(self) -> str:
+        abort = f"ibkeys {self.command} --via opensm --abort"
+        return f"{abort}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else abort
+
+
+M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mkey-deploy")
+NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key in the place of one that is easy to guess", "mkey-rotate")
+
+
+def _open_run(writer: Writer) -> Run | None:
+    """Return the last run, where it goes through OpenSM, gives keys, and is not finished."""
+    with open_store(writer) as store:
+        last = Runs(store).last()
+    is_ours = last is not None and last.state == "open" and last.via is not None and last.command != REMOVAL
+    return last if is_ours else None
+
+
+def _key_of_all(writer: Writer) -> MKey | None:
+    """Return the M_Key that all ports have, which stays; None where they have none, and where they have several: that
+    is refused as for any run through OpenSM."""
+    found = writer.fabric.sweep()
+    keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
+    only = next(iter(keys)) if len(keys) == 1 else None
+    return None if only is None or only.is_zero else only
+
+
+def _in_words(run: PlannedRun, asked: Asked) -> Iterator[str]:
+    if run.is_open:
+        yield f"the run that was begun goes on: {counted(len(run.jobs) + len(run.already_set), 'port')} of it"
+    else:
+        what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
+        yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
+    if isinstance(run.way, OpensmWay):
+        left = run.way.record.steps[run.way.record.at :]
+        yield f"on the way, each proven: {', then '.join(in_words(step) for step in left)}"
+
+
+def _make(writer: Writer, run: PlannedRun) -> Sequence[str]:
+    """Carry a run out; return what was not done, in words."""
+    results: list[PortResult] = []
+    carry_out(writer, run, results.append)
+    return [
+        f"{each.port['node_desc'] or each.port['node_guid']} port {each.port['port']}: {each.reason}"
+        for each in results
+        if each.result == "failed" or each.unread
+    ]

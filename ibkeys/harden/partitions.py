@@ -1,0 +1,111 @@
+"""The step for P_Keys: the policy that the user gives takes the place of OpenSM's own. Without one no P_Key changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.carriers import Via, carrier_of, options_of
+from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.course import Settings
+from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.change.clock import REAL_TIME, Patience
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import Wanted
+from ibkeys.errors import UsageError
+from ibkeys.harden.findings import StepName
+from ibkeys.harden.step import Asked, Draft
+from ibkeys.plan.model import Options
+from ibkeys.plan.planner import make_plan
+from ibkeys.printable import counted
+from ibkeys.sm.site import reach
+from ibkeys.store.journal import Journal
+from ibkeys.topology.model import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStep:
+    """One apply through OpenSM."""
+
+    name: StepName = "partitions"
+    title: str = "P_Keys as the policy says"
+    command: str = "apply"
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset()
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Whether the user gave a policy."""
+        return asked.policy is not None
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Whether the user gave a policy: it is to be what the fabric has."""
+        return asked.policy is not None
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return what the policy changes, or the rest of the apply that was cut off. Raises what `plan_apply` and
+        `plan_resume` raise."""
+        interrupts = Interrupts()
+        hooks = ApplyHooks(interrupts.check, asked.telling.progress)
+        settings = Settings(asked.wait, asked.permissions.breaks)
+        via = Via(OpensmCarrier.name, settings, asked.hosts)
+        if _was_cut_off(writer):
+            plan = plan_resume(writer, asked.permissions, hooks, via=via)
+        else:
+            plan = self._new(writer, asked, hooks, via)
+        if not plan.pending:
+            return None
+        return Draft(
+            [plan.carrier.way, *_in_words(plan)],
+            "ibkeys undo, with the number that the journal gives it",
+            lambda: _make(writer, plan, interrupts),
+            plan.notes,
+            plan.objections,
+            plan.questions,
+            plan.refusals,
+        )
+
+    def _new(self, writer: Writer, asked: Asked, hooks: ApplyHooks, via: Via) -> ApplyPlan:
+        """Plan for the options that the master works with: its enforcement is another step's."""
+        if asked.policy is None:
+            raise UsageError("P_Keys change only with a policy")
+        found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+        site = _site(writer, asked, found)
+        options = Options(site.options.enforce, site.options.allow_both_pkeys)
+        made = make_plan(asked.policy, found, options)
+        return plan_apply(writer, made, asked.permissions, hooks, carrier_of(writer, via))
+
+
+PARTITIONS: Final = PartitionStep()
+
+
+def _site(writer: Writer, asked: Asked, found: Topology) -> Site:
+    """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
+    reached = reach(writer.enter, asked.hosts)
+    site, waiting = find_site(writer, reached, found), Patience(REAL_TIME, asked.wait)
+    while not writer.dry_run and site.unread_edit("options") and waiting.lasts(1):
+        site = find_site(writer, reached, found)
+    return site
+
+
+def _was_cut_off(writer: Writer) -> bool:
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        found = unfinished(journal)
+        kept = options_of(journal.plan_of(found[-1].id)) if found else {}
+    return kept.get("carrier") == OpensmCarrier.name
+
+
+def _in_words(plan: ApplyPlan) -> list[str]:
+    words = [f"{phase.name}: {counted(len({step.port.key for step in phase.steps}), 'port')}" for phase in plan.phases]
+    if plan.removed:
+        words.append(f"P_Keys that go, full to limited included: {plan.removed}")
+    return [*words, *(f"cut for a moment: {each.message}" for each in plan.breaks)]
+
+
+def _make(writer: Writer, plan: ApplyPlan, interrupts: Interrupts) -> Sequence[str]:
+    with interrupts:
+        writer.apply(plan)
+    return [f"{port}: {error}" if port is not None else error for port, error in plan.failed]

@@ -1,0 +1,66 @@
+"""The step for the keys of subnet managers: a new sm_key and sa_key on all hosts, before the first M_Key.
+
+With the default SA_Key whoever sends it to the SA is shown the M_Key of every port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.writer import Writer
+from ibkeys.harden.findings import StepName
+from ibkeys.harden.step import Asked, Draft
+from ibkeys.mkeys.rollout.earlier_run import open_store
+from ibkeys.sm.site import reach
+from ibkeys.smkeys.managers import KINDS
+from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
+from ibkeys.store.keys.sm_keys import SmKeys
+
+
+@dataclass(frozen=True, slots=True)
+class SmKeyStep:
+    """One change of both keys."""
+
+    name: StepName = "sm-keys"
+    title: str = "a new SM_Key and SA_Key"
+    command: str = COMMAND
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset({"default-sa-key"})
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Always."""
+        return True
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Whether a change was cut off: its keys are pending in the key store."""
+        with open_store(writer) as store:
+            return any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows())
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return the change, or the rest of the one that was cut off. Raises what `plan_change` raises."""
+        interrupts = Interrupts()
+        settings = Settings(asked.wait, check=interrupts.check, say=lambda text: asked.telling.progress(text, 0, 1))
+        plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
+        return Draft(
+            [
+                f"{file.conf.name}: {', '.join(f'{kind} {plan.state(kind, file.keys[kind])} -> new' for kind in KINDS)}"
+                for file in plan.managers.files
+            ],
+            "former keys are not given back; ibkeys smkey-rotate --via opensm gives new ones",
+            lambda: _make(writer, plan, interrupts),
+            plan.notes,
+            plan.objections,
+            plan.questions,
+        )
+
+
+SM_KEYS: Final = SmKeyStep()
+
+
+def _make(writer: Writer, plan: KeyChange, interrupts: Interrupts) -> Sequence[str]:
+    with interrupts:
+        writer.apply(plan)
+    return ()

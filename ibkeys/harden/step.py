@@ -1,0 +1,95 @@
+"""What a step of a hardening is: it says what it would do now, makes it, and names its way back.
+
+A step keeps nothing for the next run. What it began and did not finish is in the key store or the journal, where its
+own command keeps it, so that command and a later hardening go on with it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ibkeys.apply.apply import Permissions
+from ibkeys.change.consent import Objection, Question
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
+from ibkeys.harden.findings import StepName
+from ibkeys.mkeys.opensm.way import Telling
+from ibkeys.partitions.model import Policy
+from ibkeys.sm.hosts import SmHost
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
+    progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
+    as they are; ``permissions``: what the policy may do; ``telling``: who hears how far it is."""
+
+    hosts: Sequence[SmHost]
+    wait: float = 60.0
+    lease: int = 60
+    policy: Policy | None = None
+    permissions: Permissions = field(default_factory=Permissions)
+    telling: Telling = field(default_factory=Telling)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step as it would be made now. ``words``: what changes, line by line; ``way_back``: how that is taken back;
+    ``make``: makes it, and returns what was not done, in words; ``refusals``: what would refuse it, besides interlocks;
+    the rest as a `Plan` has it."""
+
+    words: Sequence[str]
+    way_back: str
+    make: Callable[[], Sequence[str]]
+    notes: Sequence[str] = ()
+    objections: Sequence[Objection] = ()
+    questions: Sequence[Question] = ()
+    refusals: Sequence[Refused] = ()
+
+
+class Step(Protocol):
+    """One step.
+
+    ``title``: what it does, in words. ``command``: of which command its operation of the journal is. ``serves``: steps
+    that are never made without this one. ``lifts``: interlocks that it removes for the steps after it.
+    """
+
+    @property
+    def name(self) -> StepName:
+        """By which findings name it."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        ...
+
+    @property
+    def command(self) -> str:
+        """The command whose work it is."""
+        ...
+
+    @property
+    def serves(self) -> frozenset[StepName]:
+        """Steps that are never made without this one."""
+        ...
+
+    @property
+    def lifts(self) -> frozenset[str]:
+        """Interlocks that it removes for the steps after it."""
+        ...
+
+    def is_asked_for(self, asked: Asked) -> bool:
+        """Whether the user's options allow it."""
+        ...
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Whether it is made whatever the audit finds: an earlier run is not finished, or the user asks for it."""
+        ...
+
+    def draft(self, writer: Writer, asked: Asked) -> Draft | None:
+        """Return what it would do now, None for nothing. Sends only Gets. Raises what its own command raises where it
+        cannot be done."""
+        ...

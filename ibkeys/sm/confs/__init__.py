@@ -1,0 +1,1 @@
+"""Options files that get keys while their OpenSM runs: which they are, who reads along, what was left beside them."""

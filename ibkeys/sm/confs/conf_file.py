@@ -1,0 +1,90 @@
+"""An options file of OpenSM on some host, as it was last seen, and what rights it keeps when it holds keys."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.conf.references import key_references
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.keys.keystore import KeyStore
+
+
+@dataclass(slots=True)
+class ConfFile:
+    """One options file. ``path``: as its host has it; ``seen``: as it was last seen; ``user``: the user ID of the
+    OpenSM that has to read it."""
+
+    hands: SmHands
+    path: Path
+    seen: SeenFile
+    user: int
+
+    @classmethod
+    def at(cls, hands: SmHands, path: Path, user: int) -> Self:
+        """Look at an options file. Raises FileError, FileChanged, HostNotReached."""
+        seen = hands.look(path)
+        if seen.data is None:
+            raise FileError(f"{path}: is not there any more")
+        return cls(hands, path, seen, user)
+
+    @property
+    def name(self) -> str:
+        """The real file, with its host."""
+        return f"{self.seen.path} on {self.hands.name}" if self.hands.name else str(self.seen.path)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Host and real path: what the journal knows it by."""
+        return self.hands.name, str(self.seen.path)
+
+    @property
+    def data(self) -> bytes:
+        """What it says."""
+        return self.seen.data or b""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than its owner have rights on it."""
+        return self.seen.found is not None and bool(self.seen.found.metadata.mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+    @property
+    def rights(self) -> int | None:
+        """The permission bits that it gets: the owner's, as far as its OpenSM can still read it. None: as they are, for
+        they are so already, or what else lets that OpenSM read the file is not known."""
+        if self.seen.found is None or not self.is_open:
+            return None
+        metadata = self.seen.found.metadata
+        return metadata.mode & stat.S_IRWXU if self.user in (0, metadata.uid) else None
+
+    def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
+        """Let it say *new*; None where it says so already.
+
+        The journal gets references to the key store in the place of keys. Raises FileChanged where somebody else
+        changed it, FileFormatError for a key that the journal could not give back, FileError, HostNotReached,
+        StoreError.
+        """
+        if new == self.data or self._has_become(new):
+            return None
+        entry = self.hands.replace(operation, self.seen, new, contents=key_references(store), rights=self.rights)
+        self.seen = self.hands.look(self.path)
+        if self.seen.data != new:
+            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
+        return entry
+
+    def _has_become(self, new: bytes) -> bool:
+        """Whether it says *new* already: OpenSMs of one host may share one options file, or hosts one folder."""
+        now = self.hands.look(self.path)
+        if now.data == new:
+            self.seen = now
+        return now.data == new
+
+    def verify(self, otherwise: str) -> None:
+        """Raise FileChanged where it is not as it was left. *otherwise*: what was not done then, in words."""
+        if self.hands.look(self.path) != self.seen:
+            raise FileChanged(f"{self.name}: somebody else changed it meanwhile; {otherwise}")

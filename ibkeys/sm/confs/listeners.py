@@ -1,0 +1,70 @@
+"""Who can read the keys that an OpenSM prints when it gets new ones, and shutting them out.
+
+OpenSM prints each changed value of its options file in clear, to its standard output and to syslog, and under
+``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import FileError
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_files import HostFiles
+from ibkeys.sm.hands.sm_hands import SmHands
+from ibkeys.sm.instance import InstanceFile
+from ibkeys.sm.site import Running
+
+_SYSLOG: Final = Path("/dev/log")
+_HEARD_BY: Final = tuple(
+    Path(path)
+    for path in (
+        *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
+        *("/var/log/daemon.log", "/var/log/user.log"),
+    )
+)
+"""Where syslog goes on the distributions that have OpenSM: files, and the folders of systemd's journal."""
+
+
+def shown_in(running: Running) -> Iterator[str]:
+    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its
+    log, which is closed before (`close`). Raises HostNotReached."""
+    instance, host = running.instance, running.hands.files
+    output = instance.files["output"]
+    if _is_read(output):
+        yield f"its standard output goes to {output.path}, which others can read"
+    if _fact(host, _SYSLOG) is None:
+        return  # nobody hears it
+    for path in _HEARD_BY:
+        fact = _fact(host, path)
+        if fact is not None and fact.others_can_read:
+            yield f"its messages to syslog are in {path}, which others can read"
+
+
+def close(hands: SmHands, path: Path) -> bool:
+    """Take the rights of others away from a file or folder, and return whether they had any.
+
+    A log shows keys too: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises FileError,
+    FileChanged, HostNotReached.
+    """
+    try:
+        fact = hands.files.stat(path)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; nothing was changed") from None
+    if not fact.is_private:
+        hands.set_mode(path, fact, fact.mode & stat.S_IRWXU)
+    return not fact.is_private
+
+
+def _is_read(file: InstanceFile) -> bool:
+    return file.fact is not None and file.fact.others_can_read
+
+
+def _fact(host: HostFiles, path: Path) -> FileFact | None:
+    try:
+        return host.stat(path)
+    except OSError:
+        return None

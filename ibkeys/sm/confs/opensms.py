@@ -1,0 +1,75 @@
+"""OpenSMs whose options files are to be changed while they run: which file, whether it is read, whether it can be
+replaced; and SMs that are on no host that was reached, which stop every such change.
+
+Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_files); facts of a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from ibkeys.errors import Refused
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.report import HostReport
+from ibkeys.sm.site import Running, stale
+from ibkeys.sm.starting import command_to_start
+
+Conf = TypeVar("Conf", bound=ConfFile)
+
+
+def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Conf, list[str]]:
+    """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
+
+    Raises Refused (*interlock*) for a file that is not there, and (``file``, ``signal``) where it cannot be replaced or
+    the OpenSM not be told; UsageError where it is not known which file that is, FileError where it is not to be
+    reached, and HostNotReached.
+    """
+    instance, hands = running.instance, running.hands
+    if instance.files["options"].is_there is False:
+        raise Refused(_no_options_file(running), interlock)
+    path, _ = running.place_of("options")
+    try:
+        user = hands.files.stat(instance.process.folder).uid
+    except OSError:
+        raise stale(f"{instance.name} runs no more, or was started again") from None
+    conf = kind.at(hands, path, user)
+    for reason, name in (
+        (hands.hindrance(conf.seen, conf.rights), "file"),
+        (hands.may_signal(instance.process), "signal"),
+    ):
+        if reason is not None:
+            raise Refused(f"{instance.name}: {reason}; nothing was changed", name)
+    doubt = instance.files["options"].doubt
+    return conf, [f"{conf.name}: {doubt}"] if doubt else []
+
+
+def _no_options_file(running: Running) -> str:
+    instance = running.instance
+    path = instance.files["options"].path
+    words = command_to_start(instance, ["-c", str(path)])
+    return (
+        f"{instance.name} has no options file ({path}), and one that was not there when OpenSM started is never read: "
+        f"make it, and restart that OpenSM once: (umask 077; {words}); nothing was changed"
+    )
+
+
+def refuse_strangers(
+    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], would: str, interlock: str
+) -> None:
+    """Raise Refused (*interlock*) for an SM of the fabric that is on no host that was reached. *would*: what it would
+    do, in words."""
+    strangers = [_stranger(manager) for manager, running in managers if running is None]
+    silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
+    if strangers:
+        raise Refused(
+            f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached (--sm-host "
+            "HOST), or be stopped for good; nothing was changed",
+            interlock,
+        )
+
+
+def _stranger(manager: Manager) -> str:
+    state = manager.state or "IsSM is set, SMInfo not answered"
+    return f"the SM at {manager.port} ({state}) is on no host that was looked at"

@@ -1,0 +1,181 @@
+"""The OpenSMs that a change of sm_key and sa_key goes through: every SM of the fabric, each with its options file.
+
+One that is not reached would go on with the former sm_key. It ignores the others then, and they ignore it: after its
+polling time there are two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, UsageError
+from ibkeys.host.opensm_options import read_options
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
+from ibkeys.printable import named
+from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.confs.opensms import options_file, refuse_strangers
+from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.sm.options import Setting
+from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
+from ibkeys.topology.model import Topology
+
+Kind = Literal["sm_key", "sa_key"]
+KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
+DEFAULT: Final = SMKey(1)
+"""OpenSM's default of both."""
+REFUSAL: Final = "opensm-keys"
+"""What `Refused.interlock` is where the change would leave the SMs without a common key; nothing overrides that."""
+_POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """One options file, and the OpenSMs that read it: one or more."""
+
+    conf: ConfFile
+    opensms: list[Running]
+
+    @property
+    def keys(self) -> dict[Kind, SMKey]:
+        """Return the keys that it says now."""
+        return keys_in(self.conf.data)
+
+
+def keys_in(data: bytes) -> dict[Kind, SMKey]:
+    """Return sm_key and sa_key that an OpenSM has that starts with the options file *data*."""
+    options = read_options(data)
+    found: dict[Kind, SMKey] = {}
+    for kind in KINDS:
+        value = options.value(kind)
+        assert isinstance(value, MKey)
+        found[kind] = SMKey(value.reveal())
+    return found
+
+
+@dataclass(slots=True)
+class KeyManagers:
+    """All SMs of the fabric. ``files``: their options files, that of the master last; ``managers``: their ports;
+    ``window``: seconds after which the first of them takes over from a master with another sm_key, None where there is
+    only one SM; ``longest``: the same of the last of them, 0 with one SM; ``notes``: what is not certain."""
+
+    files: list[KeyFile]
+    managers: tuple[Manager, ...]
+    window: float | None
+    longest: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def opensms(self) -> Iterator[Running]:
+        """Every OpenSM."""
+        return (each for file in self.files for each in file.opensms)
+
+    def verify(self) -> None:
+        """Look again whether each OpenSM is the same process, with its options file as it was seen.
+
+        Raises Refused (``stale``), HostNotReached.
+        """
+        for each in self.opensms:
+            each.verify_process()
+            each.verify_options()
+
+
+def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> KeyManagers:
+    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was cut off goes on,
+    so that there may be several masters by now.
+
+    Raises Refused (``master``, `REFUSAL`, ``file``, ``signal``) where there is no one master, where an SM is on no host
+    that was reached, or an OpenSM could not be given a key; UsageError where an option is not known, FileError where a
+    file is not to be reached, and HostNotReached.
+    """
+    own_guid, socket = writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
+    if goes_on:
+        report = look_around(managers_of(found), reached, own_guid, socket)
+        if not report.masters:
+            raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
+    else:
+        report = find_master(managers_of(found), reached, own_guid, socket).report
+    managers = list(taking_part(report, reached))
+    refuse_strangers(
+        managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL
+    )
+    # That of the master last.
+    opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
+    settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]
+    polling = [_seconds(each) for each in settings] if len(opensms) > 1 else []
+    files, notes = _files(opensms)
+    _refuse_one_file_of_several_hosts(files)
+    _refuse_several_files_of_another_host(files)
+    if polling and not all(setting.is_certain for each in settings for setting in each.values()):
+        notes.append(
+            "after how long a standby takes over is taken from the options files as they are now; whether each OpenSM "
+            "has read that is not known"
+        )
+    ports = tuple(manager for manager, _ in managers)
+    return KeyManagers(files, ports, min(polling, default=None), max(polling, default=0.0), notes)
+
+
+def _fit(running: Running) -> Running:
+    """Return an OpenSM whose keys can be changed by its options file. Raises Refused, UsageError."""
+    instance = running.instance
+    if not instance.process.program_known:
+        raise UsageError(f"{instance.name}: whether it is an OpenSM cannot be seen; run as root")
+    told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
+    if told:
+        raise Refused(
+            f"{instance.name} has its {named(told)} from its command line, where every user of the host sees it: put "
+            "it into the options file instead and restart that OpenSM; nothing was changed",
+            REFUSAL,
+        )
+    return running
+
+
+def _seconds(polling: Mapping[str, Setting]) -> float:
+    """Return for how long a standby with these options asks a master in vain before it takes over."""
+    retries, milliseconds = (polling[name].value for name in _POLLING)
+    assert isinstance(retries, int)
+    assert isinstance(milliseconds, int)
+    return retries * milliseconds / 1000
+
+
+def _files(opensms: Sequence[Running]) -> tuple[list[KeyFile], list[str]]:
+    """Return the files, each once, for OpenSMs of one host may share one; and notes on what is not certain."""
+    files, notes = dict[tuple[str, str], KeyFile](), list[str]()
+    for each in opensms:
+        conf, doubts = options_file(each, ConfFile, REFUSAL)
+        files.setdefault(conf.key, KeyFile(conf, [])).opensms.append(each)
+        notes += doubts
+    return list(files.values()), notes
+
+
+def _refuse_one_file_of_several_hosts(files: Sequence[KeyFile]) -> None:
+    """Raise Refused where hosts have one file from a server: it is replaced once, and the others see that late."""
+    seen: dict[tuple[int, int, bytes], KeyFile] = {}
+    for file in files:
+        found = file.conf.seen.found
+        if found is None:
+            continue
+        other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
+        if other is not file and other.conf.hands.name != file.conf.hands.name:
+            raise Refused(
+                f"{other.conf.name} and {file.conf.name} are one file, which both hosts have from one server: give "
+                "each host its own options file; nothing was changed",
+                "file",
+            )
+
+
+def _refuse_several_files_of_another_host(files: Sequence[KeyFile]) -> None:
+    """Raise Refused where two files of one other host would have to wait beside each other: its hands hold one."""
+    seen: dict[str, KeyFile] = {}
+    for file in files:
+        other = seen.setdefault(file.conf.hands.name, file)
+        if file.conf.hands.name and other is not file:
+            raise Refused(
+                f"{other.conf.name} and {file.conf.name} belong to two OpenSMs of this subnet, and both would have to "
+                "be replaced at the same moment: stop one of them, or run ibkeys on that host; nothing was changed",
+                "file",
+            )

@@ -1,0 +1,241 @@
+"""A change of sm_key and sa_key on all hosts, worked out: which keys, which files, and what objects to it.
+
+A change that was cut off left its keys ``pending`` in the key store. The next one has the same keys then, and finishes
+it, wherever it stopped: keys are compared, nothing else says how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.printed_keys import objections_to_listeners
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.sweep import Wanted
+from ibkeys.errors import IbkeysError, Refused, UsageError
+from ibkeys.host.opensm_options import read_options
+from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+from ibkeys.printable import named
+from ibkeys.sm.managed_files import manager_of
+from ibkeys.sm.reading import WORDS
+from ibkeys.sm.site import Reached
+from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, find_key_managers
+from ibkeys.smkeys.run import Run
+from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from ibkeys.store.origin import Origin
+
+COMMAND: Final = "smkey-rotate"
+
+
+@dataclass(slots=True)
+class Settings:
+    """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
+    ``say``: told what is being done."""
+
+    wait: float = 60.0
+    clock: Clock = REAL_TIME
+    check: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = lambda text: None
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyChange(Plan):
+    """A change that has been worked out but not made. No port is written to.
+
+    ``new``: the keys; ``goes_on``: they are those of a change that was cut off; ``former``: the SA_Keys that must be
+    refused at the end.
+    """
+
+    managers: KeyManagers
+    new: Mapping[Kind, SMKey]
+    former: Sequence[SMKey]
+    goes_on: bool
+    settings: Settings
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to do: always, for new keys are."""
+        return True
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation that was cut off, open again; None for a new one."""
+        if not self.goes_on:
+            return None
+        left = [each.id for each in journal.list_operations() if each.command == COMMAND and each.state != "undone"]
+        if not left or journal.find(left[-1]).state == "done":
+            return None
+        return journal.reopen(left[-1], origin)
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Make the change, and prove it. Raises as `ibkeys.smkeys.run.Run.make`."""
+        settings = self.settings
+        run = Run(
+            writer,
+            self.managers,
+            self.new,
+            self.former,
+            self.goes_on,
+            operation,
+            settings.clock,
+            settings.wait,
+            settings.check,
+            settings.say,
+        )
+        try:
+            run.make()
+        finally:
+            self.notes += run.notes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what would change, no key in it."""
+        managers = self.managers
+        return {
+            "goes_on": self.goes_on,
+            "files": [
+                {
+                    "host": file.conf.hands.name or None,
+                    "path": str(file.conf.seen.path),
+                    "opensms": [each.instance.name for each in file.opensms],
+                    "changes": {kind: self.state(kind, file.keys[kind]) for kind in KINDS},
+                }
+                for file in managers.files
+            ],
+            "managers": [
+                {"port_guid": f"0x{each.guid:016x}", "port": str(each.port), "state": each.state}
+                for each in managers.managers
+            ],
+            "polling_seconds": managers.window,
+            "notes": list(self.notes),
+            "interlocks": [objection.interlock for objection in self.objections],
+        }
+
+    def state(self, kind: Kind, key: SMKey) -> str:
+        """Return what a file has for one key now: ``new``, ``default``, ``zero`` or ``set``."""
+        if key == self.new[kind]:
+            return "new"
+        return "zero" if key.is_zero else "default" if key == DEFAULT else "set"
+
+
+def plan_change(
+    writer: Writer, reached: Sequence[Reached], given: Mapping[Kind, SMKey], settings: Settings
+) -> KeyChange:
+    """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was cut off.
+
+    Raises UsageError for keys that cannot be meant, and where something is not known; Refused where the change would
+    leave the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
+    """
+    if writer.fabric.is_simulated:
+        raise UsageError("a simulated subnet has no OpenSM on any host, whose files could be changed")
+    rows = _stored(writer)
+    pending: dict[Kind, SMKey] = {
+        row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
+    }
+    new = _new_keys(given, pending)
+    found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
+    managers = find_key_managers(writer, reached, found, bool(pending))
+    _refuse_without_sa(writer)
+    change = KeyChange(
+        COMMAND,
+        notes=managers.notes,
+        managers=managers,
+        new=new,
+        former=_former(managers, new, rows),
+        goes_on=bool(pending),
+        settings=settings,
+    )
+    change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
+    change.objections += [*_managed(managers), *_weak(managers, given)]
+    if pending:
+        change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
+    return change
+
+
+def _stored(writer: Writer) -> list[StoredSmKey]:
+    """Return the keys of the key store, which is not made or changed for that."""
+    stores = writer.fabric.stores
+    if not writer.dry_run:
+        return SmKeys(writer.keystore).rows()
+    with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
+        return SmKeys(store).rows()
+
+
+def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:
+    """Return the new keys. Raises UsageError for given ones that are no key, or not those that were begun with."""
+    for kind, key in given.items():
+        if key.is_zero or key == DEFAULT:
+            raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which is no key at all")
+        if kind in pending and key != pending[kind]:
+            raise UsageError(
+                f"a change with another {kind} was cut off, and some files may have that one: finish it first, without "
+                "keys on the command line"
+            )
+    new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
+    if new["sm_key"] == new["sa_key"]:
+        raise UsageError("the new sm_key and sa_key are the same: whoever asks the SA would know what SMs trust")
+    return new
+
+
+def _refuse_without_sa(writer: Writer) -> None:
+    try:
+        writer.fabric.sa(NO_SM_KEY).class_port_info()
+    except IbkeysError as error:
+        raise Refused(
+            f"whether the new SA_Key is in force could not be proven, because the SA does not answer here: {error}; "
+            "nothing was changed",
+            REFUSAL,
+        ) from error
+
+
+def _former(managers: KeyManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
+    """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
+    is shown by whoever has no key, and served as such."""
+    found = [file.keys["sa_key"] for file in managers.files]
+    found += [row.sm_key for row in rows if (row.kind, row.state) == ("sa_key", "current")]
+    return [key for key in dict.fromkeys([*found, DEFAULT]) if key != new["sa_key"] and not key.is_zero]
+
+
+# --- interlocks -------------------------------------------------------------------------------------------------------
+
+
+def _unread_edits(change: KeyChange) -> Iterator[Objection]:
+    edits = []
+    for file in change.managers.files:
+        if change.goes_on and file.keys == dict(change.new):
+            continue  # what is unread is ours
+        read = {each.instance.files["options"].reading for each in file.opensms}
+        edits += [f"{file.conf.name}: {WORDS['not-read']}"] if "not-read" in read else []
+    if edits:
+        yield Objection(
+            "stale",
+            f"{'; '.join(edits)}. The signal of this change would bring that edit into force too; let OpenSM read it "
+            "first, or take it back",
+        )
+
+
+def _managed(managers: KeyManagers) -> Iterator[Objection]:
+    for conf in (file.conf for file in managers.files):
+        owner = manager_of(conf.seen.path, conf.data)
+        if owner is not None:
+            yield Objection(
+                "file-managed",
+                f"{conf.name} is managed by {owner}, which writes over what is put there: that OpenSM would have its "
+                "former keys again, and ignore the others; change it there",
+            )
+
+
+def _weak(managers: KeyManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
+    """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
+    m_keys = {read_options(file.conf.data).value("m_key") for file in managers.files}
+    for kind, key in given.items():
+        found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != CLEAR_HOLES]
+        found += ["is also the M_Key"] if MKey(key.reveal()) in m_keys else []
+        if found:
+            yield Objection("weak-key", f"the new {kind} {named(found)}")

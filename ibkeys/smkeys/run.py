@@ -1,0 +1,280 @@
+"""One change of the keys: every file is ready beside the old one first, then all take their places within seconds.
+
+A standby that has another sm_key than the master takes over after its polling time, so what takes long or may fail is
+done before the first rename. If something fails after it, the files that have the new keys get the former ones back,
+within the same time. Nothing here stops an OpenSM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from ibkeys.change.clock import Clock
+from ibkeys.change.interrupts import Explained
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
+from ibkeys.host.conf.edit import NewValue, with_options
+from ibkeys.host.conf.references import key_references
+from ibkeys.host.replacing.contents import Contents
+from ibkeys.host.replacing.staging import Staged
+from ibkeys.keys.smkey import SMKey
+from ibkeys.printable import named
+from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.confs.listeners import close
+from ibkeys.sm.site import Running
+from ibkeys.smkeys.managers import KeyFile, KeyManagers, Kind
+from ibkeys.smkeys.proof import Proof
+from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys
+
+AGAIN = "`ibkeys smkey-rotate --via opensm` with the same hosts finishes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A file that has the new keys now. ``former``, ``after``: its bytes before and now."""
+
+    file: KeyFile
+    former: bytes
+    after: bytes
+    entry: FileEntry
+
+
+@dataclass(slots=True)
+class Run:
+    """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
+    earlier change that was cut off, so that some files may have the new keys already. ``check``: called often, raises
+    to stop; ``say``: told what is being done. ``notes``: what the user should hear at the end."""
+
+    writer: Writer
+    managers: KeyManagers
+    new: Mapping[Kind, SMKey]
+    former: Sequence[SMKey]
+    goes_on: bool
+    operation: Operation
+    clock: Clock
+    wait: float
+    check: Callable[[], None]
+    say: Callable[[str], None]
+    notes: list[str] = field(default_factory=list)
+    _placed: list[Placed] = field(default_factory=list)
+    _refs: list[int] = field(default_factory=list)
+
+    def make(self) -> None:
+        """Make the change and prove it. Raises Incomplete where it did not come to its end, and what stopped it before
+        the first file."""
+        self.check()
+        self._store_keys()
+        try:
+            self._before()
+            with ExitStack() as stack:
+                ready = self._stage(stack)
+                self.check()
+                self.managers.verify()
+                self._put(ready)
+            self._signal(self.managers.opensms)
+            self._prove()
+        except KeyboardInterrupt as error:
+            raise Explained(f"{error}; {self._what_stands()}: {AGAIN}") from None
+        except IbkeysError as error:
+            self._end_in_vain(error)
+        self._end_well()
+
+    # --- before the first rename --------------------------------------------------------------------------------------
+
+    @property
+    def _keystore(self) -> KeyStore:
+        return self.writer.keystore
+
+    def _store_keys(self) -> None:
+        """Have the new keys in the key store, on disk, before any file has them."""
+        keys = SmKeys(self._keystore)
+        with self._keystore.together():
+            known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
+            self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
+
+    def _before(self) -> None:
+        self.managers.verify()
+        for each in self.managers.opensms:
+            log = each.instance.files["log"]
+            if log.place is not None and log.fact is not None and close(each.hands, log.place):
+                self.notes.append(
+                    f"{each.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
+                    "anew, its mode counts (create 0600)"
+                )
+        files = [file.conf for file in self.managers.files]
+        self.notes += remove_left_overs(self.operation.journal, files, self._keystore)
+
+    @property
+    def _contents(self) -> Contents:
+        return key_references(self._keystore)
+
+    def _stage(self, stack: ExitStack) -> list[tuple[KeyFile, bytes, Staged]]:
+        """Return the files that are to be replaced, with their new bytes: complete, on disk, beside the old ones."""
+        ready = []
+        values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
+        for file in self.managers.files:
+            conf = file.conf
+            after = with_options(conf.data, values)
+            if after != conf.data:
+                self.say(f"writing beside {conf.name}")
+                staged = conf.hands.stage(self.operation, conf.seen, after, contents=self._contents, rights=conf.rights)
+                ready.append((file, after, stack.enter_context(staged)))
+        return ready
+
+    # --- the change ---------------------------------------------------------------------------------------------------
+
+    def _put(self, ready: Sequence[tuple[KeyFile, bytes, Staged]]) -> None:
+        began = self.clock.now()
+        for file, after, staged in ready:
+            self._refuse_late(began)
+            self._placed.append(Placed(file, file.conf.data, after, staged.entry))
+            try:
+                staged.put()
+            except FileError as error:
+                if not error.is_replaced:
+                    self._placed.pop()
+                raise
+            file.conf.seen = file.conf.hands.look(file.conf.path)
+            self._refuse_unseen(file, after)
+        self._refuse_late(began)
+
+    def _refuse_late(self, began: float) -> None:
+        """Raise Incomplete where there is only as much of the polling time left as the way back needs."""
+        window = self.managers.window
+        taken = self.clock.now() - began
+        if window is not None and taken > window / 2:
+            raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
+
+    def _refuse_unseen(self, file: KeyFile, after: bytes) -> None:
+        """Raise FileChanged, FileError where what is there, or what an OpenSM sees there, is not what was written."""
+        conf = file.conf
+        if conf.data != after:
+            raise FileChanged(f"{conf.name}: somebody else changed it right after ibkeys did")
+        for each in file.opensms:
+            place = each.instance.files["options"].place
+            if place is None or place == conf.path:
+                continue
+            try:
+                sees_it = conf.hands.files.read(place, len(after) + 1) == after
+            except OSError:
+                sees_it = False
+            if not sees_it:
+                raise FileError(f"{conf.name}: {each.instance.name} does not see the new file (mounts of its own)")
+
+    def _signal(self, opensms: Iterable[Running]) -> None:
+        """Tell OpenSMs to read their files. All of them, also where a file had the keys already: who knows whether that
+        one was told."""
+        for each in opensms:
+            each.hands.signal(each.instance.process)
+
+    def _prove(self) -> None:
+        """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
+        proof = self._proof()
+        self.say("waiting until every OpenSM has read its file")
+        if self._problem(proof):
+            self._signal(self.managers.opensms)
+            if problem := self._problem(proof):
+                raise Incomplete(f"{problem}; OpenSM was told twice")
+        for key in self.former:
+            self.say("asking the SA with a former key, which it has to ignore")
+            if proof.is_trusted(key):
+                raise Incomplete("the SA still answers who shows a former sa_key")
+        if self.managers.longest:
+            self.say(f"watching for {self.managers.longest:g} s and more whether there is one master")
+        if wrong := proof.until_steady(self.managers.longest):
+            raise Incomplete(wrong)
+
+    def _problem(self, proof: Proof) -> str:
+        """Return "" when all SMs and the SA have the new keys, else who has not, in words."""
+        if wrong := proof.until_read(self.new["sm_key"]):
+            return wrong
+        return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer who shows the new sa_key"
+
+    def _proof(self) -> Proof:
+        return Proof(self.writer, self.managers.managers, self.clock, self.wait, self.check)
+
+    # --- how it ended -------------------------------------------------------------------------------------------------
+
+    def _end_well(self) -> None:
+        journal, operation = self.operation.journal, self.operation.id
+        if operation is not None:
+            with journal.together():
+                for entry in journal.files(operation):
+                    if entry.status != "failed":
+                        entry.done()
+            for each in self._placed:
+                each.entry.status = "done"
+            self.operation.outcome = "done"
+        keys = SmKeys(self._keystore)
+        with self._keystore.together():
+            for ref in self._refs:
+                keys.promote(ref)
+
+    def _end_in_vain(self, error: IbkeysError) -> None:
+        """Go back where this run began the change; raise what went wrong, and what holds now."""
+        if self.goes_on:
+            raise Incomplete(f"{error}; {self._what_stands()}: {AGAIN}") from error
+        if not self._placed:
+            self._forget_keys()
+            raise error
+        self.say("going back to the former keys")
+        problems = self._put_former()
+        if problems:
+            raise Incomplete(
+                f"{error}; the former keys could not be put back everywhere: {'; '.join(problems)}: {AGAIN}"
+            ) from error
+        wrong = self._prove_former()
+        self._forget_keys()
+        end = f"; {wrong}" if wrong else ""
+        raise Incomplete(f"{error}; every file has its former keys again{end}") from error
+
+    def _put_former(self) -> list[str]:
+        """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""
+        problems, back = [], []
+        for each in reversed(self._placed):
+            try:
+                conf = each.file.conf
+                seen = conf.hands.look(conf.path)
+                if seen.data != each.former:
+                    if seen.data != each.after:
+                        raise FileChanged(f"{conf.name}: somebody else changed it meanwhile; it stays as it is")
+                    entry = conf.hands.replace(self.operation, seen, each.former, contents=self._contents)
+                    entry.failed()
+                each.entry.failed()
+                back.append(each.file)
+            except IbkeysError as error:
+                problems.append(str(error))
+        for file in back:
+            try:
+                self._signal(file.opensms)
+            except IbkeysError as error:
+                problems.append(str(error))
+        return problems
+
+    def _prove_former(self) -> str:
+        """Return "" where the SMs get along again, else what is wrong, in words."""
+        try:
+            return self._proof().until_steady(self.managers.longest)
+        except IbkeysError as error:
+            return str(error)
+
+    def _forget_keys(self) -> None:
+        """No file has the new keys: note it, and that nothing is left to be done."""
+        if self.operation.id is not None:
+            self.operation.journal.set_state(self.operation.id, "undone")
+            self.operation.has_ended = True
+        keys = SmKeys(self._keystore)
+        with self._keystore.together():
+            for ref in self._refs:
+                keys.abandon(ref, "its change went back")
+
+    def _what_stands(self) -> str:
+        has = [file.conf.name for file in self.managers.files if file.keys == dict(self.new)]
+        rest = [file.conf.name for file in self.managers.files if file.keys != dict(self.new)]
+        if not has:
+            return "no file has the new keys yet"
+        return f"the new keys are in {named(has)}" + (f", and not in {named(rest)}" if rest else "")

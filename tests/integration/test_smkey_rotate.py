@@ -1,0 +1,206 @@
+"""``smkey-rotate --via opensm`` with the real OpenSM: three SMs get new keys at once, and no key is ever lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.managers import keys_in
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from tests.corpus import DATA
+from tests.integration.crashes import run_to_a_point
+from tests.integration.hosted import Running, left_over, opensm, running_until_the_end
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.opensms import NodesOpensm
+from tests.integration.sshd import Sshd
+from tests.integration.test_served_mkeys import Subnet
+from tests.integration.test_sm_policies import SM
+from tests.integration.test_via_opensm_standbys import NODES, stranger
+
+OPTIONS = "sweep_interval 0\nsminfo_polling_timeout 1000\npolling_retry_number 5\n"
+SAMPLE = 6
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture
+def served(stack: ExitStack) -> Subnet:
+    return stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
+
+
+def start(served: Subnet, stack: ExitStack, count: int = 3) -> list[NodesOpensm]:
+    """Start OpenSMs: the first one is master, the others stand by."""
+    found = []
+    for number, (node, guid) in enumerate(list(NODES.items())[:count]):
+        found.append(NodesOpensm(served, node, 9 - number, stack, "", guid, options=OPTIONS))
+        found[-1].log.wait("SUBNET UP" if number == 0 else "ENTERING SM STANDBY STATE")
+    return found
+
+
+def stored(folder: Path) -> list[StoredSmKey]:
+    with KeyStore(folder / "keys.db", create=False) as store:
+        return SmKeys(store).rows()
+
+
+def current(folder: Path) -> dict[str, SMKey]:
+    return {row.kind: row.sm_key for row in stored(folder) if row.state == "current"}
+
+
+def rotate(served: Ibsim, *words: Any) -> subprocess.CompletedProcess[str]:
+    return served.ibkeys("smkey-rotate", "--via", "opensm", "--yes", *words)
+
+
+def takes_the_default(served: Ibsim) -> bool:
+    """Whether audit rule SM002 says so of the SA; OpenSMs of other tests are on this host too."""
+    said = served.ibkeys("audit", "--check", "SM002", "--probe-sa", "-f", "json", "-t", 300).stdout
+    assert "SM002" in said
+    return "the SA takes SM_Key 1" in said
+
+
+def test_three_sms_get_new_keys_and_the_next_master_has_them_too(served: Subnet, stack: ExitStack) -> None:
+    running = start(served, stack)
+    assert takes_the_default(served)
+    for number in range(2):
+        done = rotate(served)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("and there is one master\n")
+        keys = current(served.folder / "stores")
+        assert [keys_in(each.conf.read_bytes()) for each in running] == [keys] * 3
+        assert {each.conf.stat().st_mode & 0o777 for each in running} == {0o600}
+        assert sum(len(left_over(each.conf)) for each in running) == 0
+        said = done.stdout + done.stderr + served.ibkeys("journal", number + 1).stdout
+        with Journal(served.folder / "stores" / "journal.db") as journal:
+            said += "".join(f"{entry.image.before!r}{entry.image.after!r}" for entry in journal.files(number + 1))
+        assert not any(each.hex()[2:] in said.lower() for each in keys.values())
+        assert "@sa_key:" in said
+    assert not takes_the_default(served)
+    running[0].process.kill()
+    running[0].process.wait(RUN_TIMEOUT)
+    running[1].log.wait("SUBNET UP", running[1].place("ENTERING SM MASTER STATE"))
+    running[2].log.wait("STANDBY")
+    assert not takes_the_default(served)
+    assert not any("ENTERING SM MASTER STATE" in line for line in running[2].log.lines)
+    undone = served.ibkeys("undo", "--yes")
+    assert (undone.returncode, "`ibkeys smkey-rotate" in undone.stderr) == (2, True)
+
+
+def test_keys_of_files_and_what_the_output_shows_of_them(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:
+    start(served, stack, 1)
+    given = {"sm_key": SMKey(0x83F1C05E9A2D7B46), "sa_key": SMKey(0x5E9A2D7B4683F1C0)}
+    words = []
+    for kind, key in given.items():
+        path = tmp_path / kind
+        path.touch(0o600)
+        path.write_text(f"{key.hex()}\n")
+        words += [f"--new-{kind.replace('_', '-')}", f"@{path}"]
+    dry = served.ibkeys("smkey-rotate", "--dry-run", *words, "-K")
+    assert (dry.returncode, dry.stdout.splitlines()[-1]) == (1, "dry run: nothing was changed")
+    refused = served.ibkeys("smkey-rotate", *words)
+    assert (refused.returncode, "no terminal" in refused.stderr) == (4, True)
+    assert not (served.folder / "stores" / "keys.db").exists() or stored(served.folder / "stores") == []
+    done = rotate(served, *words, "-K")
+    assert done.returncode == 0, done.stderr
+    assert [f"{kind}: {key.hex()}" in done.stdout for kind, key in given.items()] == [True, True]
+    assert current(served.folder / "stores") == given
+    shown = dry.stdout + dry.stderr + refused.stdout + refused.stderr
+    assert not any(key.hex()[2:] in shown for key in given.values())
+
+
+def test_an_sm_whose_host_is_not_named_is_refused(served: Subnet, stack: ExitStack) -> None:
+    [running] = start(served, stack, 1)
+    before = running.conf.read_bytes()
+    stranger(served, stack, "node06 mlx4_0")
+    done = rotate(served, "--override", "standby-differs")
+    assert done.returncode == 4
+    assert "is on no host that was looked at: an SM that goes on with the former sm_key" in done.stderr
+    assert running.conf.read_bytes() == before
+
+
+@pytest.mark.parametrize("appears", [True, False])
+def test_an_options_file_that_was_not_there_at_the_start_is_not_relied_on(
+    served: Subnet, stack: ExitStack, appears: bool
+) -> None:
+    [running] = start(served, stack, 1)
+    running.process.kill()
+    running.process.wait(RUN_TIMEOUT)
+    served.wait_until_no_sm()
+    running.conf.unlink()
+    same = Running(served, running.words, running.policy, folder=running.conf.parent)
+    stack.enter_context(running_until_the_end(same))
+    if appears:
+        running.conf.write_text(OPTIONS)
+    done = rotate(served, "--wait", 1, "-t", 200, "--retries", 0)
+    if appears:
+        assert done.returncode == 3
+        assert "every file has its former keys again" in done.stderr
+        assert running.conf.read_text() == OPTIONS
+        assert current(served.folder / "stores") == {}
+    else:
+        assert done.returncode == 4
+        assert "was not there when OpenSM started is never read" in done.stderr
+
+
+def test_through_ssh(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:
+    running = stack.enter_context(opensm(served, "", words=("-g", f"{SM:#x}")))
+    sshd = stack.enter_context(Sshd(tmp_path / "sshd"))
+    settings = tmp_path / "sm.toml"
+    settings.write_text('[here]\nunit = "no-such-unit"\n')  # the OpenSMs of this host are not looked at
+    settings.chmod(0o600)
+    conf = served.folder / "opensm.conf"
+    words = ("--sm-host", "smhost", "--ssh-config", sshd.config, "--sm-config", settings)
+    for _ in range(2):
+        done = rotate(served, *words)
+        assert done.returncode == 0, done.stderr
+        assert "opensm.conf on smhost: " in done.stdout
+        assert keys_in(conf.read_bytes()) == current(served.folder / "stores")
+        assert left_over(conf) == []
+    assert "file " in served.ibkeys("journal", 1).stdout
+    assert f"{conf} on smhost" in served.ibkeys("journal", 1).stdout
+    assert running.process.poll() is None
+
+
+# --- ibkeys dies ------------------------------------------------------------------------------------------------------
+
+
+def driven(served: Subnet, preloaded: str, mode: str, point: int) -> int:
+    """Run the command so that it counts its points, or dies at one; return how many it passed."""
+    words = ["smkey-rotate", "--yes", "-t", 200, "--retries", 0]
+    done, points = run_to_a_point(served, preloaded, served.folder / "stores", words, mode, point)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return points
+
+
+def test_killed_at_a_point_of_the_sample_the_next_run_finishes_it(
+    served: Subnet, stack: ExitStack, preloaded: str
+) -> None:
+    [running] = start(served, stack, 1)
+    stores = served.folder / "stores"
+    points = driven(served, preloaded, "count", 0)
+    assert points > 60
+    for number in range(SAMPLE):
+        before = current(stores)
+        driven(served, preloaded, "kill", (2 * number + 1) * points // (2 * SAMPLE))
+        rows = stored(stores)
+        assert {*keys_in(running.conf.read_bytes()).values()} <= {row.sm_key for row in rows}
+        was_begun = any(row.state == "pending" for row in rows)
+        driven(served, preloaded, "off", 0)
+        assert keys_in(running.conf.read_bytes()) == current(stores)
+        assert left_over(running.conf) == []
+        assert len(stored(stores)) == (len(rows) if was_begun else len(rows) + 2)
+        assert current(stores) != before
+        assert not any(row.state == "pending" for row in stored(stores))
+    with Journal(stores / "journal.db") as journal:
+        assert {each.state for each in journal.list_operations()} <= {"done", "undone"}

@@ -1,0 +1,306 @@
+"""Made-up OpenSMs on the simulated subnet: their options files are real ones, their hosts, signals and time are not.
+
+A master and two standbys. One reads its file when it gets a signal, and a standby whose sm_key is not the master's
+becomes a second master after its polling time, as OpenSM does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.change.clock import Clock
+from ibkeys.change.consent import Consent
+from ibkeys.change.writer import Writer
+from ibkeys.errors import HostNotReached
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.opensm_command_line import read_command_line
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.host.replacing.staging import Staged
+from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import SMState
+from ibkeys.sim.nodes import Node
+from ibkeys.sm import site
+from ibkeys.sm.elsewhere.ssh import SshHost
+from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import describe
+from ibkeys.sm.report import HostReport
+from ibkeys.sm.site import Reached
+from ibkeys.smkeys.managers import Kind, keys_in
+from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
+from ibkeys.store.journal import FileEntry, Journal, Operation
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from tests.fabricsim import subnet, tool
+
+NODES = ("node01 mlx4_0", "node05 mlx4_0", "node06 mlx4_0")
+CONF = "sm_priority {}\nsminfo_polling_timeout 10000\npolling_retry_number 4\n"
+POLLING = 40.0
+
+
+class Killed(BaseException):
+    """The end of this process, as far as a test can make one."""
+
+
+@dataclass
+class Host:
+    """An `SmHands` over this host's own, with one OpenSM. ``name``: "" for this host. ``is_deaf``: it hears no signal.
+    ``is_cut``: it does not answer any more."""
+
+    site: MadeUpSite
+    name: str
+    node: Node
+    folder: Path
+    priority: int
+    words: list[str] = field(default_factory=list)
+    started: float | None = None
+    output: str = "/dev/null"
+    is_deaf: bool = False
+    is_cut: bool = False
+    runs: bool = True
+
+    def __post_init__(self) -> None:
+        self.conf = self.folder / "opensm.conf"
+        self.conf.write_text(CONF.format(self.priority))
+        self.conf.chmod(0o640)
+        self.log = self.folder / "opensm.log"
+        self.log.write_text("log\n")
+        self.log.chmod(0o644)
+
+    # --- its OpenSM ---------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Mapping[Kind, SMKey]:
+        """What its file says."""
+        return keys_in(self.conf.read_bytes())
+
+    def read(self) -> None:
+        """Read the options file, as OpenSM does when it gets a signal."""
+        sm = self.node.sm
+        assert sm is not None
+        sm.sm_key = self.keys["sm_key"].reveal()
+        self.sa_key = self.keys["sa_key"].reveal()
+        self.site.settle()
+
+    @property
+    def process(self) -> OpensmProcess:
+        number = 100 + self.priority
+        words = ["-F", str(self.conf), "-g", f"{self.node.ports[1].guid:#x}", "-f", str(self.log), *self.words]
+        return OpensmProcess(
+            number,
+            self.folder,
+            True,
+            self.conf,
+            command=read_command_line(words),
+            environment={"OSM_TMP_DIR": str(self.folder)},
+            folder=self.folder,
+            started=self.started,
+            view="host",
+            program_known=True,
+            ticks=number,
+            output=self.output,
+        )
+
+    def report(self) -> HostReport:
+        return HostReport(self.name, (describe(self.process, self.files),) if self.runs else ())
+
+    # --- hands --------------------------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> Any:
+        return NamedFiles(self)
+
+    def note(self, word: str) -> None:
+        if self.is_cut:
+            raise HostNotReached(f"host {self.name}: the connection is closed", self.name)
+        self.site.step(f"{word} {self.node.description.split()[0]}")
+
+    def look(self, path: Path) -> SeenFile:
+        self.note("look")
+        return THIS.look(path)
+
+    def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
+        return None
+
+    def may_signal(self, process: OpensmProcess) -> str | None:
+        return None
+
+    def is_running(self, process: OpensmProcess) -> bool:
+        return self.runs
+
+    def signal(self, process: OpensmProcess) -> None:
+        self.note("signal")
+        if not self.is_deaf:
+            self.read()
+
+    def replace(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes | None,
+        mode: int = 0o644,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> FileEntry:
+        self.note("replace")
+        return THIS.replace(operation, seen, data, mode, contents=contents, rights=rights)
+
+    @contextmanager
+    def _stage(self, staged: AbstractContextManager[Staged]) -> Iterator[Staged]:
+        self.note("stage")
+        with staged as ready:
+            yield NotedStaged(self, ready)
+
+    def stage(
+        self,
+        operation: Operation,
+        seen: SeenFile,
+        data: bytes,
+        *,
+        contents: Contents = WITHOUT_KEYS,
+        rights: int | None = None,
+    ) -> AbstractContextManager[Staged]:
+        return self._stage(THIS.stage(operation, seen, data, contents=contents, rights=rights))
+
+    def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
+        self.note("close")
+        return THIS.set_mode(path, seen, mode)
+
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
+        return THIS.clean_up(entries, contents)
+
+
+class NotedStaged:
+    """A staged file that says when it is put."""
+
+    def __init__(self, host: Host, staged: Staged) -> None:
+        self._host, self._staged = host, staged
+
+    @property
+    def entry(self) -> FileEntry:
+        return self._staged.entry
+
+    def put(self) -> None:
+        self._host.note("put")
+        self._staged.put()
+        self._host.note("was put")
+
+
+class NamedFiles:
+    """This host's files, under the name of a made-up host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.name = host.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(THIS.files, name)
+
+
+class MadeUpSite:
+    """Three hosts with an OpenSM each; the first one is this host, and master. ``steps``: what was done to them, in
+    order; ``before_each``: called with each step before it is done, and raises what shall go wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.net = subnet("two-switch")
+        self.folder = folder
+        self.steps: list[str] = []
+        self.before_each: Callable[[str], None] = lambda step: None
+        self.time = 0.0
+        self.apart: float | None = None
+        self.hosts = []
+        for number, node in enumerate(NODES):
+            (folder / f"sm{number}").mkdir(parents=True)
+            found = next(each for each in self.net.nodes if each.description == node)
+            state = SMState.STANDBY if number else SMState.MASTER
+            self.net.set_sm(found, state, 9 - number, 1, 1)
+            self.hosts.append(Host(self, f"sm{number}" if number else "", found, folder / f"sm{number}", 9 - number))
+        for host in self.hosts:
+            host.read()
+
+    def step(self, step: str) -> None:
+        self.steps.append(step)
+        self.before_each(step)
+
+    # --- the SMs ------------------------------------------------------------------------------------------------------
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        self.settle()
+
+    def settle(self) -> None:
+        """Let the SMs find out about each other."""
+        running = [host for host in self.hosts if host.runs]
+        keys = {host.node.sm.sm_key for host in running if host.node.sm is not None}
+        if len(keys) == 1:
+            self.apart = None
+            self._states(running[:1])
+        elif self.apart is None:
+            self.apart = self.time
+        elif self.time - self.apart > POLLING:
+            first = running[0].node.sm
+            assert first is not None
+            self._states([host for host in running if host is running[0] or host.node.sm.sm_key != first.sm_key])
+
+    def _states(self, masters: list[Host]) -> None:
+        for host in self.hosts:
+            sm = host.node.sm
+            if not host.runs or sm is None:
+                continue
+            state = SMState.MASTER if host in masters else SMState.STANDBY
+            self.net.set_sm(host.node, state, host.priority, 1, sm.sm_key)
+            if state == SMState.MASTER:
+                self.net.managers.sa_of(host.node).sa_key = host.sa_key
+
+    @property
+    def masters(self) -> int:
+        return sum(host.node.sm is not None and host.node.sm.state == SMState.MASTER for host in self.hosts)
+
+    # --- ibkeys -------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        given: Mapping[Kind, SMKey] | None = None,
+        overrides: Iterable[str] = (),
+        dry_run: bool = False,
+        said: list[str] | None = None,
+    ) -> KeyChange:
+        """Plan a change and make it."""
+        by_name = {host.name: host for host in self.hosts}
+        monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: by_name[files.name].report())
+        monkeypatch.setattr("ibkeys.sm.confs.listeners._SYSLOG", self.folder / "no-such-file")
+        reached = [Reached(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
+        stores = {"keystore": self.folder / "keys.db", "journal": self.folder / "journal.db", "retries": 0}
+        settings = Settings(5, Clock(lambda: self.time, self.sleep), say=(said if said is not None else []).append)
+        with tool(self.net, "node03 mlx4_0", **stores) as fabric:
+            fabric.is_simulated = False
+            with Writer(fabric, COMMAND, Consent(overrides=frozenset(overrides)), dry_run) as writer:
+                change = plan_change(writer, reached, given or {}, settings)
+                if not dry_run:
+                    writer.apply(change)
+        return change
+
+    def stored(self) -> list[StoredSmKey]:
+        with KeyStore(self.folder / "keys.db") as store:
+            return SmKeys(store).rows()
+
+    def journal(self) -> Journal:
+        return Journal(self.folder / "journal.db")
+
+    def confs(self) -> list[bytes]:
+        return [host.conf.read_bytes() for host in self.hosts]
+
+    def left_over(self) -> list[str]:
+        """What lies beside the files that nobody should leave there."""
+        return sorted(each.name for host in self.hosts for each in host.folder.iterdir() if "ibkeys-" in each.name)
