@@ -20,6 +20,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, mode, through_ssh
+from tests.integration.test_keys_via_opensm_scale import fabric
 from tests.integration.test_via_opensm_wire import History, talking
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -115,6 +116,13 @@ def test_with_a_policy_nothing_of_severity_high_is_left(opensm: KeyedOpensm) -> 
     after = talking(opensm.served.net)
     assert after < before
     assert history.check(before, after) > 0
+
+
+def test_150_hosts_are_hardened_and_nothing_is_lost(tmp_path: Path) -> None:
+    with keyed(fabric("150 hosts", tmp_path), OPEN) as opensm:
+        _, document, _ = harden(opensm, "--yes")
+        assert_hardened(opensm, document)
+        assert failing(document) == {"PK001"}
 
 
 def test_a_dry_run_changes_nothing_and_says_the_whole_plan(opensm: KeyedOpensm) -> None:
