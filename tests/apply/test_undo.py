@@ -12,6 +12,8 @@ from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.pkeys import plan_set
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
+from ibkeys.store.journal import FileImage, Journal
+from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, opened, state_of, undo
 from tests.apply.lab import Lab
@@ -65,6 +67,19 @@ def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -
         assert lab.host(2).p_keys[:4] == [0xFFFF, 0x8005, 0, 0x8000]
         undo(fabric)
     assert lab.image() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "way"), [("mkey-rotate", "mkey-rotate --abort`"), ("smkey-rotate", "smkey-rotate` changes it again")]
+)
+def test_an_options_file_with_keys_is_not_put_back(lab: Lab, stores: StorePaths, command: str, way: str) -> None:
+    assert stores.journal is not None
+    with Journal(stores.journal) as journal, journal.operation(command, this_process()) as operation:
+        operation.record_file(FileImage("/etc/opensm/opensm.conf", b"m_key @m_key:1:x18l\n", b"m_key 0\n")).done()
+    with opened(lab, stores) as fabric, writer(fabric) as w:
+        for number in (None, 1):
+            with pytest.raises(UsageError, match=f"bytes are not put back; `ibkeys {way}"):
+                plan_undo(w, number)
 
 
 def test_counters_and_m_keys_are_not_undone(lab: Lab, stores: StorePaths) -> None:

@@ -26,24 +26,43 @@ def compiled_shim(folder: Path) -> str:
     return f"{found[1]}:{library}"
 
 
-def run_to_a_point(
-    served: Ibsim, preloaded: str, stores: Path, words: Sequence[str | Path | int], mode: str = "off", point: int = 0
-) -> tuple[subprocess.CompletedProcess[str], int]:
-    """Run ibkeys with journal and key store in *stores*; return how it ended and how many points it passed.
+def crash_command(
+    served: Ibsim, stores: Path, words: Sequence[str | Path | int], mode: str, point: int = 0
+) -> list[str]:
+    """Return the command line of ibkeys with journal and key store in *stores*.
 
     *mode*: ``off``, ``count``, or ``kill``: it dies at *point*.
     """
-    result = served.folder / "points"
-    result.unlink(missing_ok=True)
     stores.mkdir(exist_ok=True)
-    command = [sys.executable, DRIVER, mode, point, result, stores, *words]
+    _points(served).unlink(missing_ok=True)
+    return [str(word) for word in (sys.executable, DRIVER, mode, point, _points(served), stores, *words)]
+
+
+def crash_environment(served: Ibsim, preloaded: str) -> dict[str, str]:
+    """Return the environment of `crash_command`. *preloaded*: see `compiled_shim`."""
+    return {**served.environment, "LD_PRELOAD": preloaded}
+
+
+def points_passed(served: Ibsim) -> int:
+    """Return how many points the last command passed, 0 where it was killed."""
+    return int(_points(served).read_text()) if _points(served).exists() else 0
+
+
+def run_to_a_point(
+    served: Ibsim, preloaded: str, stores: Path, words: Sequence[str | Path | int], mode: str = "off", point: int = 0
+) -> tuple[subprocess.CompletedProcess[str], int]:
+    """Run ibkeys; return how it ended and how many points it passed. *stores*, *mode*, *point*: see `crash_command`."""
     done = subprocess.run(
-        [str(word) for word in command],
+        crash_command(served, stores, words, mode, point),
         cwd=served.folder,
-        env={**served.environment, "LD_PRELOAD": preloaded},
+        env=crash_environment(served, preloaded),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    return done, int(result.read_text()) if result.exists() else 0
+    return done, points_passed(served)
+
+
+def _points(served: Ibsim) -> Path:
+    return served.folder / "points"

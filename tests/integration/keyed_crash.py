@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, Runs
-from tests.integration.crashes import run_to_a_point
-from tests.integration.hosted import left_over
-from tests.integration.keyed_opensm import KeyedOpensm
+from tests.integration.crashes import points_passed, run_to_a_point
+from tests.integration.hosted import Hosted, left_over
 
 CLOSED = ("--protect", "2", "--lease", "60")
 COMMANDS = {
@@ -20,29 +18,32 @@ COMMANDS = {
     "rotate": ("mkey-rotate",),
     "remove": ("mkey-remove", "--leave-open"),
 }
+BACK = ("mkey-rotate", "--abort")
+THROUGH = ("--via", "opensm", "--yes")
+REFUSED = 4
+Setting = tuple[int, int, int]
+"""M_Key, level and lease."""
 _NONE = (0, 0, 0)
-_MAY_HOLD_KEYS = re.compile(r"(\.?opensm\.conf|guid2mkey|keys\.db).*")
+_MAY_HOLD_KEYS = re.compile(r"(\.?opensm\.conf|\.?guid2mkey|keys\.db).*")
 
 
 class KeyedScene:
     """The subnet, its OpenSM, and an ibkeys that can be made to die; journal and key store stay from run to run."""
 
-    def __init__(self, opensm: KeyedOpensm, preloaded: str) -> None:
-        self.opensm, self.preloaded = opensm, preloaded
-        self.stores = opensm.served.folder / "stores"
+    def __init__(self, served: Hosted, confs: Sequence[Path], preloaded: str, check: Callable[[], None]) -> None:
+        """*confs*: the options files; *check*: raises when anything was lost."""
+        self.served, self.confs, self.preloaded, self.check = served, confs, preloaded, check
+        self.stores = served.folder / "stores"
 
-    def run(
-        self, words: Sequence[str], mode: str = "off", point: int = 0
-    ) -> tuple[subprocess.CompletedProcess[str], int]:
-        """Run a command through OpenSM that says yes; returns how it ended and how many points it passed."""
-        words = [*words, "--via", "opensm", "--yes"]
-        return run_to_a_point(self.opensm.served, self.preloaded, self.stores, words, mode, point)
+    def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
+        """Run a command through OpenSM that says yes; returns its exit code and all that it said."""
+        done, _ = run_to_a_point(self.served, self.preloaded, self.stores, [*words, *THROUGH], mode, point)
+        return done.returncode, done.stdout + done.stderr
 
     def must(self, *words: str) -> str:
         """Run a command that succeeds, and return what it said."""
-        done, _ = self.run(words)
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, f"{words}: {said}"
+        code, said = self.run(words)
+        assert code == 0, f"{words}: {said}"
         return said
 
     # --- what is there -----------------------------------------------------------------------------------------------
@@ -56,22 +57,25 @@ class KeyedScene:
             rows = {row.m_key.reveal() for row in store.rows()}
             return rows | {key.reveal() for key in store.subnet_key_refs()}
 
-    def key(self) -> tuple[int, int, int]:
+    def keys(self) -> set[Setting]:
+        """Return what the end ports have."""
+        ports = [port for node in self.served.net.nodes for port in node.end_ports]
+        return {(port.m_key, port.protect_bits, port.lease_period) for port in ports}
+
+    def key(self) -> Setting:
         """Return the M_Key, level and lease that all ports have."""
-        [found] = self.opensm.keys()
+        [found] = self.keys()
         return found
 
-    def said_in_conf(self) -> tuple[int, ...]:
-        """Return the M_Key, level and lease that the options file says in lines of its own."""
-        text = self.opensm.conf.read_text()
-        lines = [re.findall(rf"^{name} (\S+)$", text, re.MULTILINE) for name in _LINES]
-        return tuple(int(found, 0) for [found] in lines)
+    def said_in_confs(self) -> set[tuple[int, ...]]:
+        """Return the M_Key, level and lease that the options files say in lines of their own."""
+        return {tuple(_line(conf.read_text(), name) for name in _LINES) for conf in self.confs}
 
     # --- from one state to another -----------------------------------------------------------------------------------
 
     def begin(self, what: str) -> None:
         """Bring the subnet to where a command begins."""
-        has_none = self.opensm.keys() == {_NONE}
+        has_none = self.keys() == {_NONE}
         if what == "deploy" and not has_none:
             self.must(*COMMANDS["remove"])
         elif what != "deploy" and has_none:
@@ -80,57 +84,87 @@ class KeyedScene:
     def count(self, what: str) -> int:
         """Return how many points a command has."""
         self.begin(what)
-        done, points = self.run(COMMANDS[what], "count")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return points
+        return self._points_of(COMMANDS[what])
+
+    def count_going_back(self) -> int:
+        """Return how many points the way back of a rotation has."""
+        self.rotated()
+        return self._points_of(BACK)
+
+    def _points_of(self, words: Sequence[str]) -> int:
+        code, said = self.run(words, "count")
+        assert code == 0, said
+        return points_passed(self.served)
+
+    def _kill(self, words: Sequence[str], point: int) -> None:
+        code, said = self.run(words, "kill", point)
+        assert code in (-signal.SIGKILL, 0), said
+        self.assert_no_key_is_lost()
 
     def cut_off(self, what: str, point: int, way_on: str) -> None:
         """Let a command die at a point; look at all that must hold then, and finish it, or go back."""
         self.begin(what)
         former, earlier = self.key(), self.last_run()
-        done, _ = self.run(COMMANDS[what], "kill", point)
-        assert done.returncode in (-signal.SIGKILL, 0), done.stdout + done.stderr
-        self.assert_no_key_is_lost()
+        self._kill(COMMANDS[what], point)
         last = self.last_run()
+        said = ""
         if last is None or (earlier is not None and last.id == earlier.id):
             assert self.key() == former
-        elif way_on == "--resume" or not self._goes_back(what, former):
-            self.finish(what, former)
+        elif way_on == "--resume" or not (said := self._goes_back(what, former)):
+            said = self.finish(what, former)
         self.assert_no_key_is_lost()
-        self.assert_nothing_beside()
-        self.opensm.assert_nothing_was_lost()
+        self.assert_nothing_beside(said)
+        self.check()
 
-    def _goes_back(self, what: str, former: tuple[int, int, int]) -> bool:
-        done, _ = self.run([COMMANDS[what][0], "--abort"])
-        if "mixed-keys" in done.stderr:
-            return False
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert (self.key(), self.said_in_conf()) == (former, former)
+    def cut_off_going_back(self, point: int) -> None:
+        """Let a rotation's way back die at a point, and finish it."""
+        former = self.rotated()
+        self._kill(BACK, point)
+        said = self.must(*BACK)
+        assert (self.key(), self.said_in_confs()) == (former, {former})
+        self.assert_no_key_is_lost()
+        self.assert_nothing_beside(said)
+        self.check()
+
+    def rotated(self) -> Setting:
+        """Make a rotation, and return what all ports had before."""
+        self.begin("rotate")
+        former = self.key()
+        self.must(*COMMANDS["rotate"])
+        return former
+
+    def _goes_back(self, what: str, former: Setting) -> str:
+        """Go back, and return what ibkeys said; "" where keys are mixed, and that was refused."""
+        code, said = self.run([COMMANDS[what][0], "--abort"])
+        if code == REFUSED and "only the way forward" in said:
+            return ""
+        assert code == 0, said
+        assert (self.key(), self.said_in_confs()) == (former, {former})
         last = self.last_run()
         assert last is not None
         assert last.state == "undone"
-        return True
+        return said
 
-    def finish(self, what: str, former: tuple[int, int, int]) -> None:
-        """Finish the last run, and look at what it leaves."""
+    def finish(self, what: str, former: Setting) -> str:
+        """Finish the last run, look at what it leaves, and return what ibkeys said."""
         last = self.last_run()
         assert last is not None
-        if last.state == "open":
-            self.must(COMMANDS[what][0], "--resume")
+        said = self.must(COMMANDS[what][0], "--resume") if last.state == "open" else ""
         key, level, lease = self.key()
-        assert self.said_in_conf() == (key, level, lease)
+        assert self.said_in_confs() == {(key, level, lease)}
         assert key != former[0]
         assert (bool(key), level, lease) == ((False, 0, 0) if what == "remove" else (True, 2, 60))
         last = self.last_run()
         assert last is not None
         assert last.state == "ended"
+        return said
 
     # --- what must hold ----------------------------------------------------------------------------------------------
 
     def assert_no_key_is_lost(self) -> None:
         """Every key on a port or in a file is in the key store, and none in a file that is not made for keys."""
         stored = {*self.stored_keys(), 0}
-        on_ports = self.opensm.keys()
+        on_ports = self.keys()
         assert {key for key, _, _ in on_ports} <= stored
         for path in self.files():
             data = path.read_bytes()
@@ -140,15 +174,26 @@ class KeyedScene:
             else:
                 assert [key for key in stored - {0} if _has_key(data, key)] == [], path
 
-    def assert_nothing_beside(self) -> None:
-        assert left_over(self.opensm.conf) == []
+    def assert_nothing_beside(self, said: str) -> None:
+        """Nothing is left beside a file; but for a copy of key files, of which the journal has no bytes: it is named,
+        and then removed as *said*."""
+        left = [conf.with_name(name) for conf in self.confs for name in left_over(conf)]
+        for path in left:
+            assert path.name.startswith((".guid2mkey.", ".neighbors.")), path
+            assert str(path) in said
+            path.unlink()
 
     def files(self) -> Iterable[Path]:
         """Return all files of the subnet's folder, journal and key store among them."""
-        return _files(self.opensm.served.folder)
+        return _files(self.served.folder)
 
 
 _LINES = ("m_key", "m_key_protection_level", "m_key_lease_period")
+
+
+def _line(text: str, name: str) -> int:
+    [found] = re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)
+    return int(found, 0)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from ibkeys.mad.const import AttributeID, Method, MgmtClass
-from ibkeys.sim.nodes import Port
+from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
+from ibkeys.sim.nodes import STATE_BYTE, Port
 from ibkeys.sim.server.traffic import Seen
 from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.ibsim import RUN_TIMEOUT
 
 POLICY = "Default=0x7fff, ipoib : ALL=full ;\n"
 CONF = "# a comment that stays\nsa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
@@ -111,3 +114,28 @@ def keyed(net: str | Path, conf: str = CONF) -> Iterator[KeyedOpensm]:
         keyed = KeyedOpensm(served, running)
         served.watchers.append(keyed.watch)
         yield keyed
+
+
+@contextmanager
+def heard_by_nobody(
+    served: Hosted, conf: str, output: int | IO[bytes], cache: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an OpenSM with a log of its own in the folder; the links are up when this begins. *output*: where its
+    standard output goes, *cache*: the folder of its key files."""
+    policy = served.folder / "partitions.conf"
+    policy.write_text(POLICY)
+    words = served.arguments(served.opensm_arguments(conf, policy, ("-D", "0x07")))
+    own = {"OSM_CACHE_DIR": str(cache)} if cache is not None else {}
+    environment = {**served.environment, **served.opensm_environment, **own}
+    process = subprocess.Popen(
+        words, cwd=served.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+    )
+    try:
+        hosts = [port for node in served.net.nodes if not node.is_switch for port in node.end_ports]
+        while any(port.info[STATE_BYTE] & 0xF != PortState.ACTIVE for port in hosts):
+            assert process.poll() is None
+            served.steer("clients")
+        yield process
+    finally:
+        process.kill()
+        process.wait(RUN_TIMEOUT)

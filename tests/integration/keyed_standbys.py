@@ -17,12 +17,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ibkeys.store.keys.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import Keys
 from tests.integration.opensms import NodesOpensm
 from tests.integration.sshd import Sshd
+from tests.integration.standin_systemd import StandInSystemd
 from tests.integration.test_served_mkeys import Log
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -32,10 +34,12 @@ NODES = {
     "node06 mlx4_0": 0x2C903000A1061,
 }
 """Where the OpenSMs sit; the first is master."""
-OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
+OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\nsminfo_polling_timeout 200\n"
 CLOSED = ("--protect", "2", "--lease", "60")
 _TO_TYPE = re.compile(r"start (?:(?!; type).)*; type[^:]*: (?P<command>.*)$")
 _GUID = re.compile(r"port GUID (0x[0-9a-f]{16})")
+_KEY_IN_FILE = re.compile(r"^(?:m_key |0x[0-9a-f]{16} )(0x[0-9a-f]{16})$", re.MULTILINE)
+"""Of an options file, and of guid2mkey."""
 Said = tuple[int, str]
 """Exit code, and all that it said."""
 
@@ -43,7 +47,9 @@ Said = tuple[int, str]
 @dataclass(slots=True)
 class KeyedSite:
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
-    who reads one of these; by default he types it."""
+    who reads one of these; by default he types it; ``words``: of each ibkeys, and what stands
+    ``before`` it; ``systemd``: runs the OpenSMs; ``asked``: the ibkeys that
+    was started last."""
 
     served: Hosted
     stack: ExitStack
@@ -51,6 +57,9 @@ class KeyedSite:
     typed: list[str] = field(default_factory=list)
     user: Callable[[int, str], None] | None = None
     words: Sequence[str | Path] = ()
+    systemd: StandInSystemd | None = None
+    before: Sequence[str] = ()
+    asked: subprocess.Popen[str] | None = None
 
     @property
     def master(self) -> NodesOpensm:
@@ -78,22 +87,38 @@ class KeyedSite:
         done = self.served.ibkeys("sm-show", "-f", "json")
         return sorted(str(each["state"]) for each in json.loads(done.stdout)["managers"])
 
+    def assert_no_key_is_lost(self) -> None:
+        """Every key on a port or in a file of OpenSM is in the key store."""
+        with KeyStore(self.served.folder / "stores" / "keys.db") as store:
+            stored = {row.m_key.reveal() for row in store.rows()} | {key.reveal() for key in store.subnet_key_refs()}
+        assert {key for key, _, _ in self.keys()} <= stored | {0}
+        for path in self.served.folder.glob("node0*/*"):
+            found = re.findall(_KEY_IN_FILE, path.read_text(errors="replace")) if path.is_file() else []
+            assert {int(each, 16) for each in found} <= stored | {0}, path
+
     def by_guid(self, guid: int) -> NodesOpensm:
         return self.opensms[list(NODES.values()).index(guid)]
 
     def ibkeys(self, *words: str | Path, via: bool = True, timeout: float = 300) -> Said:
         """Run a command that says yes, and do what it says is to be done."""
         more = ["--via", "opensm"] if via else []
-        command = self.served.arguments(self.served.ibkeys_command(*words, *more, "--yes", *self.words))
+        command = self.served.ibkeys_command(*words, *more, "--yes", *self.words)
+        if self.systemd is not None:
+            command = self.systemd.command(command)
+        return self.follow([*self.before, *self.served.arguments(command)], self.served.environment, timeout)
+
+    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> Said:
+        """Run a command line of ibkeys, and do what it says is to be done."""
         with subprocess.Popen(
             command,
             cwd=self.served.folder,
-            env=self.served.environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
+            self.asked = process
             giving_up = threading.Timer(timeout, process.kill)
             giving_up.start()
             said = ""

@@ -97,6 +97,11 @@ class Sshd:
                 ready.set()
         ready.set()
 
+    @property
+    def pid(self) -> int:
+        """The server's process ID."""
+        return self._server.pid
+
     def cut(self) -> None:
         """End the server and every connection that stands."""
         table = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True).stdout

@@ -5,25 +5,29 @@ ibkeys is killed before every system call that writes, and around every rename a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.keyed_crash import COMMANDS, KeyedScene
+from tests.integration.crashes import crash_command, crash_environment
+from tests.integration.keyed_crash import COMMANDS, THROUGH, KeyedScene
 from tests.integration.keyed_opensm import keyed
+from tests.integration.keyed_standbys import KeyedSite, keyed_site
 
 NET = DATA / "fabrics" / "two-switch.net"
-SAMPLE = 3
+SAMPLE = 2
 """Points of each way under `make test`. Under `make soak` all of them, in `PARTS` tests."""
 PARTS = 8
+STRIDE = 5
+"""With a standby one point in so many."""
 WAYS_ON = ("--resume", "--abort")
 
 
 @pytest.fixture
 def scene(preloaded: str) -> Iterator[KeyedScene]:
     with keyed(NET) as opensm:
-        yield KeyedScene(opensm, preloaded)
+        yield KeyedScene(opensm.served, [opensm.conf], preloaded, opensm.assert_nothing_was_lost)
 
 
 @pytest.mark.parametrize("way_on", WAYS_ON)
@@ -37,6 +41,12 @@ def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(
         scene.cut_off(what, (2 * number + 1) * points // (2 * SAMPLE), way_on)
 
 
+def test_a_way_back_that_was_killed_at_a_point_of_the_sample_is_finished(scene: KeyedScene) -> None:
+    points = scene.count_going_back()
+    for number in range(SAMPLE):
+        scene.cut_off_going_back((2 * number + 1) * points // (2 * SAMPLE))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way_on", WAYS_ON)
@@ -46,3 +56,55 @@ def test_after_a_kill_at_any_point_it_is_finished_or_undone(
 ) -> None:
     for point in range(part, scene.count(what) + 1, PARTS):
         scene.cut_off(what, point, way_on)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_way_back_that_was_killed_at_any_point_is_finished(scene: KeyedScene, part: int) -> None:
+    for point in range(part, scene.count_going_back() + 1, PARTS):
+        scene.cut_off_going_back(point)
+
+
+# --- with a standby ---------------------------------------------------------------------------------------------------
+
+
+class StandbyScene(KeyedScene):
+    """With a standby, which who reads ibkeys' standard error starts again when that asks for it."""
+
+    def __init__(self, site: KeyedSite, preloaded: str) -> None:
+        self.site = site
+        super().__init__(site.served, [each.conf for each in site.opensms], preloaded, self.assert_one_master)
+
+    def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
+        """Run a command, and do what it says is to be done."""
+        command = crash_command(self.served, self.stores, [*words, *THROUGH], mode, point)
+        return self.site.follow(command, crash_environment(self.served, self.preloaded))
+
+    def assert_one_master(self) -> None:
+        assert self.site.violations() == 0
+        assert self.site.states() == ["master", "standby"]
+
+
+@pytest.fixture
+def standby_scene(preloaded: str) -> Iterator[StandbyScene]:
+    with keyed_site(2) as site:
+        yield StandbyScene(site, preloaded)
+
+
+@pytest.mark.parametrize("way_on", WAYS_ON)
+def test_after_a_kill_while_a_standby_is_there_it_is_finished_or_undone(
+    standby_scene: StandbyScene, way_on: str
+) -> None:
+    points = standby_scene.count("rotate")
+    standby_scene.cut_off("rotate", points * 3 // 4, way_on)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("way_on", WAYS_ON)
+@pytest.mark.parametrize("what", COMMANDS)
+def test_after_a_kill_at_many_points_while_a_standby_is_there_it_is_finished_or_undone(
+    standby_scene: StandbyScene, what: str, way_on: str, part: int
+) -> None:
+    for point in range(part, standby_scene.count(what) + 1, PARTS * STRIDE):
+        standby_scene.cut_off(what, point, way_on)

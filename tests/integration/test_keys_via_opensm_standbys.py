@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_standbys import CLOSED, KeyedSite, keyed_site, mode
+from tests.integration.standin_systemd import StandInSystemd
 
 
 @pytest.fixture
@@ -33,6 +35,7 @@ def takes_over(site: KeyedSite) -> None:
     assert site.states() == ["master", "standby"]
 
 
+@pytest.mark.soak
 def test_keys_come_change_and_go_while_two_standbys_are_stopped_and_started(site: KeyedSite) -> None:
     give(site, "mkey-deploy", *CLOSED)
     first = site.key()
@@ -55,8 +58,10 @@ def test_keys_come_change_and_go_while_two_standbys_are_stopped_and_started(site
     takes_over(site)
 
 
-@pytest.mark.parametrize("level", ["1", "2"])
-@pytest.mark.parametrize("rotated", [False, True], ids=["deployed", "rotated"])
+@pytest.mark.parametrize(
+    ("level", "rotated"),
+    [("2", True), *(pytest.param(*each, marks=pytest.mark.soak) for each in (("1", True), ("1", False), ("2", False)))],
+)
 def test_a_standby_takes_over_with_every_key_and_level_as_it_was(site: KeyedSite, level: str, rotated: bool) -> None:
     give(site, "mkey-deploy", "--protect", level, "--lease", "60")
     if rotated:
@@ -71,6 +76,7 @@ def other_command(site: KeyedSite, command: str) -> str:
     return command.replace(first, second).replace("a1051", "a1061")
 
 
+@pytest.mark.soak
 def test_a_standby_that_the_user_starts_too_early_is_stopped_and_started_once_more(site: KeyedSite) -> None:
     give(site, "mkey-deploy", *CLOSED)
     first, second = site.standbys
@@ -117,6 +123,7 @@ def another_key(command: str) -> str:
     return re.sub(r"^(.*--config )(\S+)", r"sed -i s/^m_key.0x.*/m_key\\ 0x7/ \2; \1\2", command)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("wrong", "words"), [(another_cache, "OSM_CACHE_DIR"), (another_key, "another M_Key")])
 def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     site: KeyedSite, wrong: Callable[[str], str], words: str
@@ -135,6 +142,7 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     takes_over(site)
 
 
+@pytest.mark.soak
 def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     def kills(guid: int, command: str) -> None:
         site.type(guid, command)
@@ -156,3 +164,55 @@ def test_the_master_dies_while_a_standby_is_started(site: KeyedSite) -> None:
     assert site.states() == ["master", "standby", "standby"]
     assert len(site.typed) == 3
     assert "m_key_protection_level 2\n" in site.master.conf.read_text()
+
+
+def test_systemd_stops_and_starts_its_own(site: KeyedSite) -> None:
+    site.systemd = StandInSystemd(site.served.folder / "systemd", site.opensms, site.stack.callback)
+    said = give(site, "mkey-deploy", *CLOSED)
+    assert "to do" not in said
+    assert site.systemd.asked("stop") == site.systemd.asked("start") == [f"opensm@node0{n}.service" for n in (5, 6)]
+    assert site.key()[1:] == (2, 60)
+    assert site.states() == ["master", "standby", "standby"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rotated", [False, True], ids=["deployed", "rotated"])
+def test_abort_gives_the_former_key_back_and_starts_what_was_stopped(site: KeyedSite, rotated: bool) -> None:
+    if rotated:
+        give(site, "mkey-deploy", *CLOSED)
+    before, typed = site.key(), len(site.typed)
+    site.user = lambda guid, command: None
+    words = ["mkey-rotate"] if rotated else ["mkey-deploy", *CLOSED]
+    code, said = site.ibkeys(*words, "--wait", "2")
+    assert code == 3, said
+    assert site.key() != before
+    site.user = None
+    give(site, words[0], "--abort")
+    assert site.key() == before
+    assert len(site.typed) == typed + 2
+    site.assert_no_key_is_lost()
+    takes_over(site)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way_on", ["--resume", "--abort"])
+def test_a_kill_when_the_standbys_are_stopped_is_finished_or_undone(site: KeyedSite, way_on: str) -> None:
+    give(site, "mkey-deploy", *CLOSED)
+    before = site.key()
+    last = site.standbys[-1].process
+
+    def kills() -> None:
+        last.wait(RUN_TIMEOUT)
+        assert site.asked is not None
+        site.asked.kill()
+
+    killer = threading.Thread(target=kills)
+    killer.start()
+    code, said = site.ibkeys("mkey-rotate")
+    killer.join()
+    assert code == -signal.SIGKILL, said
+    site.assert_no_key_is_lost()
+    give(site, "mkey-rotate", way_on)
+    assert (site.key() == before) == (way_on == "--abort")
+    assert site.key()[1:] == (2, 60)
+    takes_over(site)

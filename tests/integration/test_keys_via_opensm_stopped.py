@@ -55,7 +55,7 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int) -> None:
     assert "runs no more" in said
     repair = re.search(r"ibkeys (sm-repair .*?);", said)
     assert repair is not None, said
-    assert "--resume finishes the run" in said
+    assert "--resume or --abort goes on" in said
     running.kill()
     refuse_while_it_is_dead(opensm)
     before = opensm.violations()
@@ -104,9 +104,15 @@ def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int) 
 # --- the user stops it ------------------------------------------------------------------------------------------------
 
 
-def interrupt(opensm: KeyedOpensm, command: str, step: int, number: signal.Signals = signal.SIGINT) -> str:
-    """Send ibkeys a signal in the middle of a step, from 1, and return all that it said. OpenSM stands still then."""
-    words = opensm.served.ibkeys_command(command, *MORE[command], "--via", "opensm", "--yes")
+def interrupt(
+    opensm: KeyedOpensm, command: str, step: int, number: signal.Signals = signal.SIGINT, *, back: bool = False
+) -> str:
+    """Send ibkeys a signal in the middle of a step, from 1, and return all that it said. OpenSM stands still then.
+
+    *back*: in a step of the way back.
+    """
+    more = ("--abort",) if back else MORE[command]
+    words = opensm.served.ibkeys_command(command, *more, "--via", "opensm", "--yes")
     with subprocess.Popen(
         opensm.served.arguments(words),
         cwd=opensm.served.folder,
@@ -154,6 +160,23 @@ def test_what_the_user_stopped_in_a_step_goes_back(opensm: KeyedOpensm, command:
         must(opensm, command, "--abort")
         assert only(opensm) == former
     assert (opensm.violations(), opensm.traps) == (0, 0)
+
+
+def test_a_way_back_that_was_stopped_is_finished_and_nothing_else(opensm: KeyedOpensm) -> None:
+    must(opensm, "mkey-deploy", *CLOSED)
+    for step in range(1, STEPS["mkey-rotate"] + 1):
+        former = only(opensm)
+        must(opensm, "mkey-rotate")
+        interrupt(opensm, "mkey-rotate", step, back=True)
+        go_on(opensm)
+        code, said = opensm.ibkeys("mkey-rotate", "--resume")
+        assert code == 2, said
+        assert "--abort finishes that" in said
+        must(opensm, "mkey-rotate", "--abort")
+        assert only(opensm) == former
+        assert "nothing to change" in must(opensm, "mkey-rotate", "--abort")
+        assert only(opensm) == former
+    opensm.assert_nothing_was_lost()
 
 
 def stop_and_finish(opensm: KeyedOpensm, command: str, step: int) -> None:

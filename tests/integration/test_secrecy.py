@@ -24,7 +24,7 @@ CA = ("-D", "0,1,3")
 SWITCH = ("-D", "0,1")
 
 # Runs ibkeys; says at its end what others could see of the process and of those that it started.
-_WATCHED = """
+WATCHED = """
 import atexit, json, os, resource, sys
 seen = open(sys.argv.pop(1), "wb")
 def tell():
@@ -115,7 +115,7 @@ class Story:
         self.runs += 1
         seen = self.folder / f"{self.runs}.seen"
         done = subprocess.run(
-            [sys.executable, "-c", _WATCHED, str(seen), *map(str, arguments)],
+            [sys.executable, "-c", WATCHED, str(seen), *map(str, arguments)],
             cwd=self.folder,
             capture_output=True,
             text=True,

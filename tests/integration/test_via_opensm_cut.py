@@ -6,9 +6,7 @@ ssh goes through a relay that ends after so many pieces from the other side, eac
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,33 +15,12 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.hosted import left_over, opensm
+from tests.integration.relay import NOBODY, READER, WRITER, Relay
 from tests.integration.sshd import Sshd
 from tests.integration.test_served_mkeys import Subnet
 from tests.integration.test_sm_policies import GREEN, SM, TENANTS, tables
 from tests.integration.test_via_opensm_ssh import OtherHost
 
-RELAY = """
-import select, socket, sys
-from pathlib import Path
-port, folder = int(sys.argv[1]), Path(sys.argv[2])
-number = len(list(folder.glob("began-*")))
-(folder / f"began-{number}").touch()
-which, left = map(int, (folder / "cut").read_text().split())
-server = socket.create_connection(("127.0.0.1", port))
-pieces = 0
-while True:
-    for each in select.select([server, sys.stdin.buffer.raw], [], [])[0]:
-        data = each.recv(65536) if each is server else each.read(65536)
-        if not data or (each is server and number == which and pieces == left):
-            sys.exit()
-        if each is server:
-            pieces += 1
-            (folder / f"pieces-{number}").write_text(str(pieces))
-            sys.stdout.buffer.raw.write(data)
-        else:
-            server.sendall(data)
-"""
-READER, WRITER, NOBODY = 0, 1, 9
 ALL = 60
 SAMPLE = {READER: (0.3, 0.85, 0.92, 0.97), WRITER: (0.2, 0.45, 0.6, 0.8)}
 """Points of each connection under make soak, and under make test as shares of the whole."""
@@ -52,27 +29,10 @@ SAMPLE = {READER: (0.3, 0.85, 0.92, 0.97), WRITER: (0.2, 0.45, 0.6, 0.8)}
 class Cut(OtherHost):
     """The other host behind the relay."""
 
-    def arm(self, which: int, after: int) -> None:
-        """Let the relay cut one of the next connections *after* so many pieces."""
-        for each in self.folder.glob("began-*"):
-            each.unlink()
-        (self.folder / "cut").write_text(f"{which} {after}")
-
-    def relay(self, folder: Path) -> None:
-        self.folder = folder / "relay"
-        self.folder.mkdir()
-        program = self.folder / "relay.py"
-        program.write_text(RELAY)
-        command = shlex.join([sys.executable, str(program), str(self.sshd.port), str(self.folder)])
-        config = self.sshd.config.read_text()
-        self.sshd.config.write_text(config.replace("Host smhost\n", f"Host smhost\nProxyCommand {command}\n"))
+    relay: Relay
 
     def run(self, *words: str | int | Path) -> subprocess.CompletedProcess[str]:
         return self.served.ibkeys(*words, "--yes", *self.options, timeout=180)
-
-    def pieces(self, which: int) -> int:
-        """How many pieces a connection had in a whole apply."""
-        return int((self.folder / f"pieces-{which}").read_text())
 
     def open_operations(self) -> list[str]:
         done = self.served.ibkeys("journal", "-f", "json")
@@ -86,16 +46,16 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
         served = stack.enter_context(Subnet(DATA / "fabrics" / "two-switch.net"))
         running = stack.enter_context(opensm(served, TENANTS, words=("-g", f"{SM:#x}")))
         other = Cut(served, running, stack.enter_context(Sshd(folder / "sshd")), folder)
-        other.relay(folder)
+        other.relay = Relay(folder / "relay", other.sshd)
         yield other
 
 
 def whole(cut: Cut) -> None:
     """One apply and undo without a cut, to know how many pieces there are."""
-    cut.arm(NOBODY, 0)
+    cut.relay.arm(NOBODY, 0)
     assert cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals").returncode == 0
-    cut.counts = {which: cut.pieces(which) for which in (READER, WRITER)}
-    cut.arm(NOBODY, 0)
+    cut.counts = {which: cut.relay.pieces(which) for which in (READER, WRITER)}
+    cut.relay.arm(NOBODY, 0)
     assert cut.run("undo").returncode == 0
     assert all(count > 10 for count in cut.counts.values())
 
@@ -113,9 +73,9 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
     whole(cut)
     after, mended = None, 0
     for point in points(which, cut.counts[which], every):
-        cut.arm(which, point)
+        cut.relay.arm(which, point)
         done = cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals")
-        cut.arm(NOBODY, 0)
+        cut.relay.arm(NOBODY, 0)
         if done.returncode == 0:  # the cut came when all was done
             assert cut.run("undo").returncode == 0
         elif not cut.open_operations():
@@ -132,7 +92,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
             assert cut.running.policy.read_bytes() == GREEN.encode()
             after = after or tables(cut.served)
             assert tables(cut.served) == after
-            cut.arm(NOBODY, 0)
+            cut.relay.arm(NOBODY, 0)
             assert cut.run("undo").returncode == 0
         assert cut.running.policy.read_bytes() == TENANTS.encode(), point
         assert tables(cut.served) == before, point

@@ -360,6 +360,14 @@ def test_a_guessable_key_is_refused(three: MadeUpSite, monkeypatch: Patch) -> No
     assert three.hosts[0].keys["sm_key"] == SMKey(0xABCD)
 
 
+def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.hosts[2].conf.write_text("# Managed by Puppet\n")
+    with pytest.raises(Refused, match=r"file-managed: .*opensm.conf on sm2 is managed by Puppet"):
+        three.run(monkeypatch)
+    three.run(monkeypatch, overrides=["file-managed"])
+    assert_done(three)
+
+
 def test_an_output_that_others_read_is_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
     three.hosts[1].output = "/etc/passwd"
     with pytest.raises(Refused, match=r"sm-prints-keys: .*on sm1 .*its standard output goes to /etc/passwd"):

@@ -35,10 +35,12 @@ KEY_OPTIONS: Final = (
     *("polling_retry_number", "sminfo_polling_timeout"),
 )
 """Those that a change of the M_Key depends on."""
-AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume finishes the run"
+AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
 """What comes after sm-repair."""
 REFUSAL: Final = "opensm-keys"
 """What `Refused.interlock` is where OpenSM, as it runs, would lose ports; nothing overrides that."""
+MIXED: Final = "mixed-keys"
+"""What it is where ports have different keys; nothing overrides that."""
 
 
 _WOULD: Final = "an SM that goes on with the former M_Key becomes a second master, or is lost"

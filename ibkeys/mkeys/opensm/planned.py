@@ -25,12 +25,20 @@ from ibkeys.discovery.sweep import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
-from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, take_keys_that_opensm_gave
-from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.at_hand import (
+    KeyFile,
+    read_key_files,
+    refuse_hidden_keys,
+    refuse_without_keys,
+    take_keys_that_opensm_gave,
+)
+from ibkeys.mkeys.opensm.course import Keys, course, in_words
+from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run
+from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
+from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
@@ -47,8 +55,6 @@ from ibkeys.store.keys.runs import REMOVAL, RunOptions
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
-MIXED: Final = "mixed-keys"
-"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +115,12 @@ def _plan_new(
     through: Through,
     progress: OnFound | None,
 ) -> PlannedRun:
-    reached = _reach(writer, through.hosts)
+    reached, key_files = _reach(writer, through.hosts)
     run = plan_new_run(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
     _in_one_stage(run)
+    refuse_hidden_keys(run, key_files)
     now = _what_all_have(run)
     if now is None:
         return run
@@ -140,7 +147,8 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     record, reached = _reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
     _in_one_stage(run)
-    _take_up(writer, run, record, reached, through)
+    refuse_going_back(record)
+    _describe(writer, run, _way_of(writer, run, record, reached, through))
     return run
 
 
@@ -153,25 +161,26 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     record, reached = _reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     _in_one_stage(run)
-    now = _uniform(run) or record.keys.former
-    record.steps = course(now, record.keys.former, through.open)
-    if not record.steps:  # the options files may say more than any port has seen
-        record.steps = [KeyStep("level", "wanted", now.protect, now.lease)]
-    record.keys, record.at = Keys(now, record.keys.former), 0
-    _take_up(writer, run, record, reached, through)
+    settings = {job.old for job in [*run.jobs, *run.already_set]}
+    refuse_mixed_keys(record, settings)
+    way = _way_of(writer, run, record, reached, through)
+    turn_back(record, settings, way.managers.master.setting, through.open)
+    _describe(writer, run, way)
     return run
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-def _reach(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
+def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list[KeyFile]]:
     """Reach the hosts of the OpenSMs before the sweep, which asks ports with the keys that these gave them."""
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
     reached = reach(writer.enter, hosts)
-    take_keys_that_opensm_gave(writer, reached)
-    return reached
+    key_files = read_key_files(reached)
+    take_keys_that_opensm_gave(writer, key_files)
+    refuse_without_keys(writer, key_files)
+    return reached, key_files
 
 
 def _in_one_stage(run: PlannedRun) -> None:
@@ -199,19 +208,6 @@ def _what_all_have(run: PlannedRun) -> KeySetting | None:
     )
 
 
-def _uniform(run: PlannedRun) -> KeySetting | None:
-    """Return what the ports of an earlier run have now, None without ports: one key; of levels the lowest, for the
-    steps only raise it. Raises Refused (`MIXED`)."""
-    settings = {job.old for job in [*run.jobs, *run.already_set]}
-    if len({setting.key for setting in settings}) > 1:
-        raise Refused(
-            "some ports have the former M_Key and some the new one: a way back would mix them again, so there is only "
-            "the way forward: --resume; nothing was changed",
-            MIXED,
-        )
-    return min(settings, key=lambda each: (each.protect, each.lease), default=None)
-
-
 def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
     """Raise Refused where the master's options file does not say what the ports have."""
     said = managers.master.setting
@@ -232,10 +228,14 @@ def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reac
     """Reach the hosts of the last run, or those that the user names now."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
-    return record, _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    reached, _ = _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    return record, reached
 
 
-def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through) -> None:
+def _way_of(
+    writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through
+) -> OpensmWay:
+    """Return the way of an earlier run, which is from now on that of *run*."""
     try:
         managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
     except Refused as error:
@@ -243,8 +243,8 @@ def _take_up(writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequen
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
-    _describe(writer, run, run.way)
+    run.way = way = OpensmWay(reached, managers, record, through.wait, through.telling)
+    return way
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and shall have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
     them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs
-    that were there, which are missed when one is not there any more."""
+    that were there, which are missed when one is not there any more; ``goes_back``: the way is the way back."""
 
     keys: Keys
     steps: list[KeyStep]
@@ -31,6 +31,7 @@ class RunRecord:
     at: int = 0
     stopped: list[Standby] = field(default_factory=list)
     members: list[Standby] = field(default_factory=list)
+    goes_back: bool = False
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted
@@ -44,6 +45,7 @@ class RunRecord:
             "at": self.at,
             "stopped": [each.to_json() for each in self.stopped],
             "members": [each.to_json() for each in self.members],
+            "goes_back": self.goes_back,
         }
 
     @classmethod
@@ -59,6 +61,7 @@ class RunRecord:
                 int(kept["at"]),
                 [Standby.of_json(each) for each in kept["stopped"]],
                 [Standby.of_json(each) for each in kept["members"]],
+                bool(kept["goes_back"]),
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None

@@ -1,0 +1,128 @@
+"""The keys at hand before ports are asked: OpenSM's guid2mkey beside the key store.
+
+A port that was away keeps its former key. Back at its place it gets the new one from OpenSM alone, which nobody tells
+the key store: to ask it with the former key would count a violation. OpenSM notes in its guid2mkey whom it gave a key.
+Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.key_edit import shown_key
+from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
+from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.printable import counted, named
+from ibkeys.sm.instance import Instance
+from ibkeys.sm.report import look_at_host
+from ibkeys.sm.site import Reached, Running
+from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
+
+UNKNOWN: Final = "unknown-keys"
+"""What `Refused.interlock` is where ports have keys that are not at hand; nothing overrides that."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The guid2mkey of an OpenSM on ``host`` ("" for this one), in ``cache``. ``keys``: by port GUID."""
+
+    host: str
+    instance: Instance
+    cache: Path
+    keys: Mapping[int, MKey]
+
+    @property
+    def level(self) -> int | None:
+        """The ProtectBits that the options of this OpenSM say; None where they are not known."""
+        value = self.instance.options.setting("m_key_protection_level").value
+        return value if isinstance(value, int) else None
+
+    @property
+    def way_in(self) -> str:
+        """How its keys get into the key store, in words."""
+        conf = self.instance.files["options"].path
+        option = f" --opensm-conf {conf}" if conf is not None else ""
+        if not self.host:
+            return f"`ibkeys mkey-import {self.cache}{option}`"
+        return (
+            f"copy {MKEY_FILE} and {NEIGHBORS_FILE} from {self.cache} on {self.host} into a folder of your own (umask "
+            "077), then `ibkeys mkey-import FOLDER`"
+        )
+
+
+def read_key_files(reached: Sequence[Reached]) -> list[KeyFile]:
+    """Return the guid2mkey of each OpenSM of these hosts that has one.
+
+    Raises what `Running.place_of` raises, FileFormatError, HostNotReached.
+    """
+    return [file for each in reached for file in _key_files(each)]
+
+
+def _key_files(reached: Reached) -> Iterator[KeyFile]:
+    host = look_at_host(reached.hands.files, reached.host.named, os.environ.get("IBSIM_SOCKNAME", ""))
+    for instance in host.instances:
+        _, cache = Running(instance, reached.hands, None).place_of("cache")
+        path = cache / MKEY_FILE
+        try:
+            data = reached.hands.files.read(path, files.LIST)
+        except OSError:
+            continue  # it is not there before the first key; that a file of the master can be read is seen to later
+        yield KeyFile(reached.hands.name, instance, cache, parse_m_keys(data, str(path)))
+
+
+def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> None:
+    """Let the sweep that follows ask each port with the key of the last run that OpenSM has noted for it.
+
+    Only the key that this run gives is taken from there: OpenSM notes it when it has set it, while another key in that
+    file may be older than what the key store knows.
+    """
+    if not goes_through_opensm(writer):
+        return
+    given, ring = record_of_last_run(writer).keys.wanted.key, writer.fabric.ring
+    for file in key_files:
+        for guid, key in file.keys.items():
+            if key == given and guid in ring.by_guid:
+                ring.by_guid[guid] = key
+
+
+def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
+    """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations."""
+    ring = writer.fabric.ring
+    if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:
+        return
+    for file in key_files:
+        if file.level != 0 and any(not key.is_zero for key in file.keys.values()):
+            raise Refused(
+                f"{file.instance.name} has M_Keys for the subnet, and the key store has none, so no port would answer: "
+                f"take them over first: {file.way_in}; nothing was changed",
+                UNKNOWN,
+            )
+
+
+def refuse_hidden_keys(run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
+    """Raise Refused (`UNKNOWN`) where ports at level 1 hide a key that is not at hand: nobody could prove what they
+    get, and every sweep of an OpenSM that does not know the key either ends in errors."""
+    hidden = [
+        port
+        for port in run.found.end_ports()
+        if port not in run.found.doubtful and port.port_info is not None and shown_key(port.port_info) is None
+    ]
+    if not hidden:
+        return
+    ways = [file.way_in for file in key_files if any(not key.is_zero for key in file.keys.values())]
+    imported = f"take over what OpenSM has: {ways[0]}; " if ways else ""
+    hide = "hides" if len(hidden) == 1 else "hide"
+    raise Refused(
+        f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
+        f"{named([str(port) for port in hidden])}; {imported}a key that nobody knows: `ibkeys mkey-recover`; nothing "
+        "was changed",
+        UNKNOWN,
+    )

@@ -1,0 +1,82 @@
+"""What killed runs left beside files with keys: copies that the journal knows go, what may be theirs is named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ibkeys.host.replacing.contents import NOT_KEPT
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.hands.this_host import THIS
+from ibkeys.store.journal import Journal
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.origin import this_process
+
+BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
+WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
+NAME = "ibkeys-4711-00112233aabbccdd"
+
+
+class Killed:
+    """An options file that a run changed, and the journal and key store of it."""
+
+    def __init__(self, folder: Path, journal: Journal, store: KeyStore) -> None:
+        self.folder, self.journal, self.store = folder, journal, store
+        path = folder / "opensm.conf"
+        path.write_bytes(BEFORE)
+        self.conf = KeyConf.at(THIS, path, os.geteuid())
+        with journal.operation("mkey-rotate", this_process()) as operation:
+            self.conf.put(WANTED, operation, store)
+            seen = THIS.look(folder / "guid2mkey")
+            THIS.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
+
+    def left(self, name: str, data: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def said(self) -> list[str]:
+        return list(remove_left_overs(self.journal, [self.conf], self.store))
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Killed]:
+    with Journal(tmp_path / "journal.db") as journal, KeyStore(None) as store:
+        folder = tmp_path / "opensm"
+        folder.mkdir()
+        yield Killed(folder, journal, store)
+
+
+def test_copies_of_what_the_journal_knows_and_unfinished_ones_are_removed(killed: Killed) -> None:
+    left = [
+        killed.left(f".opensm.conf.{NAME}", BEFORE),
+        killed.left(f".opensm.conf.{NAME[:-1]}e", killed.conf.data),
+        killed.left(f".opensm.conf.{NAME}.part", b"m_key 0xa94f13"),
+        killed.left(f".guid2mkey.{NAME}.part", b"0x1 0xa9"),
+    ]
+    assert killed.said() == []
+    assert [path for path in left if path.exists()] == []
+    assert killed.conf.path.read_bytes() == killed.conf.data
+
+
+def test_what_may_be_somebody_elses_stays_and_is_named(killed: Killed) -> None:
+    theirs = killed.left(f".opensm.conf.{NAME}", b"m_key 0x5555666677778888\n")
+    keys = killed.left(f".guid2mkey.{NAME}", b"0x1 0x1111222233334444\n")
+    [said] = killed.said()
+    assert str(theirs) in said
+    assert str(keys) in said
+    assert "5555666677778888" not in said
+    assert theirs.exists()
+    assert keys.exists()
+
+
+def test_other_files_of_the_folder_stay(killed: Killed) -> None:
+    other = killed.left(f".partitions.conf.{NAME}", BEFORE)
+    assert killed.said() == []
+    assert other.exists()

@@ -1,0 +1,71 @@
+"""A run that turns back, wherever it was stopped."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
+from ibkeys.mkeys.opensm.wire import key_to_ask_with
+
+A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
+NONE, CLOSED, OTHER = KeySetting(NO_MKEY, 0, 0), KeySetting(A, 2, 60), KeySetting(B, 2, 60)
+RUNS = ((NONE, CLOSED), (CLOSED, OTHER), (CLOSED, NONE), (KeySetting(A, 1, 0), KeySetting(A, 2, 60)))
+
+
+@st.composite
+def stopped(draw: st.DrawFn) -> tuple[RunRecord, KeySetting, KeySetting]:
+    """A run that stopped in a step: its record, what all ports had before the step, and what they have after it."""
+    former, wanted = draw(st.sampled_from(RUNS))
+    keys, steps = Keys(former, wanted), course(former, wanted, draw(st.booleans()))
+    at = draw(st.integers(0, len(steps) - 1))
+    return RunRecord(keys, steps, [], at), keys.before(steps, at), keys.setting(steps[at])
+
+
+@given(stopped(), st.sampled_from(("before", "after", "between")), st.booleans())
+def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
+    case: tuple[RunRecord, KeySetting, KeySetting], where: str, is_told: bool
+) -> None:
+    record, before, after = case
+    former = record.keys.former
+    settings = {"before": {before}, "after": {after}, "between": {before, after}}[where]
+    said = after if is_told or where != "before" else before
+    if len({each.key for each in settings}) > 1:
+        with pytest.raises(Refused, match="only the way forward"):
+            refuse_mixed_keys(record, settings)
+        return
+    refuse_mixed_keys(record, settings)
+    turn_back(record, settings, said)
+    assert record.goes_back
+    assert record.at == 0
+    states = [record.keys.former, *(record.keys.setting(step) for step in record.steps)]
+    assert states[-1] == former
+    on_ports = {*settings, said} if said.key == record.keys.former.key else settings
+    for one, other in pairwise(states):
+        key = key_to_ask_with(other, one).reveal()
+        for has in {*on_ports, other}:
+            verdict = check_m_key(Method.GET, AttributeID.PORT_INFO, has.protect, has.key.reveal(), key)
+            assert not verdict.count_violation
+        on_ports = {other}
+
+
+@given(stopped())
+def test_one_that_goes_back_already_goes_on_and_only_there(case: tuple[RunRecord, KeySetting, KeySetting]) -> None:
+    record, before, _ = case
+    refuse_going_back(record)
+    turn_back(record, [before], before)
+    kept = (record.keys, record.steps, record.at)
+    refuse_mixed_keys(record, [CLOSED, OTHER])
+    turn_back(record, [OTHER], OTHER)
+    assert (record.keys, record.steps, record.at) == kept
+    with pytest.raises(UsageError, match="--abort finishes that"):
+        refuse_going_back(record)
