@@ -24,7 +24,9 @@ while True:
             sys.exit()
         if each is server:
             pieces += 1
-            (folder / f"pieces-{number}").write_text(str(pieces))
+            beside = folder / f"pieces-{number}.new"  # whoever ends this process may do so in the middle
+            beside.write_text(str(pieces))
+            beside.replace(folder / f"pieces-{number}")
             sys.stdout.buffer.raw.write(data)
         else:
             server.sendall(data)

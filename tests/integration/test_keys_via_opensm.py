@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.integration.keyed_opensm import CLOSED, CONF, KeyedOpensm, keyed
 
 NET = DATA / "fabrics" / "two-switch.net"
-CLOSED = ("--protect", "2", "--lease", "60")
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.keyed_standbys import CLOSED, KeyedSite, keyed_site, mode
+from tests.integration.keyed_opensm import CLOSED
+from tests.integration.keyed_standbys import KeyedSite, keyed_site
 from tests.integration.standin_systemd import StandInSystemd
 
 
@@ -47,7 +48,7 @@ def test_keys_come_change_and_go_while_two_standbys_are_stopped_and_started(site
     assert second[0] not in (0, first[0])
     assert len(site.typed) == 4
     for each in site.standbys:
-        assert [mode(each.cache / name) for name in ("", "guid2mkey", "neighbors")] == [0o700, 0o600, 0o600]
+        assert [site.mode(each.cache / name) for name in ("", "guid2mkey", "neighbors")] == [0o700, 0o600, 0o600]
         assert (each.cache / "guid2mkey").read_bytes() == (site.master.cache / "guid2mkey").read_bytes()
         assert site.master.conf.read_text().partition("m_key ")[2] == each.conf.read_text().partition("m_key ")[2]
     assert site.violations() == 0
