@@ -128,6 +128,27 @@ def test_a_port_that_opensm_has_not_looked_at_again_is_not_asked_with_a_key_that
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
 
+def test_a_port_that_opensm_cannot_reach_gets_its_key_directly_and_opensm_takes_it_in() -> None:
+    """OpenSM lost its guid2mkey while the port was away: it asks it with the new key, which that port refuses."""
+    with closed(SMALL) as opensm:
+        opensm.served.steer(f'link "{HOST}"[1] down')
+        opensm.running.sweep()
+        run(opensm, 3, "mkey-rotate")
+        opensm.running.kill()
+        (opensm.served.folder / "guid2mkey").unlink()
+        opensm.running.start()
+        opensm.served.steer(f'link "{HOST}"[1] up')
+        opensm.running.sweep()
+        assert len(opensm.keys()) == 2
+        run(opensm, 0, "mkey-rotate", "--resume", "--trust-topology", "--wait", "1")
+        assert len(opensm.keys()) == 1
+        assert opensm.refused == []
+        counted = opensm.violations()  # those of OpenSM
+        opensm.running.sweep()
+        assert "Active" in opensm.served.steer(f'show "{HOST}"')
+        assert opensm.violations() == counted
+
+
 class At:
     """Steers the served subnet once, when OpenSM sets something of a kind for the first time; OpenSM waits so long."""
 
