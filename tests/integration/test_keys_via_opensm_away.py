@@ -116,6 +116,32 @@ def test_the_next_run_takes_in_ports_that_came_back_and_were_not_resumed(tmp_pat
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
 
+def test_a_port_that_was_away_loses_its_key_too_when_it_is_back() -> None:
+    with closed(SMALL) as opensm:
+        opensm.served.steer(f'link "{HOST}"[1] down')
+        opensm.running.sweep()
+        run(opensm, 3, "mkey-remove", "--leave-open")
+        opensm.served.steer(f'link "{HOST}"[1] up')
+        opensm.running.sweep()
+        run(opensm, 0, "mkey-remove", "--resume")
+        assert opensm.keys() == {(0, 0, 0)}
+        assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
+
+
+def test_a_way_back_reaches_ports_that_came_back_in_between() -> None:
+    with closed(SMALL) as opensm:
+        former = opensm.keys()
+        run(opensm, 0, "mkey-rotate")
+        opensm.served.steer(f'link "{HOST}"[1] down')
+        opensm.running.sweep()
+        run(opensm, 3, "mkey-rotate", "--abort")
+        opensm.served.steer(f'link "{HOST}"[1] up')
+        opensm.running.sweep()
+        run(opensm, 0, "mkey-rotate", "--abort")
+        assert opensm.keys() == former
+        assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
+
+
 def test_a_port_that_opensm_has_not_looked_at_again_is_not_asked_with_a_key_that_it_has_not_got() -> None:
     """It answers again, with its former key at level 2, and the user says that it is where it was."""
     with closed(SMALL) as opensm:
