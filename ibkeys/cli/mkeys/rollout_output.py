@@ -135,8 +135,10 @@ class RunOutput:
                 f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
                 f"{account.sets_lost}"
             )
-        if account.violations:
+        if account.violations and self._run.way is None:
             write(f"  asking after lost replies has counted at most {account.violations} M_Key violations")
+        elif account.violations:
+            write(f"  the ports have counted {account.violations} M_Key violations meanwhile, whoever sent these SMPs")
         if account.unresolved:
             write(f"  {_ports(account.unresolved)} answer to no key: the old and the new one are in the key store")
         for line in self._next_steps():
