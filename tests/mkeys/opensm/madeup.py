@@ -25,7 +25,7 @@ from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm import key_run, planned
-from ibkeys.mkeys.opensm.conf_file import ConfFile
+from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
 from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.opensm.way import OpensmWay
@@ -136,7 +136,7 @@ class MadeUpOpensm:
         manager = Manager(port, port.guid, "master", 0, 0)
         hands = cast(Any, _Hands(self))
         running = Running(instance, hands, manager)
-        conf = ConfFile.at(hands, self.conf, os.geteuid())
+        conf = KeyConf.at(hands, self.conf, os.geteuid())
         settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
         seen = SimpleNamespace(manager=manager, others=lambda: [], report=SimpleNamespace(managers=[manager]))
         return KeyManagers(cast(Seen, seen), KeyManager(running, conf, self.folder, settings), (), [])
