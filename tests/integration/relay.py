@@ -24,9 +24,8 @@ while True:
             sys.exit()
         if each is server:
             pieces += 1
-            beside = folder / f"pieces-{number}.new"  # whoever ends this process may do so in the middle
-            beside.write_text(str(pieces))
-            beside.replace(folder / f"pieces-{number}")
+            (folder / f"new-{number}").write_text(str(pieces))
+            (folder / f"new-{number}").rename(folder / f"pieces-{number}")
             sys.stdout.buffer.raw.write(data)
         else:
             server.sendall(data)

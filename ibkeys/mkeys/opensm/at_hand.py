@@ -17,8 +17,8 @@ from ibkeys import files
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
+from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
 from ibkeys.sm.instance import Instance
@@ -107,13 +107,13 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
             )
 
 
-def refuse_hidden_keys(run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
+def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
     """Raise Refused (`UNKNOWN`) where ports at level 1 hide a key that is not at hand: nobody could prove what they
     get, and every sweep of an OpenSM that does not know the key either ends in errors."""
     hidden = [
         port
         for port in run.found.end_ports()
-        if port not in run.found.doubtful and port.port_info is not None and shown_key(port.port_info) is None
+        if port not in run.found.doubtful and (info := port.port_info) is not None and hides_key(writer, info)
     ]
     if not hidden:
         return
