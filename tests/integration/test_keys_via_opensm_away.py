@@ -70,6 +70,7 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
         for name in names:
             served.steer(f'link "{name}"[1] down')
         opensm.running.sweep()
+        opensm.unanswered.clear()  # the traps of the first links let OpenSM ask at the others as they went
         [former] = {key_of(port) for port in opensm.end_ports()}
 
         account = run(opensm, 3, "mkey-rotate")

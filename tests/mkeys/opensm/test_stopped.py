@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
@@ -97,6 +97,7 @@ THEN: dict[str, Callable[[Bench], None]] = {
     st.sampled_from(("resume", "abort", "abort twice")),
     st.integers(0, 40),
 )
+@example(what="rotate, open", moment=28, then="stands still", way_on="abort", again=0)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_stopped_at_any_moment_it_ends_forward_or_back(
     tmp_path: Path,
