@@ -17,7 +17,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
@@ -158,7 +158,9 @@ class KeyRun:
         return {
             guid: Unreachable(text)
             for guid, port in self.around.ports.items()
-            if (info := port.port.port_info) is not None and info.m_key_protect_bits >= 2 and MKey(info.m_key) != asked
+            if (info := port.port.port_info) is not None
+            and info.m_key_protect_bits >= 2
+            and MKey(info.m_key) not in (asked, NO_MKEY)  # without a key a level has no effect
         }
 
     def _before(self, number: int) -> KeySetting:
