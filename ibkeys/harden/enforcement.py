@@ -93,7 +93,9 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     seen = find_master(
         managers_of(survey.topology), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
     )
-    plan = EnforcementPlan(COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, notes=site.notes)
+    plan = EnforcementPlan(
+        COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, say=asked.say, notes=site.notes
+    )
     plan.files = _files(seen, wanted, plan.notes)
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
     plan.words = _in_words(plan, wanted)

@@ -5,7 +5,7 @@ Source: opensm osm_pkey_mgr.c (pkey_mgr_enforce_partition), osm_subnet.c; a runn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.apply.survey import read_again
@@ -19,6 +19,7 @@ from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.conf_file import ConfFile
+from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.site import Running, Seen, verify_master
 from ibkeys.store.journal import Operation
 from ibkeys.topology.enforcement import Enforcement
@@ -59,12 +60,13 @@ class OptionsChange:
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
-    ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``silent``: leaf ports
-    that did not answer at the end."""
+    ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``say``: told what lies
+    beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end."""
 
     seen: Seen
     wait: float
     progress: OnStep
+    say: Callable[[str], None]
     files: list[OptionsChange] = field(default_factory=list)
     leaves: list[LeafPort] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -82,6 +84,8 @@ class EnforcementPlan(Plan):
         with Interrupts() as interrupts:
             interrupts.check()
             self._verify(writer)
+            for text in remove_left_overs(operation.journal, [each.conf for each in self.files], writer.keystore):
+                self.say(text)
             entries = [each.conf.write(each.new, operation, writer.keystore) for each in self.files]
             wrong = self._told(writer, interrupts)
             if wrong:

@@ -42,7 +42,7 @@ class SmKeyStep:
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change, or the rest of the one that was cut off. Raises what `plan_change` raises."""
         interrupts = Interrupts()
-        settings = Settings(asked.wait, check=interrupts.check, say=lambda text: asked.telling.progress(text, 0, 1))
+        settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         return Draft(
             [

@@ -24,7 +24,8 @@ from ibkeys.sm.hosts import SmHost
 class Asked:
     """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
     progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
-    as they are; ``permissions``: what the policy may do; ``telling``: who hears how far it is."""
+    as they are; ``permissions``: what the policy may do; ``telling``: who hears how far it is; ``say``: told
+    what is being done, where that cannot be counted."""
 
     hosts: Sequence[SmHost]
     wait: float = 60.0
@@ -32,6 +33,7 @@ class Asked:
     policy: Policy | None = None
     permissions: Permissions = field(default_factory=Permissions)
     telling: Telling = field(default_factory=Telling)
+    say: Callable[[str], None] = lambda text: None
 
 
 @dataclass(slots=True)

@@ -78,6 +78,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
         "dry_run": False,
         "summary": {
             "unreached": 0,
+            "via": "direct",
             "run": 2,
             "done": 8,
             "skipped": 0,
@@ -156,8 +157,8 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
     result = run("mkey-deploy", "--same", "--new-m-key", f"@{key_file}", *LEVEL_2, "--yes", *backend)
     assert result.code == 4
     said = [line for line in result.err.splitlines() if line.startswith("ibkeys: under a subnet manager: ")]
-    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "step", "step", "step", "a"]
-    assert f"m_key <the key in {key_file}>" in result.err
+    assert [line.split(": ")[2].split(" ")[0] for line in said] == ["runs", "where", "where", "a"]
+    assert f"--via opensm --protect 2 --lease 60 --new-m-key @{key_file}" in result.err
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock mkey-under-sm: ")
     assert f"{KEY:x}" not in result.err + result.out
 
@@ -166,6 +167,9 @@ def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_p
     "options",
     [
         ("--continue", "--abort"),
+        ("--same", "--wait", 5),
+        ("--same", "--open-while-rotating"),
+        ("--same", "--sm-host", "other"),
         ("--resume", "--same"),
         ("--abort", "--protect", 2),
         ("--new-m-key", "@nowhere"),

@@ -11,8 +11,8 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, Runs
 from tests.integration.crashes import points_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
+from tests.integration.keyed_opensm import CLOSED, stored_keys
 
-CLOSED = ("--protect", "2", "--lease", "60")
 COMMANDS = {
     "deploy": ("mkey-deploy", *CLOSED),
     "rotate": ("mkey-rotate",),
@@ -53,9 +53,7 @@ class KeyedScene:
             return Runs(store).last()
 
     def stored_keys(self) -> set[int]:
-        with KeyStore(self.stores / "keys.db") as store:
-            rows = {row.m_key.reveal() for row in store.rows()}
-            return rows | {key.reveal() for key in store.subnet_key_refs()}
+        return stored_keys(self.stores)
 
     def keys(self) -> set[Setting]:
         """Return what the end ports have."""

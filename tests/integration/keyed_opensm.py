@@ -13,6 +13,7 @@ from typing import IO
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
 from ibkeys.sim.nodes import STATE_BYTE, Port
 from ibkeys.sim.server.traffic import Seen
+from ibkeys.store.keys.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 
@@ -23,10 +24,39 @@ _TRAP_NUMBER_AT = 64 + 4
 _ACTIVE = 4
 Keys = set[tuple[int, int, int]]
 """(M_Key, level, lease) of end ports."""
+CLOSED = ("--protect", "2", "--lease", "60")
+
+
+def stored_keys(stores: Path) -> set[int]:
+    """Return every key of the key store in *stores*."""
+    with KeyStore(stores / "keys.db") as store:
+        rows = {row.m_key.reveal() for row in store.rows()}
+        return rows | {key.reveal() for key in store.subnet_key_refs()}
+
+
+class KeyedPorts:
+    """What the end ports of a served subnet have of M_Keys, looked at without asking."""
+
+    served: Hosted
+
+    def keys(self) -> Keys:
+        """Return what the end ports have."""
+        return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in self.end_ports()}
+
+    def end_ports(self) -> list[Port]:
+        """Return the end ports of the subnet."""
+        return [port for node in self.served.net.nodes for port in node.end_ports]
+
+    def mode(self, path: Path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    def violations(self) -> int:
+        """Return how many M_Key violations all ports have counted."""
+        return sum(port.m_key_violations for port in self.end_ports())
 
 
 @dataclass(slots=True)
-class KeyedOpensm:
+class KeyedOpensm(KeyedPorts):
     """The served subnet, its OpenSM, and what was seen of M_Keys. ``unanswered``: SMPs that got no answer though
     somebody is there; ``refused``: those of ibkeys that carried a wrong M_Key; ``traps``: traps 256."""
 
@@ -50,21 +80,9 @@ class KeyedOpensm:
         if is_smp and seen.mad[3] == Method.TRAP and seen.mad[_TRAP_NUMBER_AT : _TRAP_NUMBER_AT + 2] == _TRAP_256:
             self.traps += 1
 
-    def keys(self) -> Keys:
-        """Return what the end ports have."""
-        return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in self.end_ports()}
-
     def number_of_keys(self) -> int:
         """Return how many M_Keys the end ports have, 0 among them."""
         return len({port.m_key for port in self.end_ports()})
-
-    def end_ports(self) -> list[Port]:
-        """Return the end ports of the subnet."""
-        return [port for node in self.served.net.nodes for port in node.end_ports]
-
-    def violations(self) -> int:
-        """Return how many M_Key violations all ports have counted."""
-        return sum(port.m_key_violations for port in self.end_ports())
 
     def assert_nothing_was_lost(self) -> None:
         """No violation, no trap, no refused SMP."""
@@ -95,9 +113,6 @@ class KeyedOpensm:
             yield
         finally:
             self.served.watchers.remove(watch)
-
-    def mode(self, path: Path) -> int:
-        return stat.S_IMODE(path.stat().st_mode)
 
     def ibkeys(self, *words: str | Path, timeout: float = 300) -> tuple[int, str]:
         """Run a command that says yes; return its exit code and all that it said."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +16,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ibkeys.store.keys.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.keyed_opensm import Keys
+from tests.integration.keyed_opensm import KeyedPorts, stored_keys
 from tests.integration.opensms import NodesOpensm
 from tests.integration.sshd import Sshd
 from tests.integration.standin_systemd import StandInSystemd
@@ -35,7 +33,6 @@ NODES = {
 }
 """Where the OpenSMs sit; the first is master."""
 OPTIONS = "sa_key 0x5e11a7c0ffee\nsweep_interval 3\nsminfo_polling_timeout 200\n"
-CLOSED = ("--protect", "2", "--lease", "60")
 _TO_TYPE = re.compile(r"start (?:(?!; type).)*; type[^:]*: (?P<command>.*)$")
 _GUID = re.compile(r"port GUID (0x[0-9a-f]{16})")
 _KEY_IN_FILE = re.compile(r"^(?:m_key |0x[0-9a-f]{16} )(0x[0-9a-f]{16})$", re.MULTILINE)
@@ -45,7 +42,7 @@ Said = tuple[int, str]
 
 
 @dataclass(slots=True)
-class KeyedSite:
+class KeyedSite(KeyedPorts):
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
     who reads one of these; by default he types it; ``words``: of each ibkeys, and what stands
     ``before`` it; ``systemd``: runs the OpenSMs; ``asked``: the ibkeys that
@@ -69,18 +66,10 @@ class KeyedSite:
     def standbys(self) -> list[NodesOpensm]:
         return self.opensms[1:]
 
-    def keys(self) -> Keys:
-        """Return (M_Key, level, lease) of the end ports."""
-        ports = [port for node in self.served.net.nodes for port in node.end_ports]
-        return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in ports}
-
     def key(self) -> tuple[int, int, int]:
         """Return what all end ports have."""
         [found] = self.keys()
         return found
-
-    def violations(self) -> int:
-        return sum(port.m_key_violations for node in self.served.net.nodes for port in node.end_ports)
 
     def states(self) -> list[str]:
         """Return what the SMs say they are, sorted."""
@@ -89,8 +78,7 @@ class KeyedSite:
 
     def assert_no_key_is_lost(self) -> None:
         """Every key on a port or in a file of OpenSM is in the key store."""
-        with KeyStore(self.served.folder / "stores" / "keys.db") as store:
-            stored = {row.m_key.reveal() for row in store.rows()} | {key.reveal() for key in store.subnet_key_refs()}
+        stored = stored_keys(self.served.folder / "stores")
         assert {key for key, _, _ in self.keys()} <= stored | {0}
         for path in self.served.folder.glob("node0*/*"):
             found = re.findall(_KEY_IN_FILE, path.read_text(errors="replace")) if path.is_file() else []
@@ -173,10 +161,6 @@ class KeyedSite:
         # its second sweep would heal what the first one broke, and count violations
         heir.process.send_signal(signal.SIGHUP)
         heir.log.wait("SUBNET UP", heir.place("INITIATING HEAVY SWEEP", len(heir.log.lines)))
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ while True:
             sys.exit()
         if each is server:
             pieces += 1
-            (folder / f"pieces-{number}").write_text(str(pieces))
+            (folder / f"new-{number}").write_text(str(pieces))
+            (folder / f"new-{number}").rename(folder / f"pieces-{number}")
             sys.stdout.buffer.raw.write(data)
         else:
             server.sendall(data)

@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, mode, through_ssh
+from tests.integration.test_keys_via_opensm_scale import fabric
 from tests.integration.test_via_opensm_wire import History, talking
 
 NET = DATA / "fabrics" / "two-switch.net"
@@ -117,6 +118,13 @@ def test_with_a_policy_nothing_of_severity_high_is_left(opensm: KeyedOpensm) -> 
     assert history.check(before, after) > 0
 
 
+def test_150_hosts_are_hardened_and_nothing_is_lost(tmp_path: Path) -> None:
+    with keyed(fabric("150 hosts", tmp_path), OPEN) as opensm:
+        _, document, _ = harden(opensm, "--yes")
+        assert_hardened(opensm, document)
+        assert failing(document) == {"PK001"}
+
+
 def test_a_dry_run_changes_nothing_and_says_the_whole_plan(opensm: KeyedOpensm) -> None:
     before, text = opensm.served.wire(), opensm.conf.read_text()
     code, document, _ = harden(opensm, "--dry-run")
@@ -133,12 +141,22 @@ def test_profile_lab_finds_nothing_that_is_worth_a_step(opensm: KeyedOpensm) -> 
     assert opensm.keys() == {(0, 0, 0)}
 
 
-def test_killed_in_the_middle_of_the_m_keys_the_same_command_goes_on(opensm: KeyedOpensm) -> None:
-    a_port_has_a_key = threading.Event()
+KILLED: dict[str, Callable[[KeyedOpensm], bool]] = {
+    "its options file has a new SA_Key": lambda opensm: "sa_key 0x" in opensm.conf.read_text(),
+    "a leaf port enforces": lambda opensm: any(enforcement(opensm.served)),
+    "a port has a key": lambda opensm: any(port.m_key for port in opensm.end_ports()),
+    "a port is at level 2": lambda opensm: any(port.protect_bits == 2 for port in opensm.end_ports()),
+}
+"""When the first run is killed, by what is seen at a MAD."""
+
+
+@pytest.mark.parametrize("when", KILLED)
+def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when: str) -> None:
+    it_is_time = threading.Event()
 
     def watch(seen: Seen) -> None:
-        if any(port.m_key for port in opensm.end_ports()):
-            a_port_has_a_key.set()
+        if KILLED[when](opensm):
+            it_is_time.set()
 
     opensm.served.watchers.append(watch)
     words = opensm.served.arguments(opensm.served.ibkeys_command("harden", "--yes"))
@@ -150,13 +168,14 @@ def test_killed_in_the_middle_of_the_m_keys_the_same_command_goes_on(opensm: Key
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as first:
-        assert a_port_has_a_key.wait(RUN_TIMEOUT)
+        assert it_is_time.wait(RUN_TIMEOUT)
         first.kill()
+    opensm.served.watchers.remove(watch)
     code, document, said = harden(opensm, "--yes")
     assert code == 3, said
-    assert steps(document)[-2:] == ["m-keys", "key-files"]
-    assert "enforcement" not in steps(document)
+    assert "folders" not in steps(document)
     assert_hardened(opensm, document)
+    assert failing(document) == {"PK001"}
 
 
 def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.integration.keyed_opensm import CLOSED, CONF, KeyedOpensm, keyed
 
 NET = DATA / "fabrics" / "two-switch.net"
-CLOSED = ("--protect", "2", "--lease", "60")
 
 
 @pytest.fixture
@@ -43,3 +43,27 @@ def test_no_key_then_one_then_another_then_none(opensm: KeyedOpensm) -> None:
     assert text.startswith("sweep_interval 0\n" + CONF)
     assert text.endswith("m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n")
     assert opensm.mode(opensm.conf) == 0o600
+
+
+def test_it_says_through_whom_and_in_which_steps(opensm: KeyedOpensm) -> None:
+    asked = ("mkey-deploy", *CLOSED, "--via", "opensm", "--dry-run")
+    done = opensm.served.ibkeys(*asked)
+    assert done.returncode == 1, done.stdout + done.stderr
+    first, *_, through = done.stdout.splitlines()[:5]
+    assert first == "8 ports in change, OpenSM sets all of them"
+    assert through == f"  through the master, OpenSM (process {opensm.running.process.pid}): {opensm.conf}"
+    assert "step 4 of 4: level 2" in done.stderr
+    done = opensm.served.ibkeys(*asked, "-f", "json")
+    assert json.loads(done.stdout.splitlines()[-1])["summary"]["via"] == "opensm"
+    assert opensm.keys() == {(0, 0, 0)}
+
+
+def test_without_via_it_names_the_command_that_lasts(opensm: KeyedOpensm) -> None:
+    done = opensm.served.ibkeys("mkey-deploy", "--same", *CLOSED, "--yes")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "`ibkeys mkey-deploy --via opensm --protect 2 --lease 60`" in done.stderr
+    code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
+    assert code == 0, said
+    done = opensm.served.ibkeys("mkey-remove", "--yes")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "`ibkeys mkey-remove --via opensm`" in done.stderr

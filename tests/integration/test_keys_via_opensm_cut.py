@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.hosted import left_over
-from tests.integration.keyed_standbys import CLOSED, KeyedSite, keyed_site, through_ssh
+from tests.integration.keyed_opensm import CLOSED
+from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.relay import NOBODY, READER, WRITER, Relay
 
 ALL = 30

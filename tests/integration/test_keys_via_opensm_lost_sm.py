@@ -9,7 +9,8 @@ import pytest
 
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, tool
-from tests.integration.keyed_standbys import CLOSED, NODES, KeyedSite, keyed_site
+from tests.integration.keyed_opensm import CLOSED
+from tests.integration.keyed_standbys import NODES, KeyedSite, keyed_site
 
 [_, (NODE, GUID), _] = NODES.items()
 

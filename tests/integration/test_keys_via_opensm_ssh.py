@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.keyed_standbys import CLOSED, NODES, KeyedSite, keyed_site, mode, through_ssh
+from tests.integration.keyed_opensm import CLOSED
+from tests.integration.keyed_standbys import NODES, KeyedSite, keyed_site, through_ssh
 
 
 @pytest.fixture
@@ -34,8 +35,8 @@ def test_keys_come_change_and_go_on_another_host(there: KeyedSite) -> None:
     assert there.key()[1:] == (2, 60)
     assert there.key()[0] != first[0]
     for each in there.opensms:
-        assert [mode(each.cache), mode(each.conf)] == [0o700, 0o600]
-    assert [mode(standby.cache / name) for name in ("guid2mkey", "neighbors")] == [0o600, 0o600]
+        assert [there.mode(each.cache), there.mode(each.conf)] == [0o700, 0o600]
+    assert [there.mode(standby.cache / name) for name in ("guid2mkey", "neighbors")] == [0o600, 0o600]
     before = there.key()
     there.kill_master()
     assert there.key() == before

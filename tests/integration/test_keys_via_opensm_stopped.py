@@ -19,8 +19,8 @@ CLOSED = ("--protect", "2", "--lease", "3600")
 PORTS = 8
 STEPS = {"mkey-deploy": 4, "mkey-rotate": 3, "mkey-remove": 2}
 """How many steps each command has; the Sets of a rotation are `PORTS` in each of its three."""
-SAMPLE = (4, 12, 21)
-"""Sets at which OpenSM dies under `make test`: in each step once."""
+SAMPLE = ((4, "--resume"), (12, "--abort"), (21, "--resume"))
+"""Sets at which OpenSM dies under `make test`, in each step once, and how it goes on."""
 MORE = {"mkey-deploy": CLOSED, "mkey-rotate": (), "mkey-remove": ("--leave-open",)}
 Setting = tuple[int, int, int]
 
@@ -45,8 +45,9 @@ def must(opensm: KeyedOpensm, *words: str) -> str:
 # --- OpenSM dies ------------------------------------------------------------------------------------------------------
 
 
-def lose_opensm_at(opensm: KeyedOpensm, number: int) -> None:
-    """Let OpenSM die at a Set of a rotation; repair, start it, and finish the rotation. No lease is waited for."""
+def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "--resume") -> None:
+    """Let OpenSM die at a Set of a rotation; repair, start it, and finish the rotation, or go back. No lease is waited
+    for."""
     served, running = opensm.served, opensm.running
     former = only(opensm)
     with opensm.at_set(number, running.process.kill):
@@ -66,9 +67,9 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int) -> None:
     running.start()
     running.sweep()
     assert opensm.all_active()
-    must(opensm, "mkey-rotate", "--resume")
+    must(opensm, "mkey-rotate", way_on)
     assert only(opensm)[1:] == former[1:]
-    assert only(opensm)[0] != former[0]
+    assert (only(opensm)[0] == former[0]) == (way_on == "--abort")
     assert (opensm.violations(), opensm.leases_ended()) == (counted, 0)
     for port in opensm.end_ports():
         port.m_key_violations = 0
@@ -89,16 +90,17 @@ def refuse_while_it_is_dead(opensm: KeyedOpensm) -> None:
 
 def test_after_opensm_died_in_the_middle_it_is_repaired_started_and_the_rotation_finished(opensm: KeyedOpensm) -> None:
     must(opensm, "mkey-deploy", *CLOSED)
-    for number in SAMPLE:
-        lose_opensm_at(opensm, number)
+    for number, way_on in SAMPLE:
+        lose_opensm_at(opensm, number, way_on)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("way_on", ["--resume", "--abort"])
 @pytest.mark.parametrize("step", range(STEPS["mkey-rotate"]))
-def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int) -> None:
+def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int, way_on: str) -> None:
     must(opensm, "mkey-deploy", *CLOSED)
     for number in range(PORTS):
-        lose_opensm_at(opensm, 1 + step * PORTS + number)
+        lose_opensm_at(opensm, 1 + step * PORTS + number, way_on)
 
 
 # --- the user stops it ------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
             assert done.returncode == 4, done.stdout + done.stderr
             assert "mkey-under-sm" in done.stderr
             assert "runs an SM: 'node01 mlx4_0'" in done.stderr
-            assert f"m_key_protection_level 2, m_key_lease_period {LEASE}" in done.stderr
+            assert f"`ibkeys {command} --via opensm --protect 2 --lease {LEASE}`" in done.stderr
             assert f"{KEY:x}" not in done.stderr + done.stdout
     served.wait_until_no_sm()
     assert {int(served.portinfo(lid, "-y", SHOWN)["Mkey"], 16) for lid in set(END_PORT_LIDS) - {2}} == {0}

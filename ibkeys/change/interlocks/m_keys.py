@@ -23,8 +23,8 @@ from ibkeys.topology.subnet_manager import SubnetManager
 
 LEVEL_BESIDE_SM = "OpenSM sets ProtectBits and lease as its own configuration says at every sweep"
 _LET_OPENSM = (
-    "let the SM do it: put m_key, m_key_protection_level and m_key_lease_period into opensm.conf, "
-    "signal OpenSM (SIGHUP), and verify with `ibkeys mkey-show --all`"
+    "let OpenSM give all ports one key (`ibkeys mkey-deploy --via opensm`, mkey-rotate where they have one), which "
+    "edits its opensm.conf, or stop every SM first"
 )
 
 
@@ -44,7 +44,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
         writer,
         _is_sm_on(managers),
         "an SM that does not know the new M_Keys drops those ports and all behind them, and OpenSM reads its key files "
-        "only when it starts: let the SM set the key, or stop every SM first (the procedure: ibkeys-mkey-rotate(1))",
+        "only when it starts: let OpenSM set the key (--via opensm), or stop every SM first (ibkeys-mkey-rotate(1))",
     )
 
 
@@ -53,8 +53,8 @@ def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> 
     return _under_sm(
         writer,
         _is_sm_on(managers),
-        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let the SM "
-        "take them away, or stop every SM first (the procedure: ibkeys-mkey-remove(1))",
+        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let OpenSM "
+        "take them away (--via opensm), or stop every SM first (ibkeys-mkey-remove(1))",
     )
 
 

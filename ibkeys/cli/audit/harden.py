@@ -125,6 +125,7 @@ def _asked(where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: G
         audit.given["policy"],
         Permissions(wanted.allow_removals, wanted.allow_break),
         Telling(lambda text: exits.warn(text, "to do"), Steps().tell),
+        lambda text: exits.warn(text, "step"),
     )
 
 

@@ -207,7 +207,10 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
         with progress_bar(where) as progress:
-            run = (plan_via if asked.is_through_opensm(writer) else plan)(writer, progress)
+            is_through_opensm = asked.is_through_opensm(writer)
+            if not is_through_opensm:
+                asked.way.check_direct()
+            run = (plan_via if is_through_opensm else plan)(writer, progress)
         begun = run.plan.command
         # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:

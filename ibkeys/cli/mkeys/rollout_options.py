@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ibkeys.cli import options
 from ibkeys.cli.types import Number
@@ -149,6 +150,13 @@ class Way:
         """Whether it was asked to go through OpenSM."""
         return self.via == "opensm"
 
+    def check_direct(self) -> None:
+        """Raise UsageError for options of the command line that mean something only with ``--via opensm``."""
+        source = click.get_current_context().get_parameter_source
+        given = [name for name, option in _OF_OPENSM.items() if source(option) is ParameterSource.COMMANDLINE]
+        if given:
+            raise UsageError(f"{', '.join(given)}: only with --via opensm, and this run goes by Sets of its own")
+
     def check(self, course: Course) -> None:
         """Raise UsageError for options of *course* that count ports: OpenSM sets all of them in one sweep."""
         bounds = {
@@ -163,6 +171,15 @@ class Way:
             raise UsageError(f"OpenSM sets all ports in one sweep: {', '.join(given)} does not go with --via opensm")
 
 
+_OF_OPENSM: Final = {
+    "--wait": "sm_wait",
+    "--open-while-rotating": "open_while_rotating",
+    "--sm-host": "sm_host",
+    "--sudo": "sudo",
+    "--ssh-config": "ssh_config",
+    "--sm-config": "sm_config",
+}
+"""Options that mean something only with ``--via opensm``, and what click calls them."""
 _WAY: Final = (
     options.option(
         "--via",

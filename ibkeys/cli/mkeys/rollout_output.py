@@ -40,11 +40,14 @@ class RunOutput:
             put(f"{heading_of(job.port.identity())}: has it already, only the key store is to be told")
         if run.jobs:
             back = ", back to what they had" if run.goes_back else ""
-            put(f"{_ports(len(run.jobs))} in change{back}, at most {run.options.at_once} at once")
+            how = "OpenSM sets all of them" if run.way is not None else f"at most {run.options.at_once} at once"
+            put(f"{_ports(len(run.jobs))} in change{back}, {how}")
         kinds = Counter((change.kind, change.before, change.after) for change in run.plan.changes)
         for (kind, before, after), count in kinds.items():
             name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
             put(f"  {name}: {before} -> {after} on {_ports(count)}")
+        for line in run.way.in_words() if run.way is not None else ():
+            put(f"  through {line}")
         for stage, what in zip(run.stages[1:], ("last, the port of an SM", "last of all, the own port"), strict=False):
             for job in stage:
                 put(f"  {what}: {heading_of(job.port.identity())}")
@@ -111,7 +114,8 @@ class RunOutput:
         """Write the account of the run."""
         account = self._run.account
         if self._format == "json":
-            summary = {"unreached": self._run.found.unreached, **account.to_json()}
+            way = self._run.way.name if self._run.way is not None else "direct"
+            summary = {"unreached": self._run.found.unreached, "via": way, **account.to_json()}
             extra = {"interlocks": [o.interlock for o in self._run.plan.objections]} if dry_run else {}
             self._line({"schema": schema(self._command), "dry_run": dry_run, "summary": summary, **extra})
             return
@@ -131,8 +135,10 @@ class RunOutput:
                 f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
                 f"{account.sets_lost}"
             )
-        if account.violations:
+        if account.violations and self._run.way is None:
             write(f"  asking after lost replies has counted at most {account.violations} M_Key violations")
+        elif account.violations:
+            write(f"  the ports have counted {account.violations} M_Key violations meanwhile, whoever sent these SMPs")
         if account.unresolved:
             write(f"  {_ports(account.unresolved)} answer to no key: the old and the new one are in the key store")
         for line in self._next_steps():

@@ -16,9 +16,9 @@ from typing import Final
 from ibkeys import files
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
-from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.key_edit import shown_key
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
+from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
 from ibkeys.sm.instance import Instance
@@ -94,12 +94,15 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
 
 
 def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations."""
+    """Raise Refused (`UNKNOWN`) where OpenSM has keys and none is at hand: a sweep would only count violations.
+
+    An OpenSM of another subnet, which does not know the own port, says nothing about this one.
+    """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:
         return
     for file in key_files:
-        if file.level != 0 and any(not key.is_zero for key in file.keys.values()):
+        if file.level != 0 and not file.keys.get(writer.fabric.own_guid, NO_MKEY).is_zero:
             raise Refused(
                 f"{file.instance.name} has M_Keys for the subnet, and the key store has none, so no port would answer: "
                 f"take them over first: {file.way_in}; nothing was changed",
@@ -107,17 +110,17 @@ def refuse_without_keys(writer: Writer, key_files: Sequence[KeyFile]) -> None:
             )
 
 
-def refuse_hidden_keys(run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
+def refuse_hidden_keys(writer: Writer, run: PlannedRun, key_files: Sequence[KeyFile]) -> None:
     """Raise Refused (`UNKNOWN`) where ports at level 1 hide a key that is not at hand: nobody could prove what they
     get, and every sweep of an OpenSM that does not know the key either ends in errors."""
     hidden = [
         port
         for port in run.found.end_ports()
-        if port not in run.found.doubtful and port.port_info is not None and shown_key(port.port_info) is None
+        if port not in run.found.doubtful and (info := port.port_info) is not None and hides_key(writer, info)
     ]
     if not hidden:
         return
-    ways = [file.way_in for file in key_files if any(not key.is_zero for key in file.keys.values())]
+    ways = [file.way_in for file in key_files if any(port.port_guid in file.keys for port in hidden)]
     imported = f"take over what OpenSM has: {ways[0]}; " if ways else ""
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(

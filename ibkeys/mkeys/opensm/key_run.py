@@ -14,22 +14,21 @@ from functools import partial
 
 from ibkeys.change.clock import Clock, Patience
 from ibkeys.change.writer import Writer
-from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, NotStored, Unreachable
+from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
-from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers
+from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
 from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.hands.sm_hands import SmHands
-from ibkeys.sm.site import Reached, stale, verify_master
+from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
 OnStep = Callable[[str, int, int], None]
@@ -165,7 +164,9 @@ class KeyRun:
         return {
             guid: Unreachable(text)
             for guid, port in self.around.ports.items()
-            if (info := port.port.port_info) is not None and info.m_key_protect_bits >= 2 and MKey(info.m_key) != asked
+            if (info := port.port.port_info) is not None
+            and info.m_key_protect_bits >= 2
+            and MKey(info.m_key) not in (asked, NO_MKEY)  # without a key a level has no effect
         }
 
     def _before(self, number: int) -> KeySetting:
@@ -183,14 +184,9 @@ class KeyRun:
 
     def _files(self) -> list[KeyConf]:
         """Return the options files, also those of standbys that are stopped; that of the master last."""
-        stopped = [KeyConf.at(self._hands_of(each), each.conf, each.user) for each in self.record.stopped]
+        reached = self.around.reached
+        stopped = [KeyConf.at(each.hands_among(reached), each.conf, each.user) for each in self.record.stopped]
         return [*stopped, *(each.conf for each in self._running), self.around.managers.master.conf]
-
-    def _hands_of(self, standby: Standby) -> SmHands:
-        hands = [each.hands for each in self.around.reached if each.hands.name == standby.host]
-        if not hands:
-            raise HostNotReached(f"host {standby.host} of {standby.name} was not named: --sm-host", standby.host)
-        return hands[0]
 
     def _tell(self) -> None:
         """Send SIGHUP to every OpenSM that runs, the master last, while the files are as they were left."""
@@ -267,19 +263,12 @@ class KeyRun:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _take_stock(self) -> None:
-        """Take every OpenSM that was there before, and is not now, for one that is stopped: with an options file of an
-        earlier step it would undo what was done since. The master is none of these, whoever it was before."""
-        around, record = self.around, self.record
+        """Take every OpenSM that was there before, and is not now, for one that is stopped."""
+        around = self.around
         there = [Standby.of(each) for each in around.managers.all]
-        known = {each.guid: each for each in [*record.members, *record.stopped]}
-        gone = [standby for guid, standby in known.items() if guid not in {each.guid for each in there}]
-        hosts = {each.hands.name for each in around.reached}
-        record.stopped = [each for each in gone if each.host in hosts]
-        for standby in gone:
-            if standby not in record.stopped:
-                around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
-        record.members = [*there, *record.stopped]
-        around.note(record)
+        for standby in self.record.take_stock(there, {each.hands.name for each in around.reached}):
+            around.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+        around.note(self.record)
 
     def _stop_standbys(self) -> None:
         """Stop each standby that runs; what starts it again is in the key store before."""
@@ -296,7 +285,7 @@ class KeyRun:
         around, helper = self.around, self._standbys()
         master = around.managers.master
         for standby in self.record.stopped:
-            hands = self._hands_of(standby)
+            hands = standby.hands_among(around.reached)
             around.progress(f"starting {standby.name}", 0, 1)
             helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
@@ -313,15 +302,8 @@ class KeyRun:
         guids = [former.seen.manager.guid, *(each.guid for each, _ in former.seen.others()), *started]
         managers = ask_managers(around.writer, around.ports, dict.fromkeys(guids))
         found = find_key_managers(around.writer, around.reached, managers, self.record.keys.wanted)
-        if _which(former) != _which(found):
-            raise stale(f"the master was {former.master.name}; now it is {found.master.name}")
-        for manager in found.standbys:
-            if manager.setting != setting:
-                raise HostRefused(
-                    f"{manager.name} was started with another M_Key, level or lease than its options file had "
-                    f"({manager.conf.name}): end it, and go on with --resume",
-                    manager.hands.name,
-                )
+        former.verify_same_master(found)
+        refuse_other_settings(found.standbys, setting)
         around.managers, self._running = found, list(found.standbys)
 
     def _standbys(self) -> Standbys:
@@ -329,9 +311,3 @@ class KeyRun:
         return Standbys(
             around.writer, around.ports, around.clock, around.wait, around.steady, self._look_around, around.say
         )
-
-
-def _which(managers: KeyManagers) -> tuple[object, ...]:
-    """Return what tells the master's process from any other."""
-    process = managers.master.running.instance.process
-    return managers.master.hands.name, process.pid, process.ticks, managers.seen.manager.guid

@@ -105,6 +105,15 @@ class KeyManagers:
         """All of them, the master last."""
         return (*self.standbys, self.master)
 
+    def verify_same_master(self, later: KeyManagers) -> None:
+        """Raise Refused (``stale``) where another process is master *later*."""
+        if self._which() != later._which():
+            raise stale(f"the master was {self.master.name}; now it is {later.master.name}")
+
+    def _which(self) -> tuple[object, ...]:
+        process = self.master.running.instance.process
+        return self.master.hands.name, process.pid, process.ticks, self.seen.manager.guid
+
 
 def find_key_managers(
     writer: Writer, reached: Sequence[Reached], found: Sequence[Manager], wanted: KeySetting

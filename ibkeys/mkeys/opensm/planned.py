@@ -120,7 +120,7 @@ def _plan_new(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
     _in_one_stage(run)
-    refuse_hidden_keys(run, key_files)
+    refuse_hidden_keys(writer, run, key_files)
     now = _what_all_have(run)
     if now is None:
         return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,6 +32,17 @@ class RunRecord:
     stopped: list[Standby] = field(default_factory=list)
     members: list[Standby] = field(default_factory=list)
     goes_back: bool = False
+
+    def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
+        """Note which OpenSMs are *there*; all others that were there before count as stopped, a former master too: with
+        an options file of an earlier step it would undo what was done since. Return those of them that are on none of
+        these *hosts*, and are left out."""
+        guids = {each.guid for each in there}
+        known = {each.guid: each for each in [*self.members, *self.stopped]}
+        gone = [each for guid, each in known.items() if guid not in guids]
+        self.stopped = [each for each in gone if each.host in hosts]
+        self.members = [*there, *self.stopped]
+        return [each for each in gone if each.host not in hosts]
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted

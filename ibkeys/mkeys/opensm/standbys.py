@@ -16,15 +16,17 @@ from typing import Any, Final
 from ibkeys.change.clock import LONGEST_PAUSE, Clock, Patience
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
-from ibkeys.errors import HostRefused, IbkeysError, StoreError
+from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.opensm.managers import KeyManager
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
+from ibkeys.sm.site import Reached
 from ibkeys.sm.starting import command_to_start
 from ibkeys.topology.subnet_manager import sm_state_name
 
@@ -72,6 +74,13 @@ class Standby:
         """The standby in words."""
         where = f" on {self.host}" if self.host else ""
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
+
+    def hands_among(self, reached: Iterable[Reached]) -> SmHands:
+        """Return the hands on its host. Raises HostNotReached where that is none of those *reached*."""
+        for each in reached:
+            if each.hands.name == self.host:
+                return each.hands
+        raise HostNotReached(f"host {self.host} of {self.name} was not named: --sm-host", self.host)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the key store keeps it."""
@@ -155,7 +164,7 @@ class Standbys:
         else:
             where = f" on {standby.host}" if standby.host else " on this host"
             when = "once more: it was started before its key files were there" if again else "now"
-            self.say(f"start {standby.name} {when}; type{where}: {standby.command}")
+            self.say(f"start {standby.name} {when}, within {self.wait:g} s (--wait); type{where}: {standby.command}")
         waiting = Patience(self.clock, self.wait)
         while (state := self._state_of(standby)) != STANDBY:
             self.check()
@@ -184,6 +193,17 @@ class Standbys:
     def _state_of(self, standby: Standby) -> str | None:
         """Return what an SM says it is, None where it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
+
+
+def refuse_other_settings(started: Iterable[KeyManager], setting: KeySetting) -> None:
+    """Raise HostRefused where the options of a standby that was *started* do not say *setting*."""
+    for manager in started:
+        if manager.setting != setting:
+            raise HostRefused(
+                f"{manager.name} was started with another M_Key, level or lease than was in its options file "
+                f"({manager.conf.name}): end it, and go on with --resume",
+                manager.hands.name,
+            )
 
 
 def opensms_with(hands: SmHands, cache: Path) -> list[OpensmProcess]:

@@ -14,7 +14,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, Surroundings
 from ibkeys.mkeys.opensm.managers import KeyManagers
-from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import steady_seconds
 from ibkeys.mkeys.opensm.wire import Seen
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
@@ -46,6 +46,19 @@ class OpensmWay:
     wait: float
     telling: Telling = field(default_factory=Telling)
     clock: Clock = REAL_TIME
+
+    @property
+    def name(self) -> str:
+        """As the user names it."""
+        return NAME
+
+    def in_words(self) -> list[str]:
+        """Return each OpenSM that it goes through, the master first, and its options file."""
+        master, *standbys = reversed(self.managers.all)
+        return [
+            f"the master, {master.name}: {master.conf.name}",
+            *(f"a standby, {each.name}: {each.conf.name}" for each in standbys),
+        ]
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
         """Return what the key store remembers of it."""

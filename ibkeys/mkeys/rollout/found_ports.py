@@ -32,7 +32,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
             reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID is not its own, and keys are kept by port GUID"
-        elif shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY:
+        elif hides_key(writer, info):
             reason = (
                 "it is at level 1 and hides its M_Key, and none that is known is its own: give the key with -y, "
                 "--keystore or --security-keys, or -y 0 if it has none"
@@ -41,6 +41,11 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
             reason = ""
         listed.append((port, reason))
     return listed
+
+
+def hides_key(writer: Writer, info: PortInfo) -> bool:
+    """Whether a port hides a key that is not known, unless the user said that there is none."""
+    return shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY
 
 
 def reachable_ports(writer: Writer, found: Topology) -> dict[int, tuple[Port, str]]:

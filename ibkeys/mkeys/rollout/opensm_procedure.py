@@ -1,8 +1,8 @@
-"""What to do about M_Keys where OpenSM runs: which SMs there are, and the steps by which OpenSM sets the key itself.
+"""What to do about M_Keys where a subnet manager runs: which SMs there are, and the command that goes through OpenSM.
 
 Stock OpenSM knows one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It
 reads its key files only when it starts, and drops a port whose key it does not know. So under a master (or one that may
-be) no key is changed by this tool. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
+be) no key is changed by own Sets. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
 """
 
 from __future__ import annotations
@@ -20,39 +20,47 @@ def sm_ports(ports: Iterable[Port]) -> list[Port]:
     ]
 
 
-def procedure(managers: Sequence[Port], protect: int | None, lease: int | None, key_file: str) -> list[str]:
-    """Return what to do instead, step by step. *key_file* names the file with the key, "" when there is none yet; the
-    key itself is never in it."""
-    file = key_file or "new.key"
-    steps = [] if key_file else [f"make a key: umask 077; ibkeys mkey-gen > {file}"]
-    steps += [
-        "put into opensm.conf (mode 0600) of every SM, standby ones too, or a handover locks the subnet: "
-        f"m_key <the key in {file}>, m_key_protection_level {_or(protect, '2')}, m_key_lease_period {_or(lease, '60')}",
-        "let the SM read it: kill -HUP its process, the master first; stock OpenSM then sets this one key everywhere",
-        f"verify: ibkeys mkey-show --all -y @{file}",
-    ]
+def procedure(
+    managers: Sequence[Port], command: str, protect: int | None, lease: int | None, key_file: str
+) -> list[str]:
+    """Return what to do instead of a new run of *command*. *key_file* names the file with the key, "" when there is
+    none; the key itself is never in it."""
+    given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}
+    words = [f"{name} {value}" for name, value in given.items() if value is not None]
     return [
-        *_listed(managers, steps),
+        *_listed(managers),
+        f"where that is OpenSM: {_through_opensm(command, *words)}; it sets one key on every port and keeps it",
+        "where it is another SM: give it the key by its own means, standby ones too, or a handover locks the subnet; "
+        f"verify: ibkeys mkey-show --all{f' -y @{key_file}' if key_file else ''}",
         "a key of its own for each port only where no SM runs, or the SM has m_key_per_port: stock OpenSM knows one",
     ]
 
 
 def removal_procedure(managers: Sequence[Port]) -> list[str]:
-    """Return how OpenSM takes its key away by itself, step by step: level and lease first, then the key."""
-    steps = [
-        "put into opensm.conf of every SM, standby ones too: m_key_protection_level 0, m_key_lease_period 0; the m_key "
-        "stays for now",
-        "let the SM read it: kill -HUP its process, the master first; verify: ibkeys mkey-show --all shows level and "
-        "lease 0 everywhere",
-        "put m_key 0 there, and keep the line: without it that OpenSM does not notice the change; kill -HUP again",
-        "verify: ibkeys mkey-show --all shows no M_Key",
+    """Return what to do instead of taking the keys away: an SM that has one sets it again."""
+    return [
+        *_listed(managers),
+        f"where that is OpenSM: {_through_opensm('mkey-remove')}; it takes level and lease away first, then the key",
+        "where it is another SM: take the key away by its own means, standby ones too; verify: ibkeys mkey-show --all",
     ]
-    return _listed(managers, steps)
 
 
-def _listed(managers: Sequence[Port], steps: Sequence[str]) -> list[str]:
-    listed = [f"runs an SM: {port}, LID {port.lid}" for port in managers]
-    return [*listed, *(f"step {number}: {step}" for number, step in enumerate(steps, 1))]
+def procedure_of_earlier_run(managers: Sequence[Port]) -> list[str]:
+    """Return what to do to end a run that was begun by own Sets, and that an SM came into."""
+    return [
+        *_listed(managers),
+        "this run goes by own Sets: stop every SM, standby ones too, and finish it; then give each SM the key before "
+        "it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
+    ]
+
+
+def _through_opensm(command: str, *words: str) -> str:
+    line = " ".join(["ibkeys", command, "--via opensm", *words])
+    return f"`{line}`, with --sm-host HOST for each other host that runs one"
+
+
+def _listed(managers: Sequence[Port]) -> list[str]:
+    return [f"runs an SM: {port}, LID {port.lid}" for port in managers]
 
 
 AFTERWARDS = (
@@ -74,7 +82,3 @@ GIVEN_BACK = (
     "an SM whose opensm.conf has an m_key gives it to every port again: put m_key 0 there before that SM starts, and "
     "before it sweeps again"
 )
-
-
-def _or(value: int | None, otherwise: str) -> str:
-    return otherwise if value is None else str(value)

@@ -27,13 +27,22 @@ from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
+from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
 
 
 class RunWay(Protocol):
     """A way on which a run gets to the ports that is not by Sets of our own: see `ibkeys.mkeys.opensm`."""
+
+    @property
+    def name(self) -> str:
+        """As the user names it (``--via``), and programs."""
+        ...
+
+    def in_words(self) -> list[str]:
+        """Return through whom it goes, a line for each."""
+        ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
         """Return what the key store has to remember of a new run, so that it can be gone on with: JSON, no key in it.
@@ -123,7 +132,7 @@ def describe(
 def _describe_removal(writer: Writer, run: PlannedRun, managers: Sequence[Port]) -> None:
     run.plan.objections = objections_to_removal_under_sm(writer, managers)
     if run.plan.objections:
-        run.procedure = opensm_procedure.removal_procedure(managers)
+        run.procedure = _procedure(run, managers, "")
     if not run.goes_back:
         run.plan.notes.append(opensm_procedure.GIVEN_BACK)
 
@@ -134,8 +143,7 @@ def _describe_keys(
     jobs, plan = run.jobs, run.plan
     plan.objections = objections_to_keys_under_sm(writer, managers)
     if plan.objections:
-        level, lease = (None, None) if run.goes_back else (run.options.protect, run.options.lease)
-        run.procedure = opensm_procedure.procedure(managers, level, lease, key_file)
+        run.procedure = _procedure(run, managers, key_file)
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
@@ -154,6 +162,15 @@ def _describe_keys(
     if not run.goes_back:
         plan.notes.append(opensm_procedure.ONE_KEY if run.options.same else opensm_procedure.OVERWRITTEN)
         plan.notes.append(opensm_procedure.AFTERWARDS)
+
+
+def _procedure(run: PlannedRun, managers: Sequence[Port], key_file: str) -> list[str]:
+    """Return what to do instead under a subnet manager."""
+    if run.goes_back or run.is_open:
+        return opensm_procedure.procedure_of_earlier_run(managers)
+    if run.plan.command == REMOVAL:
+        return opensm_procedure.removal_procedure(managers)
+    return opensm_procedure.procedure(managers, run.plan.command, run.options.protect, run.options.lease, key_file)
 
 
 def _not_asked(found: Topology) -> list[str]:

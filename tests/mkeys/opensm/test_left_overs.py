@@ -13,10 +13,11 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.sm.confs.left_overs import remove_left_overs
-from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import this_process
+from tests.sm.hands.there import Here, There, outside_a_container
 
 BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
 WANTED = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60)
@@ -26,15 +27,15 @@ NAME = "ibkeys-4711-00112233aabbccdd"
 class Killed:
     """An options file that a run changed, and the journal and key store of it."""
 
-    def __init__(self, folder: Path, journal: Journal, store: KeyStore) -> None:
+    def __init__(self, hands: SmHands, folder: Path, journal: Journal, store: KeyStore) -> None:
         self.folder, self.journal, self.store = folder, journal, store
         path = folder / "opensm.conf"
         path.write_bytes(BEFORE)
-        self.conf = KeyConf.at(THIS, path, os.geteuid())
+        self.conf = KeyConf.at(hands, path, os.geteuid())
         with journal.operation("mkey-rotate", this_process()) as operation:
             self.conf.put(WANTED, operation, store)
-            seen = THIS.look(folder / "guid2mkey")
-            THIS.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
+            seen = hands.look(folder / "guid2mkey")
+            hands.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
 
     def left(self, name: str, data: bytes) -> Path:
         path = self.folder / name
@@ -45,12 +46,15 @@ class Killed:
         return list(remove_left_overs(self.journal, [self.conf], self.store))
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> Iterator[Killed]:
-    with Journal(tmp_path / "journal.db") as journal, KeyStore(None) as store:
-        folder = tmp_path / "opensm"
-        folder.mkdir()
-        yield Killed(folder, journal, store)
+@pytest.fixture(params=[Here, There])
+def killed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Killed]:
+    """On this host, and on another one."""
+    outside_a_container(monkeypatch)
+    folder = tmp_path / "opensm"
+    folder.mkdir()
+    side: Here | There = request.param(tmp_path / "side")
+    with Journal(tmp_path / "journal.db") as journal, KeyStore(None) as store, side.hands() as hands:
+        yield Killed(hands, folder, journal, store)
 
 
 def test_copies_of_what_the_journal_knows_and_unfinished_ones_are_removed(killed: Killed) -> None:

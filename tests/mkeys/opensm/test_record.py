@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.store.keys.keystore import KeyStore
 
 A, B = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60), KeySetting(MKey(0x1D5E83B7469C20FA), 2, 60)
@@ -35,3 +38,28 @@ def test_the_key_that_a_run_gives_is_the_newest_of_the_subnet_also_on_the_way_ba
         assert store.subnet_keys()[0] == A.key
         record(A, OPEN).to_json(store)
         assert store.subnet_keys()[0] == A.key
+
+
+def standby(guid: int, host: str = "") -> Standby:
+    return Standby(host, guid, "", "opensm", Path("/etc/opensm/opensm.conf"), Path(f"/var/cache/{guid}"), 0)
+
+
+def test_whoever_was_there_and_is_not_counts_as_stopped_also_a_former_master() -> None:
+    run = record(A, B)
+    assert run.take_stock([standby(2), standby(1)], {"", "sm2"}) == []
+    assert run.stopped == []
+    run.stopped.append(standby(2))
+    assert run.take_stock([standby(2)], {""}) == []  # the one that was stopped is master now
+    assert run.stopped == [standby(1)]
+    assert run.take_stock([standby(1), standby(2)], {""}) == []
+    assert run.stopped == []
+
+
+def test_who_was_on_a_host_that_is_not_reached_any_more_is_left_out() -> None:
+    run = record(A, B)
+    run.take_stock([standby(3), standby(2, "sm2"), standby(1)], {"", "sm2"})
+    assert run.take_stock([standby(1)], {""}) == [standby(2, "sm2")]
+    assert run.stopped == [standby(3)]
+    assert run.take_stock([standby(1)], {"", "sm2"}) == []  # it is not asked for once more
+    with KeyStore(None) as store:
+        assert RunRecord.of_json(run.to_json(store), store) == run

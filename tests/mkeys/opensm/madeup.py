@@ -1,0 +1,229 @@
+"""A made-up OpenSM on the simulated subnet, which sets M_Keys port by port while it is waited for.
+
+It does what a real one was seen to do: at a signal it reads its options file, and gives each port key, level and lease;
+what it has set it writes into guid2mkey at the end of that sweep.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ibkeys.change.clock import Clock
+from ibkeys.change.consent import Consent
+from ibkeys.change.writer import Writer
+from ibkeys.host.opensm_command_line import CommandLine
+from ibkeys.host.opensm_options import read_options
+from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.opensm import key_run, planned
+from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
+from ibkeys.mkeys.opensm.planned import Through
+from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.sim.nodes import Port
+from ibkeys.sm.hands.this_host import THIS
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.instance import Instance, InstanceFile, Role
+from ibkeys.sm.managers import Manager
+from ibkeys.sm.options import Options
+from ibkeys.sm.site import Reached, Running, Seen
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
+from tests.fabricsim import subnet, tool
+
+WAIT = 30
+CONF = b"sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
+
+
+class MadeUpOpensm:
+    """OpenSM on node01 of two-switch.net. ``folder``: where its files are, beside journal and key store.
+
+    ``is_deaf``: it hears no signals; ``runs``: whether its process is there; ``before_each``: called with a word before
+    a signal, and before each pause, in which it sets one port more; raises what shall go wrong.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.net = subnet("two-switch")
+        self.net.set_sm(self.net.nodes[0])
+        self.folder, self.conf = folder, folder / "opensm.conf"
+        self.conf.write_bytes(CONF)
+        self.conf.chmod(0o600)
+        folder.chmod(0o700)
+        self.is_deaf, self.runs = False, True
+        self.before_each: Callable[[str], None] = lambda word: None
+        self._time = 0.0
+        self._due: list[Port] = []
+        self._setting = (0, 0, 0)
+
+    # --- what it does ------------------------------------------------------------------------------------------------
+
+    def ports(self) -> list[Port]:
+        return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
+
+    def keys(self) -> set[tuple[int, int, int]]:
+        """Return what the end ports have."""
+        return {(port.m_key, port.protect_bits, port.lease_period) for port in self.ports()}
+
+    def key(self) -> tuple[int, int, int]:
+        [found] = self.keys()
+        return found
+
+    def hear(self) -> None:
+        """Read the options file; the ports are set one by one afterwards."""
+        self.before_each("signal")
+        if self.is_deaf:
+            return
+        self.finish()
+        options = self._options()
+        key, level, lease = (options.setting(name).value for name in KEY_LINES)
+        assert isinstance(key, MKey)
+        self._setting = (key.reveal(), cast(int, level), cast(int, lease))
+        self._due = self.ports()
+
+    def sleep(self, seconds: float) -> None:
+        """What passes for time."""
+        self.before_each("pause")
+        self._time += seconds
+        if self._due:
+            self._set(self._due.pop(0))
+            if not self._due:
+                self._write_keys()
+
+    def finish(self) -> None:
+        """Finish the sweep that it is at."""
+        for port in self._due:
+            self._set(port)
+        if self._due:
+            self._write_keys()
+        self._due = []
+
+    def restart(self) -> None:
+        """Die in the middle of its sweep, and start: it reads the options file, and sets all ports."""
+        self._due = []
+        self.hear()
+        self.finish()
+
+    def _set(self, port: Port) -> None:
+        port.m_key, port.protect_bits, port.lease_period = self._setting
+
+    def _write_keys(self) -> None:
+        lines = [f"0x{port.guid:016x} 0x{port.m_key:016x}\n\n" for port in self.ports()]
+        (self.folder / "guid2mkey").write_text("".join(lines))
+
+    # --- how it is seen ----------------------------------------------------------------------------------------------
+
+    def _options(self) -> Options:
+        return Options(CommandLine(), read_options(self.conf.read_bytes()), False, "")
+
+    def managers(self, port: Any) -> KeyManagers:
+        """Return it as the one master. *port*: of its node, as a sweep found it."""
+        process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
+        paths: dict[Role, Path | None] = {"options": self.conf, "cache": self.folder, "log": None, "output": None}
+        files = {role: InstanceFile(role, path, path, "default", True) for role, path in paths.items()}
+        options = self._options()
+        instance = Instance("", process, files, options, options.file, None, None, port.guid)
+        manager = Manager(port, port.guid, "master", 0, 0)
+        hands = cast(Any, _Hands(self))
+        running = Running(instance, hands, manager)
+        conf = KeyConf.at(hands, self.conf, os.geteuid())
+        settings = {name: options.setting(name) for name in (*KEY_LINES, *KEY_OPTIONS)}
+        seen = SimpleNamespace(manager=manager, others=lambda: [], report=SimpleNamespace(managers=[manager]))
+        return KeyManagers(cast(Seen, seen), KeyManager(running, conf, self.folder, settings), (), [])
+
+
+@dataclass
+class _Hands:
+    """This host, but for the process."""
+
+    opensm: MadeUpOpensm
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(THIS, name)
+
+    def signal(self, process: OpensmProcess) -> None:
+        self.opensm.hear()
+
+    def is_running(self, process: OpensmProcess) -> bool:
+        return self.opensm.runs
+
+    def can_start(self, process: OpensmProcess) -> bool:
+        return False
+
+
+@dataclass
+class Bench:
+    """The commands on a made-up OpenSM. ``results``: what became of ports."""
+
+    opensm: MadeUpOpensm
+    monkeypatch: pytest.MonkeyPatch
+    results: list[PortResult] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def deploy(self, level: int = 2, lease: int = 60) -> None:
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t))
+
+    def rotate(self, open_while_rotating: bool = False) -> None:
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", RunOptions(True), t), open_while_rotating)
+
+    def remove(self) -> None:
+        self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True))
+
+    def resume(self) -> None:
+        self.run(planned.plan_rest)
+
+    def abort(self) -> None:
+        self.run(planned.plan_return)
+
+    def run(self, plan: Callable[[Writer, Through], PlannedRun], open_while_rotating: bool = False) -> None:
+        """Plan and carry out."""
+        with self._writer() as writer:
+            run = plan(writer, Through([SmHost()], WAIT, open_while_rotating))
+            if isinstance(run.way, OpensmWay):
+                run.way.clock = Clock(lambda: self.opensm._time, self.opensm.sleep)
+            carry_out(writer, run, self.results.append)
+
+    @contextmanager
+    def _writer(self) -> Iterator[Writer]:
+        folder, opensm = self.opensm.folder.parent, self.opensm
+        stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
+        with tool(opensm.net, timeout=0.1, **stores) as fabric:
+            fabric.is_simulated = False
+            with Writer(fabric, "test", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
+                master = self.opensm.net.nodes[0]
+
+                def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
+                    [port] = [each.port for each in managers if each.port.node.guid == master.guid]
+                    return opensm.managers(port)
+
+                self.monkeypatch.setattr(planned, "find_key_managers", found)
+                self.monkeypatch.setattr(key_run, "find_key_managers", found)
+                self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
+                self.monkeypatch.setattr(
+                    planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Hands(opensm)))]
+                )
+                yield writer
+
+    def run_state(self) -> str:
+        """Return how the last run stands."""
+        with KeyStore(self.opensm.folder.parent / "keys.db") as store:
+            last = Runs(store).last()
+            assert last is not None
+            return last.state
+
+    def quiet(self) -> bool:
+        """Whether no port counted an M_Key violation, or lost its key to time."""
+        kinds = [event.kind for event in self.opensm.net.events]
+        return not any(kind.startswith(("lease-expired", "m-key")) for kind in kinds) and not any(
+            port.m_key_violations for port in self.opensm.ports()
+        )

@@ -1,0 +1,194 @@
+"""Runs through a made-up OpenSM that are stopped at any moment: forward or back, no port is lost and no key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ibkeys.errors import FileChanged, NotStored, Refused, UsageError
+from tests.mkeys.opensm.madeup import CONF, Bench, MadeUpOpensm
+
+NO_KEY = b"m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n"
+_serial = count()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return bench_in(tmp_path, monkeypatch)
+
+
+def bench_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    place = folder / f"{next(_serial)}" / "opensm"
+    place.mkdir(parents=True)
+    return Bench(MadeUpOpensm(place), monkeypatch)
+
+
+def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
+    bench.deploy()
+    first = bench.opensm.key()
+    assert first[1:] == (2, 60)
+    bench.rotate()
+    second = bench.opensm.key()
+    assert second[1:] == (2, 60)
+    assert second[0] not in (0, first[0])
+    bench.remove()
+    assert bench.opensm.key() == (0, 0, 0)
+    assert bench.opensm.conf.read_bytes() == CONF + NO_KEY
+    assert bench.quiet()
+    assert bench.run_state() == "ended"
+
+
+# --- at any moment ----------------------------------------------------------------------------------------------------
+
+RUNS: dict[str, Callable[[Bench], None]] = {
+    "deploy": Bench.deploy,
+    "rotate": Bench.rotate,
+    "rotate, open": lambda bench: bench.rotate(open_while_rotating=True),
+    "remove": Bench.remove,
+}
+
+
+def stop_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> bool:
+    """Stop *run* at its pause or signal with this number; return whether it got there."""
+    passed = count()
+
+    def stop(word: str) -> None:
+        if next(passed) == moment:
+            raise KeyboardInterrupt(word)
+
+    bench.opensm.before_each = stop
+    try:
+        run(bench)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        bench.opensm.before_each = lambda word: None
+    return False
+
+
+def go_back(bench: Bench) -> bool:
+    """Go back; return False where keys are mixed, and that is refused."""
+    try:
+        bench.abort()
+    except Refused as refused:
+        if refused.interlock != "mixed-keys":
+            raise
+        return False
+    return True
+
+
+THEN: dict[str, Callable[[Bench], None]] = {
+    "stands still": lambda bench: None,
+    "finishes its sweep": lambda bench: bench.opensm.finish(),
+    "is started again": lambda bench: bench.opensm.restart(),
+}
+"""What OpenSM does after the run was stopped."""
+
+
+@given(
+    st.sampled_from(sorted(RUNS)),
+    st.integers(0, 60),
+    st.sampled_from(sorted(THEN)),
+    st.sampled_from(("resume", "abort", "abort twice")),
+    st.integers(0, 40),
+)
+@example(what="rotate, open", moment=28, then="stands still", way_on="abort", again=0)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_stopped_at_any_moment_it_ends_forward_or_back(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    moment: int,
+    then: str,
+    way_on: str,
+    again: int,
+) -> None:
+    bench = bench_in(tmp_path, monkeypatch)
+    if what != "deploy":
+        bench.deploy()
+    former = bench.opensm.key()
+    if not stop_at(bench, RUNS[what], moment):
+        return
+    THEN[then](bench)
+    if way_on == "abort twice" and stop_at(bench, go_back, again):
+        go_back(bench)
+    elif way_on == "resume" or not go_back(bench):
+        bench.resume()
+    bench.opensm.finish()
+    is_back = bench.run_state() == "undone"
+    assert (bench.opensm.key() == former) == is_back
+    assert bench.run_state() in ("ended", "undone")
+    assert bench.quiet()
+
+
+# --- OpenSM does not do it --------------------------------------------------------------------------------------------
+
+
+def test_lost_signals_arm_nothing_and_resume_finishes(bench: Bench) -> None:
+    bench.deploy()
+    before, key = bench.opensm.conf.read_bytes(), bench.opensm.key()
+    bench.opensm.is_deaf = True
+    with pytest.raises(NotStored, match="which has its former values again"):
+        bench.rotate()
+    assert (bench.opensm.conf.read_bytes(), bench.opensm.key()) == (before, key)
+    with pytest.raises(Refused, match="is not finished"):
+        bench.rotate()
+    bench.opensm.is_deaf = False
+    bench.resume()
+    assert bench.opensm.key()[0] != key[0]
+    assert bench.quiet()
+
+
+def test_one_lost_signal_is_sent_once_more(bench: Bench) -> None:
+    bench.deploy()
+    signals = count()
+
+    def lose_the_first(word: str) -> None:
+        if word == "signal":
+            bench.opensm.is_deaf = next(signals) == 0
+
+    bench.opensm.before_each = lose_the_first
+    bench.rotate()
+    assert bench.opensm.key()[1:] == (2, 60)
+    assert bench.run_state() == "ended"
+
+
+def test_a_dead_opensm_is_named_with_what_comes_next(bench: Bench) -> None:
+    bench.deploy()
+
+    def die(word: str) -> None:
+        bench.opensm.runs = False
+
+    bench.opensm.before_each = die
+    with pytest.raises(Refused, match=r"runs no more.*ibkeys sm-repair --cache-dir .*; that says how to start it"):
+        bench.rotate()
+
+
+def test_what_somebody_else_wrote_into_the_options_file_stops_the_run_and_stays(bench: Bench) -> None:
+    bench.deploy()
+
+    def edit(word: str) -> None:
+        if word == "pause":
+            bench.opensm.conf.write_bytes(b"# theirs\n" + bench.opensm.conf.read_bytes())
+
+    bench.opensm.before_each = edit
+    with pytest.raises((FileChanged, NotStored), match="somebody else changed it"):
+        bench.rotate()
+    assert bench.opensm.conf.read_bytes().startswith(b"# theirs\n")
+
+
+def test_a_finished_run_goes_back_once(bench: Bench) -> None:
+    bench.deploy()
+    former = bench.opensm.key()
+    bench.rotate()
+    for _ in range(2):
+        bench.abort()
+        assert bench.opensm.key() == former
+    with pytest.raises(UsageError, match="went back"):
+        bench.resume()
+    assert bench.quiet()
