@@ -11,6 +11,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused, UsageError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import SMState
 from ibkeys.smkeys.managers import KINDS
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
 
@@ -98,6 +99,14 @@ def test_a_log_that_is_thrown_away_is_not_closed(three: MadeUpSite, monkeypatch:
     three.run(monkeypatch)
     assert_done(three)
     assert Path("/dev/null").stat().st_mode == before
+
+
+def test_a_host_that_was_named_and_runs_no_opensm_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
+    """It would come up with the former keys later, and become a second master."""
+    three.hosts[2].runs = False
+    three.net.set_sm(three.hosts[2].node, SMState.NOT_ACTIVE, 1, 1, 1)
+    change = three.run(monkeypatch)
+    assert [note for note in change.notes if note.startswith("host sm2: no OpenSM runs there: ")]
 
 
 def test_a_second_change_replaces_the_keys_of_the_first(three: MadeUpSite, monkeypatch: Patch) -> None:

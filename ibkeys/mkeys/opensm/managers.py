@@ -24,7 +24,7 @@ from ibkeys.mad.const import CapabilityMask
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
-from ibkeys.sm.confs.opensms import options_file, refuse_strangers
+from ibkeys.sm.confs.opensms import notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
@@ -135,6 +135,7 @@ def find_key_managers(
     for manager in managers:
         _refuse_unfit(manager, wanted)
     _refuse_shared(seen.report.hosts)
+    notes += notes_on_idle_hosts(seen.report.hosts)
     return KeyManagers(seen, managers[-1], tuple(managers[:-1]), notes)
 
 

@@ -73,6 +73,16 @@ def refuse_strangers(
         )
 
 
+def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
+    """Return a note for each host that the user named and where no OpenSM was seen: nothing there gets the new keys."""
+    return [
+        f"host {host.name}: {host.error or 'no OpenSM runs there'}: no file there is changed; before you start one, "
+        "give it the lines with keys of the master's options file, and its guid2mkey and neighbors"
+        for host in hosts
+        if host.name and not host.instances
+    ]
+
+
 def _refuse_doubles(
     managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], interlock: str
 ) -> None:
