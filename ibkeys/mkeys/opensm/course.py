@@ -116,12 +116,12 @@ class Keys:
         return self.setting(steps[number - 1]) if number else self.former
 
 
-def in_words(step: KeyStep) -> str:
-    """Return a step in words, no key in it."""
+def in_words(step: KeyStep, goes_back: bool = False) -> str:
+    """Return a step in words, no key in it. *goes_back*: the key that it sets is the one from before the run."""
     if step.key == "none":
         return "M_Key 0 on every port"
     if step.kind == "key":
-        return f"the new M_Key at level {step.protect}"
+        return f"the {'former' if goes_back else 'new'} M_Key at level {step.protect}"
     if step.kind == "lease":
         return f"lease {step.lease} s at level {step.protect}"
     return f"level {step.protect}"

@@ -19,7 +19,6 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
-from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -204,7 +203,7 @@ class KeyRun:
 
     def _watch(self, number: int, guids: Collection[int]) -> Seen:
         around, wanted = self.around, self._setting(number)
-        words = in_words(self.record.steps[number])
+        words = self.record.words(number)
         watch = KeyWatch(
             around.writer,
             {guid: port for guid, port in around.ports.items() if guid in guids},
@@ -242,7 +241,7 @@ class KeyRun:
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
         """Return the error for a step that not all ports took. Where none did, OpenSM has not read its file: the file
         gets its former values again, lest a later sweep makes the step unseen."""
-        around, step = self.around, self.record.steps[number]
+        around, words = self.around, self.record.words(number)
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
             entry.failed()
@@ -252,12 +251,12 @@ class KeyRun:
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{in_words(step)}: no port has it {around.wait:g} s after {around.managers.master.name} was told "
+                f"{words}: no port has it {around.wait:g} s after {around.managers.master.name} was told "
                 f"twice ({ports}); it has not read {around.managers.master.conf.name}, which has its former values "
                 "again: an options file that was not there when OpenSM started is never read"
             )
         return NotStored(
-            f"{in_words(step)}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "
             f"told twice: {ports}; look into OpenSM's log, then go on with --resume"
         )
 

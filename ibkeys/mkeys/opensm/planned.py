@@ -32,7 +32,7 @@ from ibkeys.mkeys.opensm.at_hand import (
     refuse_without_keys,
     take_keys_that_opensm_gave,
 )
-from ibkeys.mkeys.opensm.course import Keys, course, in_words
+from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -266,10 +266,8 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
     plan.objections += list(_of_owners(managers))
-    left = record.steps[record.at :]
-    plan.notes += [
-        f"step {number} of {len(record.steps)}: {in_words(step)}" for number, step in enumerate(left, 1 + record.at)
-    ]
+    left, whole = record.steps[record.at :], len(record.steps)
+    plan.notes += [f"step {number + 1} of {whole}: {record.words(number)}" for number in range(record.at, whole)]
     plan.notes += [
         f"{each.name} is stopped before, and started again at level {step.protect}"
         for step in left

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
-from ibkeys.mkeys.opensm.course import Keys, KeyStep
+from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.keys.keystore import KeyStore
@@ -43,6 +43,10 @@ class RunRecord:
         self.stopped = [each for each in gone if each.host in hosts]
         self.members = [*there, *self.stopped]
         return [each for each in gone if each.host not in hosts]
+
+    def words(self, number: int) -> str:
+        """Return a step in words, no key in it."""
+        return in_words(self.steps[number], self.goes_back)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
         """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted

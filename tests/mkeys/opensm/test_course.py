@@ -93,6 +93,7 @@ def test_while_a_step_is_made_no_port_refuses_the_key_that_it_is_asked_with(
 def test_a_rotation_goes_down_to_level_1_and_up_again() -> None:
     steps = course(CLOSED, KeySetting(B, 2, 60))
     assert [in_words(step) for step in steps] == ["level 1", "the new M_Key at level 1", "level 2"]
+    assert in_words(steps[1], goes_back=True) == "the former M_Key at level 1"
 
 
 def test_the_first_key_comes_at_level_0_and_the_last_one_goes_there() -> None:
