@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ibkeys.mad.const import SMState
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
@@ -98,6 +99,13 @@ def test_a_standby_that_the_user_starts_too_early_is_stopped_and_started_once_mo
     site.kill_master(second)
     assert site.key()[1:] == (2, 60)
     assert site.violations() == before
+
+
+def test_an_sm_that_is_not_active_is_no_newcomer_when_a_standby_was_started() -> None:
+    with keyed_site(2) as site:
+        site.served.net.set_sm("node06 mlx4_0", SMState.NOT_ACTIVE, 1, 1, 1)
+        give(site, "mkey-deploy", *CLOSED)
+        assert site.key()[1:] == (2, 60)
 
 
 def test_a_standby_that_nobody_starts_leaves_the_level_low_and_resume_goes_on(site: KeyedSite) -> None:

@@ -299,7 +299,7 @@ class KeyRun:
         The master has to be the same one."""
         around, former = self.around, self.around.managers
         former.master.conf.verify("the standbys are started")
-        guids = [former.seen.manager.guid, *(each.guid for each, _ in former.seen.others()), *started]
+        guids = [*(each.guid for each in former.seen.report.managers or ()), *started]
         managers = ask_managers(around.writer, around.ports, dict.fromkeys(guids))
         found = find_key_managers(around.writer, around.reached, managers, self.record.keys.wanted)
         former.verify_same_master(found)
