@@ -22,10 +22,10 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
-from ibkeys.sm.confs.listeners import close
+from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
 from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Running, find_master, reach
+from ibkeys.sm.site import Running, find_master, reach, stale
 
 _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
 _UMASK: Final = 0o077
@@ -75,7 +75,10 @@ class FileStep:
                 continue
             except OSError as error:
                 raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
-            if not fact.is_private and _is_its_own(running, fact) and (role != "options" or _has_key(running, fact)):
+            user = _user_of(running)
+            if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
+                raise FileError(f"{running.instance.name}: {hindrance}; nothing was changed")
+            if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
                 yield _OpenFile(running, role, file.place, fact)
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
@@ -134,12 +137,12 @@ def _opensms(writer: Writer, asked: Asked) -> list[Running]:
     return [*(running for _, running in seen.others() if running is not None), seen.master]
 
 
-def _is_its_own(running: Running, fact: FileFact) -> bool:
-    """Whether this OpenSM can still use a file when only its owner has rights on it."""
+def _user_of(running: Running) -> int:
+    """Return the user ID of an OpenSM. Raises Refused (``stale``) where it runs no more."""
     try:
-        return running.hands.files.stat(running.instance.process.folder).uid in (0, fact.uid)
+        return running.hands.files.stat(running.instance.process.folder).uid
     except OSError:
-        return False
+        raise stale(f"{running.instance.name} runs no more, or was started again") from None
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:

@@ -34,6 +34,8 @@ _DESCRIPTOR: Final = re.compile(
     r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
 )
 """Names that mean a descriptor of whoever uses them."""
+_DEVICES: Final = Path("/dev")
+"""A log that is thrown away goes to /dev/null, which is no file that anybody could read it in, or close."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -140,7 +142,7 @@ class _Look:
                 return InstanceFile(role, None, None, source, False, problem=problem)
             path = self.process.cwd / path
         path = Path("/" + os.path.normpath(path).lstrip("/"))
-        if _DESCRIPTOR.match(str(path)):
+        if _DESCRIPTOR.match(str(path)) or (role == "log" and path.is_relative_to(_DEVICES)):
             problem = f"goes to {path}" if role == "log" else f"cannot be read: {NO_NAME}"
             return InstanceFile(role, path, None, source, certain, None, problem)
         return self.at(

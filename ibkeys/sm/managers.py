@@ -12,9 +12,9 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A subnet manager. ``guid``: its port GUID, by SMInfo where that was answered, else by the port. ``state``: its
-    SMState in words; None where its port has the IsSM bit and SMInfo was not answered, as ``priority`` and
-    ``act_count`` then."""
+    """A subnet manager. ``guid``: that of its port. The GUID that its SMInfo says does not count: an SM that names
+    there the GUID of another one would pass for that one. ``state``: its SMState in words; None where its port has the
+    IsSM bit and SMInfo was not answered, as ``priority`` and ``act_count`` then."""
 
     port: Port
     guid: int
@@ -41,4 +41,4 @@ def _manager(port: Port) -> Manager:
     if port.sm_info is None:
         return Manager(port, port.guid, None, None, None)
     info = SMInfo(port.sm_info)
-    return Manager(port, info.guid, sm_state_name(info.sm_state), info.priority, info.act_count)
+    return Manager(port, port.guid, sm_state_name(info.sm_state), info.priority, info.act_count)

@@ -234,6 +234,13 @@ def _the_master(report: Report) -> Manager:
 
 def _not_seen(report: Report, manager: Manager) -> IbkeysError:
     """Return the error for a master that none of the OpenSMs is seen to be; it may be on a host that did not answer."""
+    doubles = [each.name for each in report.instances() if each.port_guid == manager.guid]
+    if len(doubles) > 1:
+        return Refused(
+            f"the master, the SM at {manager.port}, is seen as {named(doubles)}: name each host only once (this one is "
+            "always looked at), and stop what is not that SM",
+            MASTER,
+        )
     silent = [host for host in report.hosts if host.error]
     problems = [f"host {host.name}: {host.error}" for host in silent]
     seen = [each.name for each in report.instances()]

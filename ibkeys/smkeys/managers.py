@@ -18,7 +18,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.opensms import options_file, refuse_strangers
+from ibkeys.sm.confs.opensms import notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
@@ -115,6 +115,7 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
             "after how long a standby takes over is taken from the options files as they are now; whether each OpenSM "
             "has read that is not known"
         )
+    notes += notes_on_idle_hosts(report.hosts)
     ports = tuple(manager for manager, _ in managers)
     return KeyManagers(files, ports, min(polling, default=None), max(polling, default=0.0), notes)
 

@@ -21,7 +21,7 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
-from ibkeys.printable import named
+from ibkeys.printable import counted, named
 from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
@@ -29,6 +29,7 @@ from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, f
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
@@ -159,12 +160,31 @@ def plan_change(
 
 
 def _stored(writer: Writer) -> list[StoredSmKey]:
-    """Return the keys of the key store, which is not made or changed for that."""
+    """Return the keys of the key store, which is not made or changed for that. Raises Refused (``open-run``)."""
     stores = writer.fabric.stores
     if not writer.dry_run:
-        return SmKeys(writer.keystore).rows()
+        return _rows(writer.keystore)
     with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
-        return SmKeys(store).rows()
+        return _rows(store)
+
+
+def _rows(store: KeyStore) -> list[StoredSmKey]:
+    _refuse_while_standbys_are_stopped(store)
+    return SmKeys(store).rows()
+
+
+def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
+    """Raise Refused (``open-run``) where a run of M_Keys has stopped standbys: nobody sees them, they would keep their
+    former sm_key, and become second masters when that run starts them again."""
+    last = Runs(store).last()
+    stopped = last.via.get("stopped") if last is not None and last.state == "open" and last.via is not None else None
+    if last is not None and stopped:
+        raise Refused(
+            f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished; with a new sm_key "
+            "these would be second masters when it starts them again: first `ibkeys "
+            f"{last.command} --via opensm --resume` (or --abort); nothing was changed",
+            "open-run",
+        )
 
 
 def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:

@@ -98,15 +98,19 @@ class Run:
 
     def _before(self) -> None:
         self.managers.verify()
-        for each in self.managers.opensms:
-            log = each.instance.files["log"]
-            if log.place is not None and log.fact is not None and close(each.hands, log.place):
-                self.notes.append(
-                    f"{each.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
-                    "anew, its mode counts (create 0600)"
-                )
+        for file in self.managers.files:
+            for each in file.opensms:
+                self._close_log(each, file.conf.user)
         files = [file.conf for file in self.managers.files]
         self.notes += remove_left_overs(self.operation.journal, files, self._keystore)
+
+    def _close_log(self, opensm: Running, user: int) -> None:
+        log = opensm.instance.files["log"]
+        if log.place is not None and log.fact is not None and close(opensm.hands, log.place, user):
+            self.notes.append(
+                f"{opensm.instance.name}: only its owner may read {log.path} from now on; where logrotate makes it "
+                "anew, its mode counts (create 0600)"
+            )
 
     @property
     def _contents(self) -> Contents:

@@ -4,6 +4,7 @@ would lose ports, show the key to others, or not read its file. Numbers of dange
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -129,6 +130,47 @@ def test_5_an_sm_that_is_on_no_host_that_was_reached(opensm: KeyedOpensm) -> Non
     refused(opensm, *DEPLOY, "--override", "opensm-keys", code=2)  # there is no such interlock
 
 
+def test_5_an_sm_that_comes_in_the_middle_is_named_before_the_level_rises(opensm: KeyedOpensm) -> None:
+    port = opensm.served.net.port("node05 mlx4_0", 1)
+
+    def come() -> None:
+        port.info[23] |= CapabilityMask.IS_SM  # no trap 144: OpenSM may repress it with the key of before
+
+    with opensm.at_set(3, come):
+        code, said = opensm.ibkeys(*DEPLOY)
+    assert code == 4, said
+    assert "an SM has come meanwhile at 'node05 mlx4_0'" in said
+    assert has(0, opensm.keys())
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 4, said
+    assert has(0, opensm.keys())
+    port.info[23] ^= CapabilityMask.IS_SM
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 0, said
+    assert has(2, opensm.keys())
+    assert (opensm.violations(), opensm.traps, opensm.refused) == (0, 0, [])
+
+
+@pytest.mark.parametrize("way", ["--resume", "--abort"])
+def test_a_run_of_one_subnet_does_not_go_on_in_another(opensm: KeyedOpensm, tmp_path: Path, way: str) -> None:
+    """A host with two adapters may have two subnets, and one key store."""
+    port = opensm.served.net.port("node05 mlx4_0", 1)
+
+    def come() -> None:
+        port.info[23] |= CapabilityMask.IS_SM
+
+    with opensm.at_set(3, come):
+        code, said = opensm.ibkeys(*DEPLOY)
+    assert code == 4, said
+    net = tmp_path / "other.net"
+    net.write_text(NET.read_text().replace("2c903000a", "2c903000b"))
+    with keyed(net) as other:
+        shutil.copytree(opensm.served.folder / "stores", other.served.folder / "stores", dirs_exist_ok=True)
+        error = refused(other, "mkey-deploy", way, code=2)
+        assert "is on this subnet" in error
+        assert other.number_of_keys() == 1
+
+
 def test_6_the_default_sa_key_shows_the_m_key_to_everybody() -> None:
     with keyed(NET, "sweep_interval 3\n") as opensm:
         error = refused(opensm, *DEPLOY)
@@ -188,6 +230,14 @@ def test_1_an_options_file_that_was_absent_at_start_is_made_by_the_command_that_
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_key_files_that_everybody_may_write_to_is_not_closed(opensm: KeyedOpensm) -> None:
+    """As /tmp: other programs would be locked out, and who writes there could have put guid2mkey there."""
+    opensm.served.folder.chmod(0o1777)
+    error = refused(opensm, *DEPLOY)
+    assert "everybody may write to" in error
+    assert "OSM_CACHE_DIR" in error
 
 
 def test_an_options_file_of_somebody_elses_program(opensm: KeyedOpensm) -> None:

@@ -270,6 +270,14 @@ def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.Mo
     assert "belongs to another user" in is_refused(lab, "foreign-folder")
 
 
+def test_refused_for_a_folder_that_everybody_may_write_to(lab: Lab) -> None:
+    """As /tmp, which would get mode 0700."""
+    lab.cache.mkdir(exist_ok=True)
+    lab.cache.chmod(0o1777)
+    assert "everybody may write" in is_refused(lab, "foreign-folder")
+    assert lab.cache.stat().st_mode & 0o7777 == 0o1777
+
+
 def test_refused_while_the_sa_of_a_master_answers(lab: Lab) -> None:
     lab.net.set_sm("node03 mlx4_0")
     assert "its SM is master" in is_refused(lab, "mkey-under-sm")

@@ -197,6 +197,7 @@ def test_a_descriptor_of_that_process_is_not_read_as_one_of_ours(name: str) -> N
         assert instance.files[role].problem == "cannot be read: it is a descriptor of that process"  # type: ignore[index]
     assert (instance.policy, instance.options_file) == (None, None)
     assert seen(host_with("-f", "/dev/stdout")).files["log"].problem == "goes to /dev/stdout"
+    assert seen(host_with("-f", "/dev/null")).files["log"].problem == "goes to /dev/null"
 
 
 # --- whose files they are ---------------------------------------------------------------------------------------------

@@ -8,10 +8,14 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.errors import HostNotReached, Refused
+from ibkeys.mad.attributes import SMInfo
+from ibkeys.mad.const import SMState
 from ibkeys.sm import site
+from ibkeys.sm.confs.opensms import refuse_strangers
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.managers import Manager
+from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.report import HostReport, Report
+from tests.fabricsim import subnet, tool
 
 
 def manager(guid: int, state: str) -> Manager:
@@ -42,7 +46,31 @@ def test_without_one_master_that_is_seen_it_is_refused(
     assert refused.value.interlock == "master"
 
 
+def test_a_host_that_was_named_twice_is_told_from_one_that_was_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=1)) for name in ("sm1", "sm1.example"))
+    with pytest.raises(Refused, match=r"is seen as OpenSM on sm1, OpenSM on sm1\.example") as refused:
+        ask(monkeypatch, [manager(1, "master")], HostReport("", twice))
+    assert refused.value.interlock == "master"
+
+
+def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
+    twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=2)) for name in ("a", "b"))
+    standby = manager(2, "standby")
+    with pytest.raises(Refused, match="the SM at port 2 is seen as OpenSM on a, OpenSM on b"):
+        refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would", "opensm-keys")
+
+
 def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HostNotReached, match="no route to host") as gone:
         ask(monkeypatch, [manager(1, "master")], HostReport("sm2", error="no route to host"))
     assert gone.value.host == "sm2"
+
+
+def test_an_sm_that_names_the_guid_of_another_one_is_not_taken_for_it() -> None:
+    """It would count as an SM on a host that was reached, and stay behind when keys change."""
+    with tool(subnet("two-switch")) as fabric:
+        found = fabric.sweep()
+    liar = next(port for port in found.end_ports() if port.node.description == "node05 mlx4_0")
+    master = next(port for port in found.end_ports() if port.node.description == "node01 mlx4_0")
+    liar.sm_info = SMInfo.new(guid=master.guid, sm_state=SMState.STANDBY).raw
+    assert [each.guid for each in managers_of(found) if each.port is liar] == [liar.guid]

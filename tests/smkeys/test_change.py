@@ -11,7 +11,10 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused, UsageError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import SMState
 from ibkeys.smkeys.managers import KINDS
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
 
 A, B = SMKey(0xA1A2A3A4A5A6A7B8), SMKey(0xB1B2B3B4B5B6B7C8)
@@ -90,6 +93,37 @@ def test_the_keys_are_in_the_store_before_any_file_and_never_in_the_journal(
         files = journal.files(operation.id)
     assert [b"sm_key @sm_key:1:x16l" in (entry.image.after or b"") for entry in files] == [True] * 3
     assert [entry.image.host for entry in files] == ["", "", ""]  # all of them are files of this host in truth
+
+
+def test_a_log_that_is_thrown_away_is_not_closed(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.hosts[0].words += ["-f", "/dev/null"]
+    before = Path("/dev/null").stat().st_mode
+    three.run(monkeypatch)
+    assert_done(three)
+    assert Path("/dev/null").stat().st_mode == before
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_standbys_that_a_run_of_m_keys_has_stopped_are_started_first(
+    three: MadeUpSite, monkeypatch: Patch, dry_run: bool
+) -> None:
+    with KeyStore(three.folder / "keys.db") as store:
+        number = Runs(store).begin("mkey-rotate", RunOptions(True, 2, 60), [], {"stopped": [{"guid": "0x1"}]})
+    with pytest.raises(Refused, match="mkey-rotate stopped 1 standby OpenSM and is not finished") as refused:
+        three.run(monkeypatch, dry_run=dry_run)
+    assert refused.value.interlock == "open-run"
+    assert_back(three)
+    with KeyStore(three.folder / "keys.db") as store:
+        Runs(store).finish(number, "ended")
+    three.run(monkeypatch, dry_run=dry_run)
+
+
+def test_a_host_that_was_named_and_runs_no_opensm_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
+    """It would come up with the former keys later, and become a second master."""
+    three.hosts[2].runs = False
+    three.net.set_sm(three.hosts[2].node, SMState.NOT_ACTIVE, 1, 1, 1)
+    change = three.run(monkeypatch)
+    assert [note for note in change.notes if note.startswith("host sm2: no OpenSM runs there: ")]
 
 
 def test_a_second_change_replaces_the_keys_of_the_first(three: MadeUpSite, monkeypatch: Patch) -> None:

@@ -31,6 +31,19 @@ def record_of_last_run(writer: Writer) -> RunRecord:
         return RunRecord.of_json(last.via, store)
 
 
+def refuse_another_subnet(writer: Writer, found: Topology) -> None:
+    """Raise UsageError where no port of the last run is on the subnet that was swept: its key would go to another one,
+    whose OpenSM sets what its options file says on every port."""
+    with open_store(writer) as store:
+        last, ports = last_run(store)
+    there = {port.port_guid for port in found.end_ports()}
+    if ports and not any(port.port_guid in there for port in ports):
+        raise UsageError(
+            f"none of the {len(ports)} ports of {name_of(last)} is on this subnet, so it is another one: name the port "
+            "that leads to that subnet (-C, -P); nothing was changed"
+        )
+
+
 def away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:
     """Yield the ports that have a key as far as the store knows, that this sweep did not find, and that are waited
     for."""

@@ -20,7 +20,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers
+from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
@@ -124,6 +124,9 @@ class KeyRun:
             seen = self._watch(number, asked)
         self._note_seen(number, seen)
         setting = self._setting(number)
+        if asked and not seen.infos:
+            first = next(iter(seen.silent.values()), None)
+            raise NotStored(f"no port answers, so whether any has it is not known ({first}); go on with --resume later")
         if seen.infos:
             self.around.proven(seen, setting)
         if seen.wrong:
@@ -134,6 +137,10 @@ class KeyRun:
             raise self._not_in_key_file(left)
         for entry in entries:
             entry.done()
+        members = {each.guid for each in self.record.members}
+        refuse_newcomers(
+            self.around.managers, members, [self.around.ports[guid].port for guid in seen.infos], seen.infos
+        )
 
     def _asked(self) -> set[int]:
         """Return the ports that the next step asks."""

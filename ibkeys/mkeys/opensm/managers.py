@@ -8,7 +8,7 @@ Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenS
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -19,14 +19,18 @@ from ibkeys.errors import Refused
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import CapabilityMask
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
-from ibkeys.sm.confs.opensms import options_file, refuse_strangers
+from ibkeys.sm.confs.listeners import hindrance_to_closing
+from ibkeys.sm.confs.opensms import notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
 from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
+from ibkeys.topology.model import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
 """The options of OpenSM that are changed. Whether they are in force is seen on the wire."""
@@ -131,7 +135,27 @@ def find_key_managers(
     for manager in managers:
         _refuse_unfit(manager, wanted)
     _refuse_shared(seen.report.hosts)
+    notes += notes_on_idle_hosts(seen.report.hosts)
     return KeyManagers(seen, managers[-1], tuple(managers[:-1]), notes)
+
+
+def refuse_newcomers(
+    managers: KeyManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
+) -> None:
+    """Raise Refused where a port shows an SM that nobody knew when the run was planned: with other options than the
+    master it becomes a second one, or is lost, when the level rises.
+
+    *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
+    """
+    known = {*members, *(each.guid for each in managers.seen.report.managers or ())}
+    sms = [each for each in ports if infos[each.guid].capability_mask & CapabilityMask.IS_SM]
+    new = [str(each) for each in sms if each.guid not in known]
+    if new:
+        raise Refused(
+            f"an SM has come meanwhile at {named(new)}: stop it, or let its host be reached (--sm-host HOST), then "
+            "go on with --resume; nothing more was done",
+            REFUSAL,
+        )
 
 
 def _manager(running: Running) -> tuple[KeyManager, list[str]]:
@@ -158,6 +182,9 @@ def _problems(manager: KeyManager, wanted: KeySetting) -> Iterator[str]:
         )
     if has_key_for_each_port(data):
         yield f"{manager.conf.name} has m_key_per_port: how that SM makes its keys is not public; use its own tools"
+    cache = manager.running.instance.files["cache"].fact
+    if hindrance := hindrance_to_closing(manager.cache, cache, manager.conf.user):
+        yield hindrance
     interval = options["sweep_interval"].value
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (

@@ -33,7 +33,7 @@ from ibkeys.mkeys.opensm.at_hand import (
     take_keys_that_opensm_gave,
 )
 from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run
+from ibkeys.mkeys.opensm.earlier import away, away_result, record_of_last_run, refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_key_managers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
@@ -146,6 +146,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     """
     record, reached = _reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
+    refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
     _describe(writer, run, _way_of(writer, run, record, reached, through))
@@ -160,6 +161,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     """
     record, reached = _reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
+    refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)

@@ -14,6 +14,7 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.mkeys.opensm.managers import KeyManager, KeyManagers
 from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import close as close_to_others
+from ibkeys.sm.confs.listeners import is_usable_alone
 
 _UNITS_UMASK: Final = "UMask=0077"
 
@@ -37,10 +38,13 @@ def notes_on_files(managers: KeyManagers) -> list[str]:
     notes = []
     for manager in managers.all:
         files = manager.running.instance.files
-        open_files = [str(files[role].path) for role in ("cache", "log") if _is_open(files[role].fact)]
+        user = manager.conf.user
+        open_files = [str(files[role].path) for role in ("cache", "log") if _is_closed_next(files[role].fact, user)]
         if open_files:
             notes.append(f"{manager.name}: others lose their rights on {named(open_files)}")
-        if _is_open(files["log"].fact):
+        if _is_open(files["log"].fact) and not _is_closed_next(files["log"].fact, user):
+            notes.append(f"{files['log'].path} keeps its mode: it does not belong to the user of its OpenSM")
+        elif _is_open(files["log"].fact):
             notes.append(f"{files['log'].path}: where logrotate makes it anew, its mode counts (create 0600)")
         umask = manager.running.instance.process.umask
         if umask is None or umask & 0o077 != 0o077:
@@ -62,7 +66,11 @@ def close(manager: KeyManager) -> None:
     for role in ("cache", "log"):
         path = manager.cache if role == "cache" else files["log"].place
         if path is not None and not (role == "log" and files["log"].fact is None):
-            close_to_others(manager.hands, path)
+            close_to_others(manager.hands, path, manager.conf.user)
+
+
+def _is_closed_next(fact: FileFact | None, user: int) -> bool:
+    return fact is not None and not fact.is_private and is_usable_alone(fact, user)
 
 
 def _is_open(fact: FileFact | None) -> bool:

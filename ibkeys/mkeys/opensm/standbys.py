@@ -233,4 +233,4 @@ def _ask(writer: Writer, handle: PortHandle, found: list[Manager]) -> Task:
         info = SMInfo((yield writer.fabric.client.request(Method.GET, SMInfo, 0, handle.route, m_key=key)))
     except IbkeysError:
         return  # without an SM nobody answers
-    found.append(Manager(handle.port, info.guid, sm_state_name(info.sm_state), info.priority, info.act_count))
+    found.append(Manager(handle.port, handle.port.guid, sm_state_name(info.sm_state), info.priority, info.act_count))

@@ -23,6 +23,7 @@ from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.frugal_sweep import FrugalSweep
 from ibkeys.discovery.sweep import OnFound, Wanted, run_sweep
 from ibkeys.errors import Refused, UsageError
+from ibkeys.host.file_access import stat_file
 from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.mkeys.repair.answers import sort_answers
@@ -31,6 +32,7 @@ from ibkeys.mkeys.repair.masters import find_master
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
+from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.sqlite import DIRECTORY_MODE, make_directory, os_error
 from ibkeys.topology.subnet_manager import shown_subnet_manager
@@ -104,8 +106,8 @@ def plan_repair(
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
     *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused where a running OpenSM has
-    its files there, where the files have keys that the key store has not, and for a folder of another user; UsageError
-    where the store has no key of any port. Raises StoreError, FileFormatError.
+    its files there, where the files have keys that the key store has not, and for a folder of another user, or that
+    everybody may write to; UsageError where the store has no key of any port. Raises StoreError, FileFormatError.
     """
     store = store or writer.keystore
     refuse_to_overwrite(store, directory, processes())
@@ -129,6 +131,8 @@ def _refuse_folder_of_others(directory: Path) -> None:
             "read what is written there; nothing was sent: run this as that user, or name another folder (--cache-dir)",
             "foreign-folder",
         )
+    if directory.exists() and (hindrance := hindrance_to_closing(directory, stat_file(directory), os.geteuid())):
+        raise Refused(f"{hindrance}; nothing was sent", "foreign-folder")
 
 
 def make_private(directory: Path) -> None:

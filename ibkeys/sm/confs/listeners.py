@@ -44,19 +44,47 @@ def shown_in(running: Running) -> Iterator[str]:
             yield f"its messages to syslog are in {path}, which others can read"
 
 
-def close(hands: SmHands, path: Path) -> bool:
-    """Take the rights of others away from a file or folder, and return whether they had any.
+def close(hands: SmHands, path: Path, user: int = 0) -> bool:
+    """Take the rights of others away from a file or folder, and return whether they had any that are gone now.
 
-    A log shows keys too: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises FileError,
-    FileChanged, HostNotReached.
+    *user*: the user ID of its OpenSM. What belongs to somebody else stays as it is: that OpenSM could not use it any
+    more. A log shows keys too: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises
+    FileError, FileChanged, HostNotReached.
     """
     try:
         fact = hands.files.stat(path)
     except OSError as error:
         raise FileError(f"{path}: cannot be closed to others: {error.strerror or error}; nothing was changed") from None
-    if not fact.is_private:
-        hands.set_mode(path, fact, fact.mode & stat.S_IRWXU)
-    return not fact.is_private
+    if fact.is_private or not is_usable_alone(fact, user):
+        return False
+    hands.set_mode(path, fact, fact.mode & stat.S_IRWXU)
+    return True
+
+
+def is_usable_alone(fact: FileFact, user: int) -> bool:
+    """Whether an OpenSM of this user ID can still use a file or folder on which only its owner has rights."""
+    return user in (0, fact.uid)
+
+
+def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
+    """Return why the folder of the key files cannot be closed to others, "" where nothing hinders it.
+
+    *user*: the user ID of its OpenSM. A folder like /tmp is used by other programs, and who writes to it can put key
+    files of their own there.
+    """
+    if fact is None or fact.is_private:
+        return ""
+    if fact.mode & (stat.S_ISVTX | stat.S_IWOTH):
+        return (
+            f"everybody may write to {folder}, the folder of its key files (mode {fact.mode:04o}): give it one of its "
+            "own (OSM_CACHE_DIR in its unit) and restart it, or, where no other program uses that folder, chmod 0700"
+        )
+    if not is_usable_alone(fact, user):
+        return (
+            f"{folder}, the folder of its key files, belongs to UID {fact.uid}, and it runs as UID {user}: closed to "
+            f"others it would be closed to that OpenSM too: chown {user} and chmod 0700"
+        )
+    return ""
 
 
 def _is_read(file: InstanceFile) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ibkeys.errors import Refused
+from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport
@@ -60,6 +61,8 @@ def refuse_strangers(
 ) -> None:
     """Raise Refused (*interlock*) for an SM of the fabric that is on no host that was reached. *would*: what it would
     do, in words."""
+    managers, hosts = list(managers), list(hosts)
+    _refuse_doubles(managers, hosts, interlock)
     strangers = [_stranger(manager) for manager, running in managers if running is None]
     silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
     if strangers:
@@ -68,6 +71,32 @@ def refuse_strangers(
             "HOST), or be stopped for good; nothing was changed",
             interlock,
         )
+
+
+def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
+    """Return a note for each host that the user named and where no OpenSM was seen: nothing there gets the new keys."""
+    return [
+        f"host {host.name}: {host.error or 'no OpenSM runs there'}: no file there is changed; before you start one, "
+        "give it the lines with keys of the master's options file, and its guid2mkey and neighbors"
+        for host in hosts
+        if host.name and not host.instances
+    ]
+
+
+def _refuse_doubles(
+    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], interlock: str
+) -> None:
+    """Raise Refused where two OpenSMs that were seen have the port of one SM: one of the two would get the keys, and it
+    may be the wrong one."""
+    seen = [instance for host in hosts for instance in host.instances]
+    for manager, _ in managers:
+        same = [instance.name for instance in seen if instance.port_guid == manager.guid]
+        if len(same) > 1:
+            raise Refused(
+                f"the SM at {manager.port} is seen as {named(same)}: name each host only once, and stop what is not "
+                "that SM; nothing was changed",
+                interlock,
+            )
 
 
 def _stranger(manager: Manager) -> str:
