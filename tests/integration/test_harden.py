@@ -19,7 +19,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
-from tests.integration.keyed_standbys import KeyedSite, keyed_site, mode, through_ssh
+from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.test_keys_via_opensm_scale import fabric
 from tests.integration.test_via_opensm_wire import History, talking
 
@@ -209,7 +209,7 @@ def harden_site(site: KeyedSite) -> None:
     assert code == 3, said
     for each in site.opensms:
         assert "\npart_enforce both\n" in each.conf.read_text()
-        assert [mode(path) for path in (each.cache, each.conf, each.cache / "guid2mkey")] == [0o700, 0o600, 0o600]
+        assert [site.mode(path) for path in (each.cache, each.conf, each.cache / "guid2mkey")] == [0o700, 0o600, 0o600]
     assert set(enforcement(site.served)) == {3}
     assert site.key()[1:] == (2, 60)
     assert site.violations() == 0
