@@ -17,11 +17,12 @@ from typing import Final
 
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
-from ibkeys.errors import FileError
+from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
+from ibkeys.mkeys.opensm.managers import REFUSAL
 from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
 from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
@@ -77,7 +78,7 @@ class FileStep:
                 raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
             user = _user_of(running)
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
-                raise FileError(f"{running.instance.name}: {hindrance}; nothing was changed")
+                raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
                 yield _OpenFile(running, role, file.place, fact)
 

@@ -135,6 +135,15 @@ def test_a_dry_run_changes_nothing_and_says_the_whole_plan(opensm: KeyedOpensm) 
     assert not (opensm.served.folder / "stores" / "keys.db").exists()
 
 
+def test_a_folder_of_key_files_that_everybody_may_write_to_stops_it_before_any_step(opensm: KeyedOpensm) -> None:
+    opensm.served.folder.chmod(0o1777)
+    done = opensm.served.ibkeys("harden", "--via", "opensm", "--yes")
+    assert done.returncode == 4, done.stderr
+    assert "everybody may write to" in done.stderr
+    assert opensm.mode(opensm.served.folder) == 0o1777
+    assert opensm.keys() == {(0, 0, 0)}
+
+
 def test_profile_lab_finds_nothing_that_is_worth_a_step(opensm: KeyedOpensm) -> None:
     _, document, said = harden(opensm, "--profile", "lab", "--yes")
     assert steps(document) == [], said
