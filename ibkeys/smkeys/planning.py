@@ -142,6 +142,8 @@ def plan_change(
     new = _new_keys(given, pending)
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     managers = find_key_managers(writer, reached, found, bool(pending))
+    if pending:
+        _refuse_other_files(writer, managers)
     _refuse_without_sa(writer)
     change = KeyChange(
         COMMAND,
@@ -201,6 +203,20 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     if new["sm_key"] == new["sa_key"]:
         raise UsageError("the new sm_key and sa_key are the same: whoever asks the SA would know what SMs trust")
     return new
+
+
+def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
+    """Raise UsageError where the change that was cut off had other options files, and none of these: this is another
+    subnet then, which would get its keys, while nobody could finish it any more."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
+        begun = {(entry.image.host, entry.image.path) for number in last for entry in journal.files(number)}
+    if begun and not begun & {file.conf.key for file in managers.files}:
+        names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
+        raise UsageError(
+            f"a change of the keys was cut off that is of other options files ({names}): finish it first, on its "
+            "subnet (-C, -P) and with its hosts, named as they were then; nothing was changed"
+        )
 
 
 def _refuse_without_sa(writer: Writer) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
-from ibkeys.store.journal import FileEntry, Journal, Operation
+from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from tests.fabricsim import subnet, tool
@@ -153,7 +154,7 @@ class Host:
         rights: int | None = None,
     ) -> FileEntry:
         self.note("replace")
-        return THIS.replace(operation, seen, data, mode, contents=contents, rights=rights)
+        return THIS.replace(self._named(operation), seen, data, mode, contents=contents, rights=rights)
 
     @contextmanager
     def _stage(self, staged: AbstractContextManager[Staged]) -> Iterator[Staged]:
@@ -170,14 +171,21 @@ class Host:
         contents: Contents = WITHOUT_KEYS,
         rights: int | None = None,
     ) -> AbstractContextManager[Staged]:
-        return self._stage(THIS.stage(operation, seen, data, contents=contents, rights=rights))
+        return self._stage(THIS.stage(self._named(operation), seen, data, contents=contents, rights=rights))
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         self.note("close")
         return THIS.set_mode(path, seen, mode)
 
     def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
-        return THIS.clean_up(entries, contents)
+        own = (entry for entry in entries if entry.image.host == self.name)
+        here = [copy(entry) for entry in own]
+        for entry in here:
+            entry.image = replace(entry.image, host="")
+        return THIS.clean_up(here, contents)
+
+    def _named(self, operation: Operation) -> Any:
+        return NamedOperation(operation, self.name)
 
 
 class NotedStaged:
@@ -194,6 +202,19 @@ class NotedStaged:
         self._host.note("put")
         self._staged.put()
         self._host.note("was put")
+
+
+class NamedOperation:
+    """An operation whose files are those of a made-up host."""
+
+    def __init__(self, operation: Operation, name: str) -> None:
+        self._operation, self._name = operation, name
+
+    def record_file(self, image: FileImage) -> FileEntry:
+        return self._operation.record_file(replace(image, host=self._name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operation, name)
 
 
 class NamedFiles:

@@ -92,7 +92,7 @@ def test_the_keys_are_in_the_store_before_any_file_and_never_in_the_journal(
         [operation] = journal.list_operations()
         files = journal.files(operation.id)
     assert [b"sm_key @sm_key:1:x16l" in (entry.image.after or b"") for entry in files] == [True] * 3
-    assert [entry.image.host for entry in files] == ["", "", ""]  # all of them are files of this host in truth
+    assert [entry.image.host for entry in files] == ["sm1", "sm2", ""]
 
 
 def test_a_log_that_is_thrown_away_is_not_closed(three: MadeUpSite, monkeypatch: Patch) -> None:
@@ -292,6 +292,32 @@ def test_a_run_that_dies_at_any_step_is_finished_by_the_next(tmp_path: Path, mon
         three.run(monkeypatch)
         assert_done(three)
         assert len({row.sm_key for row in three.stored()}) == 2  # the keys that it began with
+
+
+def test_a_change_that_was_cut_off_on_one_subnet_does_not_go_on_in_another(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    """A host with two adapters may have two subnets, and one key store."""
+
+    def die(step: str) -> None:
+        if step == "signal node05":
+            raise Killed
+
+    three.before_each = die
+    with pytest.raises(Killed):
+        three.run(monkeypatch)
+    three.before_each = lambda step: None
+    ours = [host.conf for host in three.hosts]
+    for number, host in enumerate(three.hosts):
+        host.conf = host.folder / "of-another-subnet.conf"
+        host.conf.write_text(CONF.format(9 - number))
+    with pytest.raises(UsageError, match="cut off that is of other options files"):
+        three.run(monkeypatch)
+    assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
+    for host, conf in zip(three.hosts, ours, strict=True):
+        host.conf = conf
+    three.run(monkeypatch)
+    assert_done(three)
 
 
 def test_an_interrupt_while_it_is_proven_says_how_to_finish(three: MadeUpSite, monkeypatch: Patch) -> None:
