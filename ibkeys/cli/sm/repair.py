@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say, writer_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -192,8 +193,8 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
             f"{repair.directory}: {files}: "
             f"{_ports(len(done.answers))} as they answered, {_ports(len(done.kept))} as the key store has it first"
         )
-        for line in _how_to_start(done, confs):
-            write(line)
+        for line in _how_to_start(done, confs, repair.directory):
+            write(clean(line))
     return _finish(done, confs, errors, format)
 
 
@@ -225,7 +226,7 @@ def _write_table(rows: list[dict[str, Any]], show_keys: bool) -> None:
     write_table(titles, ([NOTHING if row[name] is None else row[name] for name in names] for row in rows))
 
 
-def _how_to_start(done: Repaired, confs: list[ConfAdvice]) -> Iterator[str]:
+def _how_to_start(done: Repaired, confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     yield "to start OpenSM:"
     if not confs:
         yield "  no opensm.conf was found (--opensm-conf FILE): its m_key has to be the key that all ports shall have"
@@ -239,7 +240,10 @@ def _how_to_start(done: Repaired, confs: list[ConfAdvice]) -> Iterator[str]:
                 most = "the key that most ports have" if each.is_most else "not the key that most ports have"
                 yield f"    it is {most}; OpenSM sets it on all of them in its first sweep: right if it is the new one"
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
-    yield "  2. when every port shows that key (ibkeys mkey-show --all), import its files: ibkeys mkey-import DIR"
+    yield (
+        "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "
+        f"ibkeys mkey-import {shlex.quote(str(directory))}"
+    )
     yield (
         "  3. the standbys, one by one: the same m_key, level and lease, copies of guid2mkey and neighbors (0600); "
         "each has to say STANDBY for a minute (ibkeys sm-show)"
