@@ -11,11 +11,13 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ibkeys.mad.const import CapabilityMask
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -150,6 +152,15 @@ class KeyedSite(KeyedPorts):
         self.stack.callback(process.wait, RUN_TIMEOUT)
         self.stack.callback(process.kill)
         return process, log
+
+    def kill_standbys(self) -> None:
+        """Let the standbys die; their IsSM bits are gone when this returns."""
+        for each in self.standbys:
+            each.process.kill()
+            each.process.wait(RUN_TIMEOUT)
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while sum(bool(port.capability_mask & CapabilityMask.IS_SM) for port in self.end_ports()) > 1:
+            assert time.monotonic() < deadline, self.served.steer("clients")
 
     def kill_master(self, heir: NodesOpensm | None = None) -> None:
         """Let the master die; *heir*, by default the first standby, has taken over when this returns."""

@@ -142,9 +142,7 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     assert code == 3, said
     assert words in said
     assert site.key()[1:] == (0, 0)
-    for each in site.standbys:
-        each.process.kill()
-        each.process.wait(RUN_TIMEOUT)
+    site.kill_standbys()
     site.user = None
     code, said = site.ibkeys("mkey-deploy", "--resume")
     assert code == 0, said

@@ -88,7 +88,12 @@ class KeyWatch:
 
 
 def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
-    """Return the key to ask with while ports go from *before* to *wanted*: a key goes nowhere that it need not."""
+    """Return the key to ask with while ports go from *before* to *wanted*: a key goes nowhere that it need not.
+
+    Where the key stays it is asked with at every level: a port that missed an earlier step may be at level 2 or 3 yet.
+    """
+    if wanted.key == before.key:
+        return wanted.key
     if not (before.protect or wanted.protect):
         return NO_MKEY
     return before.key if wanted.key.is_zero else wanted.key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ibkeys.errors import Refused, UsageError
@@ -31,6 +31,11 @@ def stopped(draw: st.DrawFn) -> tuple[RunRecord, KeySetting, KeySetting]:
     return RunRecord(keys, steps, [], at), keys.before(steps, at), keys.setting(steps[at])
 
 
+LOWERED = course(CLOSED, OTHER, True)
+"""The first step lets the level fall to 0: while it is made some ports are at 2 yet, and the key stays."""
+
+
+@example((RunRecord(Keys(CLOSED, OTHER), LOWERED, [], 0), CLOSED, KeySetting(A, 0, 60)), "between", False)
 @given(stopped(), st.sampled_from(("before", "after", "between")), st.booleans())
 def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
     case: tuple[RunRecord, KeySetting, KeySetting], where: str, is_told: bool
