@@ -118,6 +118,7 @@ def test_with_a_policy_nothing_of_severity_high_is_left(opensm: KeyedOpensm) -> 
     assert history.check(before, after) > 0
 
 
+@pytest.mark.soak
 def test_150_hosts_are_hardened_and_nothing_is_lost(tmp_path: Path) -> None:
     with keyed(fabric("150 hosts", tmp_path), OPEN) as opensm:
         _, document, _ = harden(opensm, "--yes")
@@ -159,6 +160,7 @@ KILLED: dict[str, Callable[[KeyedOpensm], bool]] = {
 """When the first run is killed, by what is seen at a MAD."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("when", KILLED)
 def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when: str) -> None:
     it_is_time = threading.Event()
@@ -224,6 +226,7 @@ def harden_site(site: KeyedSite) -> None:
     assert site.violations() == 0
 
 
+@pytest.mark.soak
 def test_a_standby_gets_the_same_and_takes_over_without_a_change() -> None:
     with keyed_site(2) as site:
         harden_site(site)
@@ -234,12 +237,14 @@ def test_a_standby_gets_the_same_and_takes_over_without_a_change() -> None:
         assert site.violations() == 0
 
 
+@pytest.mark.soak
 def test_an_opensm_of_another_host_is_hardened_by_ssh(tmp_path: Path) -> None:
     with ExitStack() as stack:
         _, words = through_ssh(stack, tmp_path)
         harden_site(stack.enter_context(keyed_site(1, words)))
 
 
+@pytest.mark.soak
 def test_a_key_that_is_there_stays_while_its_level_rises() -> None:
     with keyed(NET) as opensm:
         code, said = opensm.ibkeys("mkey-deploy", "--protect", "1", "--lease", "20")
@@ -251,6 +256,7 @@ def test_a_key_that_is_there_stays_while_its_level_rises() -> None:
         opensm.assert_nothing_was_lost()
 
 
+@pytest.mark.soak
 def test_a_key_that_is_easy_to_guess_makes_room_for_a_new_one() -> None:
     with keyed(NET) as opensm:
         weak = opensm.served.folder / "weak.key"

@@ -147,7 +147,7 @@ def test_without_it_opensm_is_dead_after_a_crash_at_level_2(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-@pytest.mark.parametrize("at", [1, 2, 7, 15, PORTS])
+@pytest.mark.parametrize("at", [7, *(pytest.param(at, marks=pytest.mark.soak) for at in (1, 2, 15, PORTS))])
 def test_after_a_crash_opensm_starts_and_gives_all_ports_its_key(tree: Path, level: int, at: int) -> None:
     with site_with_keys(tree, level) as site:
         site.crash_at(at)

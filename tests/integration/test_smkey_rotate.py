@@ -70,6 +70,7 @@ def takes_the_default(served: Ibsim) -> bool:
     return "the SA takes SM_Key 1" in said
 
 
+@pytest.mark.soak
 def test_three_sms_get_new_keys_and_the_next_master_has_them_too(served: Subnet, stack: ExitStack) -> None:
     running = start(served, stack)
     assert takes_the_default(served)
@@ -183,6 +184,7 @@ def driven(served: Subnet, preloaded: str, mode: str, point: int) -> int:
     return points
 
 
+@pytest.mark.soak
 def test_killed_at_a_point_of_the_sample_the_next_run_finishes_it(
     served: Subnet, stack: ExitStack, preloaded: str
 ) -> None:
