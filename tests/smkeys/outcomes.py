@@ -1,0 +1,50 @@
+"""How a change of keys on the made-up hosts has ended, and how it is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from ibkeys.smkeys.managers import KINDS
+from tests.smkeys.madeup import CONF, Killed, MadeUpSite
+
+
+def state_of(three: MadeUpSite) -> list[tuple[str, str]]:
+    return [(row.kind, row.state) for row in three.stored()]
+
+
+def assert_done(three: MadeUpSite) -> None:
+    """All hosts have the keys that the store has as current, and one SM is master."""
+    current = {row.kind: row.sm_key for row in three.stored() if row.state == "current"}
+    assert {*current} == {*KINDS}
+    assert [host.keys for host in three.hosts] == [current] * 3
+    assert not any(row.state == "pending" for row in three.stored())
+    assert three.masters == 1
+    assert three.left_over() == []
+    with three.journal() as journal:
+        operation = journal.list_operations()[-1]
+        assert operation.state == "done"
+        assert not any(entry.status == "pending" for entry in journal.files(operation.id))
+
+
+def assert_back(three: MadeUpSite) -> None:
+    """No host has a new key, and nothing is left to be done."""
+    assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
+    assert not any(row.state in ("pending", "current") for row in three.stored())
+    assert {host.node.sm.sm_key for host in three.hosts if host.node.sm} == {1}
+    assert three.masters == 1
+    assert three.left_over() == []
+
+
+def kill_at(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch, step: str, overrides: Iterable[str] = ()) -> None:
+    """Make a change that dies before *step*; nothing kills the next one."""
+
+    def die(reached: str) -> None:
+        if reached == step:
+            raise Killed
+
+    three.before_each = die
+    with pytest.raises(Killed):
+        three.run(monkeypatch, overrides=overrides)
+    three.before_each = lambda step: None

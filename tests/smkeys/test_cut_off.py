@@ -1,0 +1,81 @@
+"""A change of sm_key and sa_key is cut off: the next one finishes it with the same keys, in the same files."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import UsageError
+from ibkeys.keys.smkey import SMKey
+from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
+from tests.smkeys.outcomes import assert_done, kill_at
+
+Patch = pytest.MonkeyPatch
+
+
+def test_a_run_that_dies_at_any_step_is_finished_by_the_next(tmp_path: Path, monkeypatch: Patch) -> None:
+    whole = MadeUpSite(tmp_path / "whole")
+    whole.run(monkeypatch)
+    for number in range(len(whole.steps)):
+        three = MadeUpSite(tmp_path / str(number))
+        counter = itertools.count()
+
+        def die(step: str, at: int = number, counter: itertools.count[int] = counter) -> None:
+            if next(counter) == at:
+                raise Killed
+
+        three.before_each = die
+        with pytest.raises(Killed):
+            three.run(monkeypatch)
+        stored = {row.sm_key for row in three.stored()} if (three.folder / "keys.db").exists() else set()
+        in_files = {key for host in three.hosts for key in host.keys.values()}
+        assert in_files <= {*stored, SMKey(1)}
+        three.before_each = lambda step: None
+        three.sleep(POLLING + 1)  # nobody was in a hurry
+        three.run(monkeypatch)
+        assert_done(three)
+        assert len({row.sm_key for row in three.stored()}) == 2  # the keys that it began with
+
+
+def test_a_change_that_was_cut_off_on_one_subnet_does_not_go_on_in_another(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    """A host with two adapters may have two subnets, and one key store."""
+
+    kill_at(three, monkeypatch, "signal node05")
+    ours = [host.conf for host in three.hosts]
+    for number, host in enumerate(three.hosts):
+        host.conf = host.folder / "of-another-subnet.conf"
+        host.conf.write_text(CONF.format(9 - number))
+    with pytest.raises(UsageError, match="cut off that is of other options files"):
+        three.run(monkeypatch)
+    assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
+    for host, conf in zip(three.hosts, ours, strict=True):
+        host.conf = conf
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_an_interrupt_while_it_is_proven_says_how_to_finish(three: MadeUpSite, monkeypatch: Patch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt("by SIGINT")
+
+    monkeypatch.setattr(three, "sleep", interrupt)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"by SIGINT; the new keys are in .*: `ibkeys smkey-rotate .* finishes it"
+    ):
+        three.run(monkeypatch)
+    monkeypatch.undo()
+    change = three.run(monkeypatch)
+    assert change.goes_on
+    assert_done(three)
+
+
+def test_other_keys_than_those_that_were_begun_with_are_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "put node06")
+    with pytest.raises(UsageError, match="another sm_key was cut off"):
+        three.run(monkeypatch, {"sm_key": SMKey(0xA1A2A3A4A5A6A7B8)})
+    three.run(monkeypatch)
+    assert_done(three)

@@ -1,0 +1,124 @@
+"""A change of sm_key and sa_key fails at some step: all hosts go back, or who does not is named and finished later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete
+from ibkeys.keys.smkey import SMKey
+from tests.smkeys.madeup import POLLING, MadeUpSite
+from tests.smkeys.outcomes import assert_back, assert_done, state_of
+
+Patch = pytest.MonkeyPatch
+
+
+def failing_at(step: str, error: Exception) -> Callable[[str], None]:
+    """Fail at the first *step*, and at no later one."""
+    left = [error]
+
+    def fail(done: str) -> None:
+        if done == step and left:
+            raise left.pop()
+
+    return fail
+
+
+STEPS = [
+    *("close node05", "stage node05", "stage node06", "stage node01"),
+    *("put node05", "put node06", "put node01", "signal node05", "signal node06", "signal node01"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("error", [FileError("no room"), FileChanged("changed"), HostNotReached("cut", "sm1")])
+def test_what_fails_leaves_every_host_as_it_was(
+    three: MadeUpSite, monkeypatch: Patch, step: str, error: Exception
+) -> None:
+    three.before_each = failing_at(step, error)
+    with pytest.raises((Incomplete, type(error))) as raised:
+        three.run(monkeypatch)
+    assert_back(three)
+    may_be_begun = step == "put node05" and isinstance(error, HostNotReached)
+    was_begun = step.split()[0] == "signal" or step in ("put node06", "put node01")
+    assert isinstance(raised.value, Incomplete) == (was_begun or may_be_begun)
+    with three.journal() as journal:
+        assert {each.state for each in journal.list_operations()} <= {"undone"}
+        assert not any(each.unproven == 0 for each in journal.list_operations())
+    three.before_each = lambda step: None
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_an_opensm_that_does_not_read_its_file_lets_all_go_back(three: MadeUpSite, monkeypatch: Patch) -> None:
+    for deaf, words in ((0, "node01"), (2, "node06")):
+        three.hosts[deaf].is_deaf = True
+        with pytest.raises(Incomplete, match=f"{words}.*every file has its former keys again"):
+            three.run(monkeypatch)
+        three.hosts[deaf].is_deaf = False
+        assert_back(three)
+
+
+def test_an_sa_that_still_takes_the_former_key_lets_all_go_back(three: MadeUpSite, monkeypatch: Patch) -> None:
+    sa_of = three.net.managers.sa_of
+
+    def keep(step: str) -> None:
+        if step == "signal node01":
+            monkeypatch.setattr(three.net.managers.sa_at.__self__, "sa_of", lambda node: type("Sa", (), {})())
+
+    three.before_each = keep
+    with pytest.raises(Incomplete, match=r"the SA does not answer who shows the new sa_key.*former keys again"):
+        three.run(monkeypatch)
+    assert sa_of(three.hosts[0].node).sa_key == 1
+
+
+def test_too_slow_for_the_polling_time_goes_back_within_it(three: MadeUpSite, monkeypatch: Patch) -> None:
+    def slow(step: str) -> None:
+        if step.startswith("put") and three.time < 22:
+            three.time += POLLING / 4 + 1
+
+    three.before_each = slow
+    with pytest.raises(Incomplete, match=r"took 22.0 s, and a standby takes over after 40 s.*former keys again"):
+        three.run(monkeypatch)
+    assert_back(three)
+
+
+def test_a_host_that_is_cut_off_in_the_middle_is_named_and_finished_later(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    def cut(step: str) -> None:
+        if step == "was put node06":
+            three.hosts[2].is_cut = True
+            raise HostNotReached("host sm2: the connection is closed", "sm2")
+
+    three.before_each = cut
+    with pytest.raises(Incomplete, match=r"could not be put back everywhere: host sm2.*smkey-rotate.*finishes it"):
+        three.run(monkeypatch)
+    assert [host.keys["sm_key"] == SMKey(1) for host in three.hosts] == [True, True, False]
+    assert state_of(three)[:2] == [("sm_key", "pending"), ("sa_key", "pending")]
+    three.hosts[2].read()  # as at the next sweep
+    three.sleep(POLLING + 1)
+    assert three.masters == 2
+    three.hosts[2].is_cut, three.before_each = False, lambda step: None
+    change = three.run(monkeypatch)
+    assert change.goes_on
+    assert_done(three)
+
+
+def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch: Patch) -> None:
+    theirs = b"sm_priority 3\n"
+
+    def edit(step: str) -> None:
+        if step == "signal node06":
+            three.hosts[1].conf.write_bytes(theirs)
+            raise HostRefused("it runs no more", "sm2")
+
+    three.before_each = edit
+    with pytest.raises(Incomplete, match="somebody else changed it meanwhile; it stays as it is"):
+        three.run(monkeypatch)
+    assert three.confs()[1] == theirs
+    three.before_each = lambda step: None
+    three.run(monkeypatch)
+    assert_done(three)
+    assert three.confs()[1].startswith(theirs)
