@@ -23,9 +23,10 @@ from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
+from ibkeys.sm.confs.opensms import REFUSAL
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
-from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, find_key_managers
+from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
