@@ -159,6 +159,7 @@ def plan_change(
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
     change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
     change.objections += _weak(managers, given)
+    change.notes += [why for file in managers.files if (why := file.conf.why_it_stays_open)]
     if pending:
         change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
     return change
