@@ -178,7 +178,7 @@ def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
     reached = reach(writer.enter, hosts)
-    key_files = read_key_files(reached)
+    key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
     return reached, key_files
