@@ -24,6 +24,7 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
@@ -184,6 +185,11 @@ class Bench:
 
     def abort(self) -> None:
         self.run(planned.plan_return)
+
+    def settle(self) -> None:
+        """Keep in the key store where ports are now."""
+        with self._writer() as writer:
+            rooms.settle(writer, rooms.survey(writer))
 
     def run(self, plan: Callable[[Writer, Through], PlannedRun], open_while_rotating: bool = False) -> None:
         """Plan and carry out."""
