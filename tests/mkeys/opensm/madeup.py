@@ -164,18 +164,21 @@ class _Hands:
 
 @dataclass
 class Bench:
-    """The commands on a made-up OpenSM. ``results``: what became of ports."""
+    """The commands on a made-up OpenSM. ``results``: what became of ports; ``goals``: for what its options were looked
+    at."""
 
     opensm: MadeUpOpensm
     monkeypatch: pytest.MonkeyPatch
     results: list[PortResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    goals: list[KeySetting] = field(default_factory=list)
 
     def deploy(self, level: int = 2, lease: int = 60) -> None:
         self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t))
 
-    def rotate(self, open_while_rotating: bool = False) -> None:
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", RunOptions(True), t), open_while_rotating)
+    def rotate(self, open_while_rotating: bool = False, lease: int | None = None) -> None:
+        options = RunOptions(True, None, lease)
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating)
 
     def remove(self) -> None:
         self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True))
@@ -209,6 +212,7 @@ class Bench:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
+                    self.goals.append(wanted)
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 

@@ -126,6 +126,19 @@ def test_stopped_at_any_moment_it_ends_forward_or_back(
     assert bench.quiet()
 
 
+def test_whether_a_lease_fits_is_asked_of_where_the_run_goes(bench: Bench) -> None:
+    """A lease that does not fit the sweep interval any more is no reason to keep a run from going back."""
+    bench.deploy()
+    former = bench.goals[-1]
+    assert stop_at(bench, lambda bench: bench.rotate(lease=3600), 3)
+    assert bench.goals[-1].lease == 3600
+    assert stop_at(bench, go_back, 0)
+    assert bench.goals[-1] == former
+    bench.abort()
+    assert bench.goals[-1] == former
+    assert bench.run_state() == "undone"
+
+
 def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -> None:
     """No key goes over the new link before it is settled, so that the sweep ends there."""
     bench.deploy()
