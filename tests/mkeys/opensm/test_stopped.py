@@ -123,6 +123,7 @@ def test_stopped_at_any_moment_it_ends_forward_or_back(
     is_back = bench.run_state() == "undone"
     assert (bench.opensm.key() == former) == is_back
     assert bench.run_state() in ("ended", "undone")
+    assert bench.open_operations() == []
     assert bench.quiet()
 
 
