@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from ibkeys.audit.inputs import HostView, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
 from ibkeys.host.facts import HostFacts, host_facts
+from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
 from ibkeys.store.keys.runs import Runs
@@ -49,7 +49,7 @@ def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> H
 
     OpenSMs of another simulated subnet than this process is on are none of this fabric's.
     """
-    socket = os.environ.get("IBSIM_SOCKNAME", "")
+    socket = own_socket()
     return view_of(host_facts(keystore=keystore, security_keys=security_keys, socket=socket))
 
 

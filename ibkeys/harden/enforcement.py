@@ -6,7 +6,6 @@ who has what the policy gives it. Whoever has more would lose that, which is an 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,12 +15,13 @@ from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.opensm.steps import Prediction
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, UsageError
 from ibkeys.harden.enforcement_run import EnforcementPlan, LeafPort, OptionsChange
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.host.conf.edit import NewValue, with_options
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
@@ -29,7 +29,6 @@ from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.confs.opensms import options_file
-from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import Running, Seen, find_master, reach
@@ -48,7 +47,7 @@ _REFUSAL: Final = "opensm-options"
 
 
 @dataclass(frozen=True, slots=True)
-class EnforcementStep:
+class EnforcementStep(Step):
     """part_enforce both."""
 
     name: StepName = "enforcement"
@@ -56,14 +55,6 @@ class EnforcementStep:
     command: str = COMMAND
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
-
-    def is_asked_for(self, asked: Asked) -> bool:
-        """Always."""
-        return True
-
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
-        """Never: where it was cut off, the leaf ports show it."""
-        return False
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change of the options files, None where they say so already and every leaf port enforces.
@@ -90,9 +81,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
     site = find_site(writer, reached, survey.topology)
-    seen = find_master(
-        managers_of(survey.topology), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
-    )
+    seen = find_master(managers_of(survey.topology), reached, writer.fabric.own_guid)
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.telling.progress, say=asked.say, notes=site.notes
     )
@@ -100,7 +89,11 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
     plan.words = _in_words(plan, wanted)
     if plan.pending:
-        plan.objections += [*_of_drift(site, survey, wanted), *_of_strangers(seen), *_of_owners(plan.files)]
+        plan.objections += [
+            *_of_drift(site, survey, wanted),
+            *_of_strangers(seen),
+            *objections_to_owners(each.conf for each in plan.files if each.differs),
+        ]
     return plan
 
 
@@ -224,14 +217,3 @@ def _of_strangers(seen: Seen) -> Iterator[Objection]:
             f"the SM at {named(strangers)} is on no host that was looked at; when it takes over, its own part_enforce "
             "counts; reach it with --sm-host",
         )
-
-
-def _of_owners(files: Sequence[OptionsChange]) -> Iterator[Objection]:
-    """``file-managed``: another program writes the options file again."""
-    for each in files:
-        owner = manager_of(each.conf.seen.path, each.conf.seen.data)
-        if owner is not None and each.differs:
-            yield Objection(
-                "file-managed",
-                f"{each.conf.name} is managed by {owner}, which writes over what is put there; change it there",
-            )

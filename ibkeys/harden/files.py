@@ -8,7 +8,6 @@ Source: opensm osm_db_files.c, osm_log.c; a running OpenSM, observed.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.mkeys.opensm.managers import REFUSAL
@@ -33,7 +32,7 @@ _UMASK: Final = 0o077
 
 
 @dataclass(frozen=True, slots=True)
-class FileStep:
+class FileStep(Step):
     """Files of these ``roles``. ``words``: what is closed that is not there yet."""
 
     name: StepName
@@ -43,14 +42,6 @@ class FileStep:
     command: str = "harden"
     serves: frozenset[StepName] = _KEY_STEPS
     lifts: frozenset[str] = frozenset()
-
-    def is_asked_for(self, asked: Asked) -> bool:
-        """Always."""
-        return True
-
-    def is_due(self, writer: Writer, asked: Asked) -> bool:
-        """Never: it is made in one go."""
-        return False
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return what would be closed. Raises what `find_master` raises."""
@@ -133,8 +124,7 @@ KEY_FILES: Final = FileStep(
 def _opensms(writer: Writer, asked: Asked) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    socket = os.environ.get("IBSIM_SOCKNAME", "")
-    seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid, socket)
+    seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid)
     return [*(running for _, running in seen.others() if running is not None), seen.master]
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
@@ -26,7 +26,7 @@ LEVEL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class MKeyStep:
+class MKeyStep(Step):
     """One run of M_Keys through OpenSM."""
 
     name: StepName
@@ -34,10 +34,6 @@ class MKeyStep:
     command: Literal["mkey-deploy", "mkey-rotate"]
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
-
-    def is_asked_for(self, asked: Asked) -> bool:
-        """Always."""
-        return True
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
         """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""

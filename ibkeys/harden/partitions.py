@@ -18,7 +18,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import Wanted
 from ibkeys.errors import UsageError
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.printable import counted
@@ -28,7 +28,7 @@ from ibkeys.topology.model import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStep:
+class PartitionStep(Step):
     """One apply through OpenSM."""
 
     name: StepName = "partitions"

@@ -12,7 +12,7 @@ from typing import Final
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import Asked, Draft
+from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.sm.site import reach
 from ibkeys.smkeys.managers import KINDS
@@ -21,7 +21,7 @@ from ibkeys.store.keys.sm_keys import SmKeys
 
 
 @dataclass(frozen=True, slots=True)
-class SmKeyStep:
+class SmKeyStep(Step):
     """One change of both keys."""
 
     name: StepName = "sm-keys"
@@ -29,10 +29,6 @@ class SmKeyStep:
     command: str = COMMAND
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset({"default-sa-key"})
-
-    def is_asked_for(self, asked: Asked) -> bool:
-        """Always."""
-        return True
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
         """Whether a change was cut off: its keys are pending in the key store."""

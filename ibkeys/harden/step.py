@@ -6,9 +6,9 @@ own command keeps it, so that command and a later hardening go on with it alike.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
@@ -51,47 +51,30 @@ class Draft:
     refusals: Sequence[Refused] = ()
 
 
-class Step(Protocol):
-    """One step.
+class Step(ABC):
+    """One step: a frozen dataclass with these fields.
 
-    ``title``: what it does, in words. ``command``: of which command its operation of the journal is. ``serves``: steps
-    that are never made without this one. ``lifts``: interlocks that it removes for the steps after it.
+    ``name``: by which findings name it. ``title``: what it does, in words. ``command``: of which command its operation
+    of the journal is. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for
+    the steps after it.
     """
 
-    @property
-    def name(self) -> StepName:
-        """By which findings name it."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """What it does, in words."""
-        ...
-
-    @property
-    def command(self) -> str:
-        """The command whose work it is."""
-        ...
-
-    @property
-    def serves(self) -> frozenset[StepName]:
-        """Steps that are never made without this one."""
-        ...
-
-    @property
-    def lifts(self) -> frozenset[str]:
-        """Interlocks that it removes for the steps after it."""
-        ...
+    __slots__ = ()
+    name: StepName
+    title: str
+    command: str
+    serves: frozenset[StepName]
+    lifts: frozenset[str]
 
     def is_asked_for(self, asked: Asked) -> bool:
         """Whether the user's options allow it."""
-        ...
+        return True
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
         """Whether it is made whatever the audit finds: an earlier run is not finished, or the user asks for it."""
-        ...
+        return False
 
+    @abstractmethod
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return what it would do now, None for nothing. Sends only Gets. Raises what its own command raises where it
         cannot be done."""
-        ...

@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 _SOCKET: Final = "IBSIM_SOCKNAME"
 
 
+def own_socket() -> str:
+    """Return the name of the simulator's socket that this process talks to, "" on a real subnet."""
+    return os.environ.get(_SOCKET, "")
+
+
 def running_here() -> list[OpensmProcess]:
     """Return the OpenSM processes of this host, but for those on another simulated subnet than this process.
 
     libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
     """
-    own = os.environ.get(_SOCKET, "")
+    own = own_socket()
     found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
     return [process for process in found if is_of_subnet(process, own)]
 

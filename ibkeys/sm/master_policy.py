@@ -6,7 +6,6 @@ with a few MADs, and one of this host's OpenSMs has to be it by its port.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,6 +14,7 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.host.opensm_here import own_socket
 from ibkeys.mad.const import SMState
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.instance import NO_PROGRAM, NOTHING_NAMED, Instance, Named
@@ -76,7 +76,7 @@ def policy_of_only_one(
 
 def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ...]]:
     """Return the OpenSMs of the host, and what is only called opensm beside one that is seen to be it."""
-    report = look_at_host(host, named, os.environ.get("IBSIM_SOCKNAME", ""))
+    report = look_at_host(host, named, own_socket())
     if not report.instances:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
         raise UsageError(f"no OpenSM is seen on this host{sure}: {_BY_HAND}")

@@ -16,6 +16,7 @@ from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, Store
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.file_access import FileFact
+from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hands.opening import open_hands
@@ -175,20 +176,20 @@ def taking_part(report: Report, reached: Sequence[Reached]) -> Iterator[tuple[Ma
         yield manager, None if instance is None else Running(instance, hands_of(reached, instance), manager)
 
 
-def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Report:
+def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Report:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
-    looked = [look_at_host(each.hands.files, each.host.named, socket) for each in reached]
+    looked = [look_at_host(each.hands.files, each.host.named, own_socket()) for each in reached]
     return join(managers, looked, [own_guid])
 
 
-def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, socket: str = "") -> Seen:
+def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> Seen:
     """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
 
-    *own_guid*: the port GUID of the port that was swept from. *socket*: of the simulator whose subnet is meant.
-    Raises Refused where there is no master or more than one, or its OpenSM is not seen; UsageError where its program is
-    not known, HostNotReached where a host did not answer that it may run on.
+    *own_guid*: the port GUID of the port that was swept from. Raises Refused where there is no master or more than one,
+    or its OpenSM is not seen; UsageError where its program is not known, HostNotReached where a host did not answer
+    that it may run on.
     """
-    report = look_around(managers, reached, own_guid, socket)
+    report = look_around(managers, reached, own_guid)
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:

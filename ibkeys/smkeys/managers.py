@@ -6,7 +6,6 @@ polling time there are two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_stat
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -92,13 +91,13 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     that was reached, or an OpenSM could not be given a key; UsageError where an option is not known, FileError where a
     file is not to be reached, and HostNotReached.
     """
-    own_guid, socket = writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", "")
+    own_guid = writer.fabric.own_guid
     if goes_on:
-        report = look_around(managers_of(found), reached, own_guid, socket)
+        report = look_around(managers_of(found), reached, own_guid)
         if not report.masters:
             raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
     else:
-        report = find_master(managers_of(found), reached, own_guid, socket).report
+        report = find_master(managers_of(found), reached, own_guid).report
     managers = list(taking_part(report, reached))
     refuse_strangers(
         managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL

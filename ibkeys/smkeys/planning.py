@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -22,7 +23,6 @@ from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
-from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, find_key_managers
@@ -34,6 +34,7 @@ from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "smkey-rotate"
+_FORMER_AGAIN: Final = "that OpenSM would have its former keys again, and ignore the others"
 
 
 @dataclass(slots=True)
@@ -155,7 +156,8 @@ def plan_change(
         settings=settings,
     )
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
-    change.objections += [*_managed(managers), *_weak(managers, given)]
+    change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
+    change.objections += _weak(managers, given)
     if pending:
         change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
     return change
@@ -254,17 +256,6 @@ def _unread_edits(change: KeyChange) -> Iterator[Objection]:
             f"{'; '.join(edits)}. The signal of this change would bring that edit into force too; let OpenSM read it "
             "first, or take it back",
         )
-
-
-def _managed(managers: KeyManagers) -> Iterator[Objection]:
-    for conf in (file.conf for file in managers.files):
-        owner = manager_of(conf.seen.path, conf.data)
-        if owner is not None:
-            yield Objection(
-                "file-managed",
-                f"{conf.name} is managed by {owner}, which writes over what is put there: that OpenSM would have its "
-                "former keys again, and ignore the others; change it there",
-            )
 
 
 def _weak(managers: KeyManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:

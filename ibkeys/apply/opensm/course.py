@@ -11,7 +11,6 @@ from typing import Final
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     objections_to_edits,
-    objections_to_file_owners,
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
@@ -23,6 +22,7 @@ from ibkeys.apply.opensm.steps import PolicyStep, Prediction, partitions_in, unu
 from ibkeys.apply.opensm.wanted import enforcement_of, former_enforcement, goal_of, policy_for, tables_to
 from ibkeys.apply.remaining import Former, Remaining
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.wanted import EnforcementChange, Entries
 from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -142,7 +142,7 @@ class Planning:
         course.objections += objections_to_others_work(self.files[-1], {image.before for image in images} | ours)
         course.objections += objections_to_standbys(site, self.files, {image.before for image in images} | ours)
         course.objections += objections_to_self(site, new)
-        course.objections += objections_to_file_owners(self.files)
+        course.objections += objections_to_owners(self.files)
         return course
 
     def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:

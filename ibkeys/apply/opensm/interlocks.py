@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.apply.opensm.policy_files import PolicyFile
@@ -14,7 +14,6 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.managed_files import manager_of
 from ibkeys.topology.port_id import PortKey
 
 
@@ -99,17 +98,6 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
     return frozenset(
         partition.base for partition in policy.partitions if any(rule.who == "SELF" for rule in partition.rules)
     )
-
-
-def objections_to_file_owners(files: Iterable[PolicyFile]) -> Iterator[Objection]:
-    """``file-managed``: another program writes the file again."""
-    for file in files:
-        owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)
-        if owner is not None:
-            yield Objection(
-                "file-managed",
-                f"{file.name} is managed by {owner}, which writes over what is put there; change it there",
-            )
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ again before each step: the process, the master, the options file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +107,7 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = find_master(managers_of(found), reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
+    seen = find_master(managers_of(found), reached, writer.fabric.own_guid)
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = Site(writer, reached, seen.manager, _place(seen.master), options, notes=notes)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
+from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, compare, host_of, input_of, read_given, words_of
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
+from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
 from ibkeys.cli.opening import open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish, say_notes
@@ -48,12 +49,7 @@ class Choice:
 _choice: Final = options.group(
     "choice",
     Choice,
-    options.option(
-        "--profile",
-        type=click.Choice(PROFILES),
-        default="cloud-secured",
-        help="How severe each rule is.  [default: cloud-secured]",
-    ),
+    PROFILE,
     options.option(
         "--fail-on",
         type=click.Choice([*SEVERITIES, NEVER]),
@@ -63,7 +59,7 @@ _choice: Final = options.group(
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
     options.option("--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, PK, SE, QK, SM, HY."),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
-    options.option("--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."),
+    WAIVERS,
     options.option("--no-remedy", is_flag=True, help="Leave the remedies out."),
 )
 

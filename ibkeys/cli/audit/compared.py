@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options, typed
+from ibkeys.cli.audit.shared_options import SM_GUIDS
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
@@ -52,9 +53,7 @@ compare: Final = options.group(
     options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
     options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
     options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
-    options.option(
-        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
-    ),
+    SM_GUIDS,
     options.option(
         "--max-share", type=Number(1, 1 << 20), default=1, metavar="N", help="Nodes with one M_Key.  [default: 1]"
     ),

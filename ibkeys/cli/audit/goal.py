@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
+from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, input_of, read_given
+from ibkeys.cli.audit.shared_options import PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
 from ibkeys.cli.types import Number
 
@@ -38,12 +39,7 @@ class Goal:
 goal: Final = options.group(
     "wanted",
     Goal,
-    options.option(
-        "--profile",
-        type=click.Choice(PROFILES),
-        default="cloud-secured",
-        help="How severe each rule is.  [default: cloud-secured]",
-    ),
+    PROFILE,
     options.option(
         "--fail-on",
         type=click.Choice(SEVERITIES),
@@ -63,10 +59,8 @@ goal: Final = options.group(
         metavar="SECONDS",
         help="M_KeyLeasePeriod, above OpenSM's sweep_interval.  [default: 60]",
     ),
-    options.option(
-        "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
-    ),
-    options.option("--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."),
+    SM_GUIDS,
+    WAIVERS,
 )
 
 

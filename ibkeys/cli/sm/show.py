@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -64,12 +63,13 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
 
 def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[Report, Topology | None]:
     """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
+    from ibkeys.host.opensm_here import own_socket
     from ibkeys.sm.hosts import look_at_hosts
     from ibkeys.sm.managers import managers_of
     from ibkeys.sm.report import join
 
     found, own_guid, error = _ask_fabric(where)
-    looked_at = look_at_hosts(hosts, socket=os.environ.get("IBSIM_SOCKNAME", ""))
+    looked_at = look_at_hosts(hosts, socket=own_socket())
     managers = managers_of(found) if found is not None else None
     return join(managers, looked_at, [own_guid] if own_guid else [], error), found
 

@@ -7,7 +7,6 @@ Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
+from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
 from ibkeys.mkeys.rollout.found_ports import hides_key
@@ -67,7 +67,7 @@ def read_key_files(reached: Sequence[Reached]) -> list[KeyFile]:
 
 
 def _key_files(reached: Reached) -> Iterator[KeyFile]:
-    host = look_at_host(reached.hands.files, reached.host.named, os.environ.get("IBSIM_SOCKNAME", ""))
+    host = look_at_host(reached.hands.files, reached.host.named, own_socket())
     for instance in host.instances:
         _, cache = Running(instance, reached.hands, None).place_of("cache")
         path = cache / MKEY_FILE

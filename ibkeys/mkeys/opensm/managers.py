@@ -7,7 +7,6 @@ Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenS
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +123,7 @@ def find_key_managers(
     an OpenSM as it runs would lose ports or not read its file; UsageError where an option is not known, FileError where
     a file is not to be reached, and HostNotReached.
     """
-    seen = find_master(found, reached, writer.fabric.own_guid, os.environ.get("IBSIM_SOCKNAME", ""))
+    seen = find_master(found, reached, writer.fabric.own_guid)
     refuse_strangers(seen.others(), seen.report.hosts, _WOULD, REFUSAL)
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()

@@ -8,11 +8,11 @@ OpenSM starts again. While some ports have one key and some the other, it only g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.m_keys import (
     first_keys_at_level_0,
     no_keys_left,
@@ -48,7 +48,6 @@ from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.managed_files import manager_of
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.keys.runs import REMOVAL, RunOptions
@@ -265,7 +264,9 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
         )
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
         plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
-    plan.objections += list(_of_owners(managers))
+    plan.objections += objections_to_owners(
+        [each.conf for each in managers.all], "the M_Key would be taken from every port"
+    )
     left, whole = record.steps[record.at :], len(record.steps)
     plan.notes += [f"step {number + 1} of {whole}: {record.words(number)}" for number in range(record.at, whole)]
     plan.notes += [
@@ -277,15 +278,3 @@ def _describe(writer: Writer, run: PlannedRun, way: OpensmWay) -> None:
     if any(step.kind == "key" and not step.protect for step in left) and not wanted.key.is_zero:
         plan.notes.append("at level 0 every port shows its M_Key to everybody who asks")
     plan.notes += [*notes_on_files(managers), *managers.notes]
-
-
-def _of_owners(managers: KeyManagers) -> Iterator[Objection]:
-    """``file-managed``: another program writes the options file again."""
-    for manager in managers.all:
-        owner = manager_of(manager.conf.seen.path, manager.conf.data)
-        if owner is not None:
-            yield Objection(
-                "file-managed",
-                f"{manager.conf.name} is managed by {owner}, which writes over what is put there: the M_Key would be "
-                "taken from every port; change it there",
-            )
