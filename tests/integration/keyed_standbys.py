@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -159,9 +158,7 @@ class KeyedSite(KeyedPorts):
         self.master.process.kill()
         self.master.process.wait(RUN_TIMEOUT)
         heir.log.wait("SUBNET UP", heir.place("ENTERING SM MASTER STATE", before))
-        # its second sweep would heal what the first one broke, and count violations
-        heir.process.send_signal(signal.SIGHUP)
-        heir.log.wait("SUBNET UP", heir.place("INITIATING HEAVY SWEEP", len(heir.log.lines)))
+        heir.sweep()  # its second sweep would heal what the first one broke, and count violations
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -50,6 +51,10 @@ class Log:
                 assert waiting, f"no {pattern!r} in:\n{''.join(self.lines[-25:])}"
                 self._news.wait(left)
 
+    def place(self, pattern: str, after: int = 0) -> int:
+        """Wait for *pattern*; returns the number of the line."""
+        return self.lines.index(self.wait(pattern, after), after)
+
     def close(self) -> None:
         self._reader.join(RUN_TIMEOUT)
         if self._stream is not None:
@@ -68,6 +73,17 @@ def start_with(served: Ibsim, conf: str) -> tuple[subprocess.Popen[str], Log]:
     """Start an OpenSM with the options *conf*; its key files are where *served* has its cache."""
     words = served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))
     return listen(served.arguments(words), served.folder, {**served.environment, **served.opensm_environment})
+
+
+def sweep(process: subprocess.Popen[str], log: Log) -> None:
+    """Let an OpenSM read its files and sweep, and wait until that is done.
+
+    The files of a sweep are written after its "SUBNET UP", and a sweep may follow the one that first says so. After
+    this one there is nothing left to do.
+    """
+    before = len(log.lines)
+    process.send_signal(signal.SIGHUP)
+    log.wait("SUBNET UP", log.place("INITIATING HEAVY SWEEP", before))
 
 
 def listen(
@@ -124,4 +140,8 @@ class NodesOpensm:
 
     def place(self, pattern: str, after: int = 0) -> int:
         """Wait for *pattern* in its log; returns the number of the line."""
-        return self.log.lines.index(self.log.wait(pattern, after), after)
+        return self.log.place(pattern, after)
+
+    def sweep(self) -> None:
+        """Let it sweep, and wait until that is done."""
+        sweep(self.process, self.log)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, parse_dump
-from tests.integration.opensms import Log, start_with
+from tests.integration.opensms import Log, start_with, sweep
 from tests.integration.served import Served
 
 KEY = 0xA94F13D02E7C5B68
@@ -72,12 +71,7 @@ def opensm(served: Subnet, level: int) -> Iterator[Log]:
         stack.callback(process.wait, RUN_TIMEOUT)
         stack.callback(process.kill)
         log.wait("SUBNET UP")
-        # The files of a sweep are written after that line: when a later sweep is done, they are there.
-        before = len(log.lines)
-        process.send_signal(signal.SIGHUP)
-        log.wait("INITIATING HEAVY SWEEP", before)
-        before = next(at for at in range(before, len(log.lines)) if "INITIATING HEAVY SWEEP" in log.lines[at])
-        log.wait("SUBNET UP", before)
+        sweep(process, log)  # then its files are written
         yield log
 
 

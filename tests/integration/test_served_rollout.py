@@ -13,7 +13,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
-from tests.integration.opensms import Log, start_with
+from tests.integration.opensms import Log, start_with, sweep
 from tests.integration.served import Served
 from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
@@ -58,6 +58,7 @@ def running_opensm(served: Served, conf: str) -> Iterator[Log]:
     process, log = start_with(served, conf)
     try:
         log.wait("SUBNET UP")
+        sweep(process, log)  # a sweep that follows the first one would take back what a test changes
         yield log
     finally:
         process.send_signal(signal.SIGKILL)
