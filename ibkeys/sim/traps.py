@@ -6,16 +6,12 @@ import heapq
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.mad.const import PortState, TrapNumber
+from ibkeys.mad.const import SECURITY_TRAPS, PortState, TrapNumber
 from ibkeys.mad.notice import Notice
 from ibkeys.sim import notices, routing
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.nodes import STATE_BYTE, Port
 from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
-
-_SECURITY: Final = frozenset(
-    {TrapNumber.BAD_M_KEY, TrapNumber.BAD_P_KEY, TrapNumber.BAD_Q_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT}
-)
 
 
 class Traps:
@@ -93,7 +89,7 @@ def may_send(port: Port, number: int, now: float) -> bool:
     """
     if port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
         return False
-    if number in _SECURITY and port.last_trap is not None:
+    if number in SECURITY_TRAPS and port.last_trap is not None:
         return now - port.last_trap >= spacing(port)
     return True
 
