@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +18,14 @@ from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
 class Traps:
     """Sends the traps of all ports of a subnet, and sends each again until a TrapRepress comes (see `Repeats`).
 
-    *faults* may lose a trap on its way, *receivers* are the programs it is for.
+    *faults* may lose a trap on its way, *receivers* are the programs it is for. ``to_sm`` is asked before them, with
+    the port where a trap arrived, the trap and the port that sent it: whether a subnet manager that the subnet plays
+    itself is there and has answered it.
     """
 
     def __init__(self, faults: Faults, receivers: Receivers) -> None:
         self.repeats = Repeats()
+        self.to_sm: Callable[[Port, bytes, Port], bool] = lambda end, mad, source: False
         self._faults = faults
         self._receivers = receivers
         self._number = 0
@@ -62,8 +66,12 @@ class Traps:
         if faults.drop and faults.random.random() < faults.drop:
             return
         arrived = routing.by_lid(port, port.sm_lid)
-        if arrived is not None:
-            self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
+        if arrived is None:
+            return
+        end = arrived[0].arrival_port(arrived[1])
+        if self.to_sm(end, mad, port):
+            self.repress(port, mad)
+        self._receivers.deliver(end, Delivery(LATENCY, mad, port.lid))
 
     def repress(self, port: Port, mad: bytes) -> None:
         """Take the TrapRepress *mad*, which passed the M_Key check of *port*: what it answers is not repeated."""
