@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import Report, Severity
 from ibkeys.change.consent import Consent, Objection
+from ibkeys.change.halfway import told_halfway
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused
@@ -174,8 +175,9 @@ def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep
     done = f"the {number - 1} steps before it are made and proven" if number > 2 else ""
     done = done or ("the step before it is made and proven" if number == 2 else "nothing was made before it")
     back = f"; back from this step: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
+    text = told_halfway(f"{error}", "this step changed nothing")
     error.args = (
-        f"step {number} of {count} ({planned.step.title}): {error}; {done}{back}; ibkeys harden --via opensm goes on",
+        f"step {number} of {count} ({planned.step.title}): {text}; {done}{back}; ibkeys harden --via opensm goes on",
         *error.args[1:],
     )
     return error
