@@ -11,7 +11,6 @@ from typing import Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock, Patience
-from ibkeys.change.cut_off import close_cut_off
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.target import Target
@@ -23,6 +22,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.site import Running, Seen, verify_master
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement

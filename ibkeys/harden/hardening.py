@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import Report, Severity
 from ibkeys.change.consent import Consent, Objection
-from ibkeys.change.halfway import told_halfway
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused
@@ -25,6 +24,7 @@ from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.sm.halfway import told_halfway
 
 COMMAND: Final = "harden"
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)

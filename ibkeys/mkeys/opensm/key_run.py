@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ibkeys.change.clock import Clock, Patience
-from ibkeys.change.halfway import halfway
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -28,6 +27,7 @@ from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse
 from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.halfway import halfway
 from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 

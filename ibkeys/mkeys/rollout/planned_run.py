@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.cut_off import close_cut_off
 from ibkeys.change.interlocks.m_keys import (
     objections_to_keys_under_sm,
     objections_to_lease,
@@ -26,6 +25,7 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.journal_records import OperationState
 from ibkeys.store.keys.keystore import KeyStore

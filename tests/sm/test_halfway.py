@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.change.halfway import halfway
 from ibkeys.errors import FileFormatError, IbkeysError, Refused
+from ibkeys.sm.halfway import halfway
 
 DONE = "2 of 5 steps are made: --resume goes on"
 
