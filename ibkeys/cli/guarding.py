@@ -20,8 +20,8 @@ MOST_SECONDS: Final = 86_400
 
 
 def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
-    """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for;
-    it asks nothing. Secrets are in it as names of files only: an M_Key that was typed is left out."""
+    """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for.
+    Secrets are in it as names of files only: an M_Key that was typed is left out."""
     values = {
         "Ca": where.ca,
         "Port": where.port,
@@ -41,7 +41,7 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", *words, "--yes", "--force"),
+        *(sys.executable, "-m", "ibkeys", *words),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),

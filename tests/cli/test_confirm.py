@@ -147,11 +147,11 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     command = undo_command(Where(**values), stores, hosts)
     assert command[3:] == [
         "undo",
+        "--yes",
+        "--force",
         "--at-once",
         "--allow-break",
         *(f"--override={name}" for name in INTERLOCKS),
-        "--yes",
-        "--force",
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",
         f"--journal={tmp_path / 'journal'}",

@@ -202,7 +202,8 @@ def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[st
     from ibkeys.change.consent import INTERLOCKS
 
     overrides = [f"--override={name}" for name in INTERLOCKS]
-    return command_for_child(["undo", "--at-once", "--allow-break", *overrides], where, stores, sm_hosts)
+    words = ["undo", "--yes", "--force", "--at-once", "--allow-break", *overrides]
+    return command_for_child(words, where, stores, sm_hosts)
 
 
 def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:

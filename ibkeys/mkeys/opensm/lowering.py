@@ -6,7 +6,7 @@ lease that was set stays. The run is one that is not finished afterwards: --resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ibkeys.change.consent import Objection
@@ -79,7 +79,8 @@ class Lowering:
 
 
 def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
-    """Plan to lower the level of the last run, which goes through OpenSM; None where it was not raised yet.
+    """Plan to lower the level of the last run, which goes through OpenSM; None where neither a port nor an options file
+    is above the level that it falls to: what was not raised yet stays as it is.
 
     Raises what `ibkeys.mkeys.opensm.planned.plan_rest` raises.
     """
@@ -98,5 +99,14 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
         for port, reason in [reachable.get(each.port_guid, (None, ""))]
         if port is not None and not reason
     ]
+    if not _is_above(level_to_fall_to(record), ports, way):
+        return None
     writer.note_master_sm_lids(ports, [seen.port for seen in way.managers.seen.report.managers or ()])
     return Lowering(way, last, kept, {port.port_guid: writer.fabric.handle(port) for port in ports})
+
+
+def _is_above(level: int, ports: Iterable[Port], way: OpensmWay) -> bool:
+    """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
+    infos = [port.port_info for port in ports]
+    shown = [info.m_key_protect_bits for info in infos if info is not None]
+    return max([*shown, *(each.setting.protect for each in way.managers.all)]) > level

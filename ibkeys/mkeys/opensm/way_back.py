@@ -72,24 +72,27 @@ def raising_step(record: RunRecord) -> int | None:
 
 
 def is_raised(record: RunRecord) -> bool:
-    """Whether a port may be above the level to which it would fall: the step that raises it was begun."""
+    """Whether a port may be above the level to which it would fall: the step that raises it was begun, and none that
+    lowers it was made since."""
     number = raising_step(record)
-    return number is not None and record.at >= number
+    return number is not None and record.at >= _lowering_step(record, number)
 
 
 def lower_level(record: RunRecord) -> int:
     """Let a run whose level `is_raised` make the step that lowers it next, and return the number of that step. Key and
     lease stay. What comes after it raises the level again."""
-    number = raising_step(record)
-    assert number is not None
-    raising = record.steps[number]
-    lowering = KeyStep("level", raising.key, level_to_fall_to(record), raising.lease)
-    if number and record.steps[number - 1] == lowering:  # it went back once before
-        number -= 1
-    else:
-        record.steps.insert(number, lowering)
+    raising = raising_step(record)
+    assert raising is not None
+    number, step = _lowering_step(record, raising), record.steps[raising]
+    if number == raising:
+        record.steps.insert(number, KeyStep("lowered", step.key, level_to_fall_to(record), step.lease))
     record.at = number
     return number
+
+
+def _lowering_step(record: RunRecord, raising: int) -> int:
+    """Return the number of the step before the one that is *raising*, where it was made to go back; else *raising*."""
+    return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
 
 
 def await_confirmation(record: RunRecord, is_awaited: bool) -> None:
