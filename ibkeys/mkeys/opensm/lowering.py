@@ -90,7 +90,7 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
     last, kept = last_run(writer.keystore)
     found = writer.fabric.sweep(wanted=READING)
     refuse_another_subnet(writer, found)
-    way = way_again(writer, found, record, reached, through)
+    way = way_again(writer, found, record, reached, through, record.keys.wanted)
     reachable = reachable_ports(writer, found)
     ports = [
         port

@@ -152,7 +152,8 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     _in_one_stage(run)
     refuse_going_back(record)
     await_confirmation(record, through.confirm)
-    _describe(writer, run, _way_of(writer, run, record, reached, through))
+    run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
+    _describe(writer, run, run.way)
     return run
 
 
@@ -168,7 +169,8 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
-    way = _way_of(writer, run, record, reached, through)
+    goal = record.keys.wanted if record.goes_back else record.keys.former
+    run.way = way = way_again(writer, run.found, record, reached, through, goal)
     turn_back(record, settings, way.managers.master.setting, through.open)
     await_confirmation(record, through.confirm)
     _describe(writer, run, way)
@@ -183,7 +185,7 @@ def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
     reached = reach(writer.enter, hosts)
-    key_files = read_key_files(reached)
+    key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
     return reached, key_files
@@ -239,21 +241,18 @@ def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reach
     return record, reached
 
 
-def _way_of(
-    writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through
-) -> OpensmWay:
-    """Return the way of an earlier run, which is from now on that of *run*."""
-    run.way = way = way_again(writer, run.found, record, reached, through)
-    return way
-
-
 def way_again(
-    writer: Writer, found: Topology, record: RunRecord, reached: Sequence[Reached], through: Through
+    writer: Writer,
+    found: Topology,
+    record: RunRecord,
+    reached: Sequence[Reached],
+    through: Through,
+    goal: KeySetting,
 ) -> OpensmWay:
-    """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`.
-    Raises what `find_key_managers` raises."""
+    """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
+    *goal*: what all ports shall have. Raises what `find_key_managers` raises."""
     try:
-        managers = find_key_managers(writer, reached, managers_of(found), record.keys.wanted)
+        managers = find_key_managers(writer, reached, managers_of(found), goal)
     except Refused as error:
         if error.interlock == MASTER:
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"

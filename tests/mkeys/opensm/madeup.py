@@ -24,6 +24,7 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
 from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.conf_file import KeyConf
@@ -165,18 +166,26 @@ class _Hands:
 
 @dataclass
 class Bench:
-    """The commands on a made-up OpenSM. ``results``: what became of ports."""
+    """The commands on a made-up OpenSM. ``results``: what became of ports; ``goals``: for what its options were looked
+    at."""
 
     opensm: MadeUpOpensm
     monkeypatch: pytest.MonkeyPatch
     results: list[PortResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    goals: list[KeySetting] = field(default_factory=list)
 
     def deploy(self, level: int = 2, lease: int = 60, confirm: bool = False) -> None:
         self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t), confirm=confirm)
 
-    def rotate(self, open_while_rotating: bool = False, level: int | None = None, confirm: bool = False) -> None:
-        options = RunOptions(True, level)
+    def rotate(
+        self,
+        open_while_rotating: bool = False,
+        level: int | None = None,
+        lease: int | None = None,
+        confirm: bool = False,
+    ) -> None:
+        options = RunOptions(True, level, lease)
         self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating, confirm)
 
     def remove(self, confirm: bool = False) -> None:
@@ -187,6 +196,11 @@ class Bench:
 
     def abort(self) -> None:
         self.run(planned.plan_return)
+
+    def settle(self) -> None:
+        """Keep in the key store where ports are now."""
+        with self.writer() as writer:
+            rooms.settle(writer, rooms.survey(writer))
 
     def lower(self, run: int = 1) -> Lowering | None:
         """Let a run go back that nobody confirmed."""
@@ -214,6 +228,7 @@ class Bench:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
+                    self.goals.append(wanted)
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 
