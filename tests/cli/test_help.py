@@ -30,6 +30,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--sudo",
     "--via",
     "--open-while-rotating",
+    "--unconfirmed",
     "--rewrite",
     "--dry-run",
     "--leave-open",
