@@ -243,3 +243,37 @@ def test_who_has_no_sa_key_is_told_so(served: Hosted, stack: ExitStack, key: int
         assert refused["refused"] == error
         assert "--smkey" in refused["why"] or "SM_Key is wrong" in refused["why"]
         assert f"{key:x}" not in refused["why"] or not key
+
+
+# Rule SM004
+
+
+def sm004(served: Hosted) -> tuple[str, list[str], int]:
+    """Return what ``audit --probe-sa`` makes of the rule: result, messages, exit status."""
+    done = served.ibkeys("audit", "--check", "SM004", "--probe-sa", "-f", "json", "-t", 300)
+    (result,) = json.loads(done.stdout)["results"]
+    return result["result"], [subject["message"] for subject in result["subjects"]], done.returncode
+
+
+_SUBSCRIPTIONS = f"""
+import ibkeys
+from ibkeys.mad.inform import InformInfoRecord
+with ibkeys.open() as fabric:
+    print([(each.trap_number, each.qpn) for each in fabric.sa({SA_KEY}).get_table(InformInfoRecord)])
+"""
+
+
+def test_a_stock_opensm_fails_sm004_and_the_probe_leaves_no_subscription(served: Hosted) -> None:
+    with hosted.opensm(served, None, CONF):
+        result, (message,), _ = sm004(served)  # the list of all nodes does not come whole through libumad2sim: status 3
+        assert result == "fail"
+        assert "a subscription to all traps, ended again" in message
+        done = served.run([sys.executable, "-c", _SUBSCRIPTIONS])
+        assert done.stdout == "[]\n", done.stderr
+
+
+def test_an_sa_that_refuses_strangers_passes_sm004(served: Hosted) -> None:
+    served.steer('sm "node01 mlx4_0" on')
+    assert sm004(served)[0] == "fail"
+    served.steer('sa "node01 mlx4_0" wildcards refused')
+    assert sm004(served) == ("pass", [], 0)
