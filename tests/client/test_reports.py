@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ibkeys
 from ibkeys.client.report_port import MOST_WAITING, ReportPort
@@ -358,6 +360,17 @@ def test_what_only_looks_like_a_report_is_left_alone(spoil: Any) -> None:
     port.expect(Flood.SM_LID)
     assert len(port.recv(0.0)) == 64
     assert port.take() == []
+
+
+@given(head=st.binary(min_size=0, max_size=20), rest=st.binary(max_size=280), status=st.sampled_from([0, 110, 5]))
+def test_no_bytes_make_a_port_that_takes_reports_raise(head: bytes, rest: bytes, status: int) -> None:
+    class Odd(Flood):
+        def recv(self, timeout: float) -> list[Incoming]:
+            return [Incoming(b"\1\3\2\6" + head + rest, status, self.SM_LID, 1)]
+
+    port = ReportPort(Odd())
+    port.expect(Flood.SM_LID)
+    assert len(port.recv(0.0)) + len(port.take()) == 1
 
 
 def test_a_trap_is_known_by_its_number() -> None:
