@@ -81,6 +81,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
+    "--only",
 }
 
 
