@@ -82,6 +82,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
+    "--only",
 }
 
 
