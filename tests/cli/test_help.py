@@ -19,6 +19,8 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--each",
+    "--fold",
     "--yes",
     "--force",
     "--override",
