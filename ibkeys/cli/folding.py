@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.cli.options import Folding
-from ibkeys.cli.render import Row, write_table
+from ibkeys.cli.render import Row, table_lines
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean
 
@@ -50,12 +50,12 @@ def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list
     return list(groups.values())
 
 
-def write_folded(
+def folded_lines(
     names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
-) -> None:
-    """Write *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
+) -> Iterator[str]:
+    """Yield *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
     groups = fold_rows(rows, lambda row: tuple(map(_frozen, cells(row))))
-    write_table(
+    return table_lines(
         ("Ports", *titles),
         ([len(group), *cells(group[0])] for group in groups),
         [names.indented(group) for group in groups],
