@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import signal
-import subprocess
 import sys
-import urllib.request
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +21,7 @@ from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import KEY, enforce, taken
 from tests.cli.conftest import TWO_SWITCH, Cli, Result, run
 from tests.export.exposition import Series, parse, total, value
+from tests.export.running import Exporter
 from tests.fabricsim import subnet
 
 READING = "ibkeys_sweep_success"
@@ -249,36 +247,6 @@ def test_without_prometheus_client_the_package_is_named(cli: Cli, monkeypatch: p
 
 
 # --- running on -------------------------------------------------------------------------------------------------------
-
-
-class Exporter:
-    """A running ``ibkeys export`` with an endpoint on loopback."""
-
-    def __init__(self, *args: object) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_")}
-        command = [sys.executable, "-m", "ibkeys", "export", "--listen", "0", *map(str, args)]
-        self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        found = re.fullmatch(r"ibkeys: note: metrics at (http://127\.0\.0\.1:[0-9]+/metrics)\n", line)
-        assert found, line + self.process.stderr.read()
-        self.url = found[1]
-
-    def page(self) -> dict[str, Series]:
-        """Return the page once there is one; nobody waits by the clock: the server says when it is not ready."""
-        while True:
-            try:
-                with urllib.request.urlopen(self.url, timeout=30) as answer:
-                    return parse(answer.read().decode())
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code != 503:
-                    raise
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
 
 
 def test_the_endpoint_serves_until_sigterm_ends_it_in_order(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from ibkeys.errors import UsageError
 from ibkeys.export.endpoint import Guard, make_tls, parse_listen, serving
+from tests.export.running import certificate
 
 PAGE = b"ibkeys_partitions 3.0\n"
 TOKEN = b"0123456789abcdef"
@@ -22,13 +23,7 @@ TOKEN = b"0123456789abcdef"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for localhost, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    made = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    command = ["openssl", "req", *made, *names, "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return cert, key
+    return certificate(tmp_path_factory.mktemp("tls"))
 
 
 def ask(
