@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +19,10 @@ from ibkeys.export.page import CONTENT_TYPE
 
 PATH: Final = "/metrics"
 LOOPBACK: Final = "127.0.0.1"
-_TIMEOUT: Final = 10.0
-"""Seconds that a client may take for its request, and for TLS."""
+_SILENCE: Final = 10.0
+"""Seconds for which a client may send nothing."""
+_WHOLE: Final = 30.0
+"""Seconds that a client may take for everything; one that sends a byte now and then would stay for ever otherwise."""
 _MOST_CLIENTS: Final = 16
 """At the same time; whoever comes then is sent away, so that slow clients take no memory."""
 
@@ -157,27 +159,35 @@ class _Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve one client, by TLS where that is wanted; a client that does it wrong ends only its own connection."""
+        request.settimeout(_SILENCE)
+        if self.guard.tls is not None:
+            request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        end = threading.Timer(_WHOLE, _cut, [request])
+        end.daemon = True
+        end.start()
         try:
-            request.settimeout(_TIMEOUT)
             if self.guard.tls is not None:
-                try:
-                    request = self.guard.tls.wrap_socket(request, server_side=True)
-                except OSError:
-                    self.shutdown_request(request)
-                    return
+                request.do_handshake()
             super().process_request_thread(request, client_address)
+        except OSError:
+            self.shutdown_request(request)
         finally:
+            end.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away in the middle is no event, and a header may hold a token."""
 
 
+def _cut(request: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(request, socket.SHUT_RDWR)  # that of TLS is for one thread only
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = "ibkeys"
     sys_version = ""
-    timeout = _TIMEOUT
 
     def do_GET(self) -> None:
         """Answer with the page."""

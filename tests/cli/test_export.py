@@ -217,6 +217,8 @@ def test_a_snapshot_that_is_too_old_is_a_failure(tmp_path: Path) -> None:
         (["--listen", "0", "--token-file", "/nowhere"], "cannot be read"),
         (["--from", "x", "--policy", "opensm"], "--policy opensm asks"),
         (["--from", "x", "--probe-sa"], "--probe-sa does not go with it"),
+        (["--listen", "0", "-y", "-"], "-y: the fabric is read again and again, so give @FILE"),
+        (["--listen", "0", "--keystore-passphrase", "-"], "so give @FILE"),
         (["--policy", "/nowhere"], "/nowhere"),
         (["--at", "nobody"], "nobody"),
     ],

@@ -90,6 +90,19 @@ def test_by_tls_and_a_client_that_speaks_none_holds_nobody_up(stack: ExitStack, 
     assert silent.fileno() > 0
 
 
+@pytest.mark.parametrize("by_tls", [False, True])
+def test_a_client_that_takes_too_long_for_all_of_it_is_cut_off(
+    stack: ExitStack, pair: tuple[Path, Path], by_tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibkeys.export.endpoint._SILENCE", 1000.0)
+    monkeypatch.setattr("ibkeys.export.endpoint._WHOLE", 0.1)
+    guard = Guard(make_tls(*map(str, pair)) if by_tls else None)
+    port = stack.enter_context(serving(parse_listen("0"), guard, lambda: PAGE))
+    slow = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+    slow.sendall(b"\x16\x03\x01\x40\x00" if by_tls else b"GET /metrics HTTP/1.0\r\n")
+    assert slow.recv(4096) == b"", "closed, and not because it was silent"
+
+
 def test_more_clients_than_there_is_room_for_are_sent_away(stack: ExitStack) -> None:
     port = stack.enter_context(serving(parse_listen("0"), Guard(), lambda: PAGE))
     idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(16)]

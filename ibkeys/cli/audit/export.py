@@ -123,6 +123,10 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
         raise UsageError("--tls-cert, --tls-key and --token-file guard an endpoint: --listen is missing")
     if (target.tls_cert is None) != (target.tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together")
+    if target.period is not None:
+        for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
+            if text is not None and not text.startswith("@"):
+                raise UsageError(f"{option}: the fabric is read again and again, so give @FILE: nobody is there to ask")
     if target.textfile is not None:
         check_textfile(Path(target.textfile))
 
