@@ -71,7 +71,7 @@ def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path
     assert "2 snapshots are needed and 1 snapshot there" in result.error
 
 
-@pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0x8001"], ["0x1:full"]])
+@pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0,1,3"], ["0x8001"], ["0x1:full"]])
 def test_when_a_port_or_a_partition_changed(folder: Path, what: list[str]) -> None:
     result = run("history", *what, folder, "-f", "json")
     assert result.code == 0
