@@ -19,7 +19,7 @@ WITHOUT_KEY: Final = "port-info-sm-key-0"
 """The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
 BULK: Final = "node-records-sm-key-0"
 """The question: GetTable(NodeRecord) with SM_Key 0."""
-_REFUSALS: Final = frozenset({0x0200, 0x0700})
+REFUSALS: Final = frozenset({0x0200, 0x0700})
 _ENFORCEMENT_BYTE: Final = 43
 _ENFORCEMENT_BITS: Final = 0x0C
 
@@ -96,7 +96,7 @@ def _probe(ask: Callable[[], str]) -> SaProbe:
     try:
         return SaProbe("answered", ask())
     except MadStatusError as error:
-        is_refusal = error.status in _REFUSALS or error.status & 0x1F != MadStatus.OK
+        is_refusal = error.status in REFUSALS or error.status & 0x1F != MadStatus.OK
         return SaProbe("refused" if is_refusal else "answered", str(error))
     except NoReply as error:
         return SaProbe("silent", str(error))
