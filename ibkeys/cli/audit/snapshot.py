@@ -10,8 +10,8 @@ import click
 import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.opening import open_fabric, open_sa
+from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @click.command("snapshot")
 @click.argument("file")
 @options.probe_sa
-@options.sm_port
-@options.pkey_idx
+@options.option("--sa", "with_sa", is_flag=True, help="Keep what the SA says of every port, for compare --from.")
+@options.sa
 @options.format
 @options.fabric
-def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int | None, pkey_idx: int | None) -> int:
+def snapshot(where: Where, file: str, format: str, probe_sa: bool, with_sa: bool, sa: AskSa) -> int:
     """Read the whole fabric's keys into one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
@@ -35,16 +35,21 @@ def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int 
     the command ends.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
+    from ibkeys.fabric.sa_view import ask_sa_view
     from ibkeys.store.snapshot import check_place
 
     check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
+        client = open_sa(fabric, where, sa) if with_sa else None  # a key is asked for before the sweep
         taken = take_snapshot(fabric, where, make_secret=True)
         if probe_sa:
-            taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
+            taken.sa_probes = ask_sa(fabric, sa.sm_port, sa.pkey_idx)
+        if client is not None:
+            taken.sa_view = ask_sa_view(client, taken.fabric)
     say_notes(taken.fabric)
     ibkeys.save(taken, file, with_keys=where.show_keys)
     _say_unread_counters(taken)
+    _say_silent_sa(taken)
     errors = errors_of(taken.fabric)
     summary = _summary(taken, where.show_keys)
     if format == "json":
@@ -66,6 +71,13 @@ def _say_unread_counters(taken: Snapshot) -> None:
     if unread:
         (port, error), count = unread[0], f"{len(unread)} switch port{'s' if len(unread) != 1 else ''}"
         exits.warn(f"PortCounters of {count} that enforce partitions could not be read; {port}: {error}")
+
+
+def _say_silent_sa(taken: Snapshot) -> None:
+    """Say what the SA was asked and did not tell; that is no part of the sweep either."""
+    answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
+    for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
+        exits.warn(f"of what the SA says this is not in the snapshot: {detail}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

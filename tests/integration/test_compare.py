@@ -1,0 +1,122 @@
+"""compare beside a real OpenSM: the policy, its own file, its SA and the nodes, and who of them is right."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.sm.instance import DUMP_FILE
+from tests.corpus import DATA
+from tests.integration.hosted import Running, opensm
+from tests.integration.ibsim import tool
+from tests.integration.served import Served
+
+SA_KEY = 0x5A5A_0000_1234_0001
+PORT = 0x2C903000A1031
+POLICY = f"""Default=0x7fff : ALL=limited, SELF=full ;
+Blue=0x10 : SELF=full, {PORT:#x}=limited ;
+"""
+MORE = POLICY + f"Green=0x20 : {PORT:#x}=full ;\n"
+
+
+class WithRmpp(Served):
+    """A served subnet whose programs have a kernel's RMPP, without which no answer of the SA is longer than a MAD."""
+
+    def __init__(self, netfile: Path, preload: dict[str, str]) -> None:
+        super().__init__(netfile)
+        self._preload = preload
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **self._preload}
+
+    def arguments(self, command: Sequence[str | Path]) -> list[str]:
+        program, *rest = map(str, command)
+        return [tool(program) if os.sep not in program else program, *rest]
+
+
+@pytest.fixture
+def fabric(preload: Callable[..., dict[str, str]]) -> Iterator[WithRmpp]:
+    with WithRmpp(DATA / "fabrics" / "two-switch.net", preload()) as served:
+        (served.folder / "sa.key").touch(0o600)
+        (served.folder / "sa.key").write_text(f"{SA_KEY:#x}\n")
+        (served.folder / "wanted.conf").write_text(POLICY)
+        yield served
+
+
+@pytest.fixture
+def running(fabric: WithRmpp) -> Iterator[Running]:
+    with opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n") as running:
+        yield running
+
+
+def compared(fabric: Served, *words: str | Path, code: int, key: bool = True) -> dict[str, Any]:
+    """Run compare; no key is in what it says."""
+    smkey = ("--smkey", f"@{fabric.folder / 'sa.key'}") if key else ()
+    done = fabric.ibkeys("compare", "-f", "json", *smkey, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert f"{SA_KEY:x}" not in done.stdout + done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def wrong(document: dict[str, Any]) -> list[tuple[str, str | None, list[str], list[str]]]:
+    return [
+        (each["port_guid"], each["partition"], each["causes"], each["apart"])
+        for each in document["values"]
+        if each["state"] != "agree"
+    ]
+
+
+def written_later(running: Running, text: str) -> None:
+    """Put *text* into the policy file, by its time well after the last sweep."""
+    running.policy.write_text(text)
+    later = (running.folder / DUMP_FILE).stat().st_mtime + 5
+    os.utime(running.policy, (later, later))
+
+
+def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
+    policy = ("--policy", fabric.folder / "wanted.conf")
+    at_first = compared(fabric, *policy, "--each", "--wait", "30", code=0)
+    assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
+    assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement"}
+    unknown = [each for each in at_first["values"] if None in (each["sm_file"], each["sa"], each["node"])]
+    assert unknown == []
+    assert at_first["sm_file"]["file"] == str(running.policy)
+
+    fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    beside = compared(fabric, *policy, code=1)
+    assert wrong(beside) == [(f"0x{PORT:016x}", "0x0123", ["changed"], ["node"])]
+    [value] = beside["values"]
+    assert (value["policy"], value["sm_file"], value["sa"], value["node"]) == ([], [], [], ["0x8123"])
+    fabric.ibkeys("pkey-remove", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    assert compared(fabric, *policy, code=0)["values"] == []
+
+    written_later(running, MORE)
+    edited = compared(fabric, "--policy", "opensm", code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(edited)} == {("0x0020", "not-read")}
+    assert f"0x{PORT:016x}" in {guid for guid, *_ in wrong(edited)}
+    both = compared(fabric, *policy, code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(both)} == {("0x0020", "other-policy", "not-read")}
+
+    running.sweep()
+    assert compared(fabric, "--policy", "opensm", "--wait", "30", code=0)["values"] == []
+    other = compared(fabric, *policy, code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(other)} == {("0x0020", "other-policy")}
+
+
+def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, running: Running) -> None:
+    document = compared(fabric, "--policy", "opensm", "--each", "--wait", "30", code=0, key=False)
+    assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
+    said = {(each["what"], each["sa"] is None) for each in document["values"]}
+    assert said == {("p_key", True), ("enforcement", False)}
+    done = fabric.ibkeys("compare")
+    assert "the SA hides it" in done.stderr
+    fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    [value] = compared(fabric, code=1, key=False)["values"]
+    assert (value["partition"], value["causes"]) == ("0x0123", ["hidden"])
