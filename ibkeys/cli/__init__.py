@@ -64,6 +64,7 @@ COMMANDS: Final = {
     "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
+    "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
     "compare": Entry(
         "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
     ),

@@ -26,6 +26,7 @@ from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import Method, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
+from ibkeys.mad.inform import ALL_TRAPS, InformInfo
 from ibkeys.mad.records import MCMemberRecord, SaRecord, query_of
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_DATA_SIZE, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.mad.smp import HEADER_SIZE, TID_MASK
@@ -130,6 +131,17 @@ class SaClient:
         """Get the members of one multicast group, as far as the asker is trusted: those without a PortGID are none."""
         return [each for each in self.get_table(MCMemberRecord, mgid=mgid) if each.port_gid]
 
+    def set_inform_info(self, info: InformInfo) -> InformInfo:
+        """Subscribe to traps, or end a subscription; returns what the SA says that it did (IBA 13.4.11).
+
+        It is repeated after silence: a subscription that is there already stays as it is. Raises as `get`; 0x0200 from
+        OpenSM: it wants its sa_key for traps 256 to 259, by number; or there was no such subscription to end.
+        """
+        verb = "subscribe to" if info.subscribe else "unsubscribe from"
+        trap = "all traps" if info.trap_number == ALL_TRAPS else f"trap {info.trap_number}"
+        what = f"{InformInfo.name}: {verb} {trap}"
+        return _one(InformInfo, self._ask(Method.SET, InformInfo.attribute_id, 0, info.raw, what), what)
+
     # --- one question ----------------------------------------------------------------------------------------------
 
     def _ask(
@@ -146,6 +158,8 @@ class SaClient:
                 tid = int.from_bytes(came.mad[12:16])
                 if came.status == ETIMEDOUT and tid == self._tid:
                     break
+                if came.status not in (0, ETIMEDOUT) and tid in ours:
+                    raise SendRefused(f"{what}: this host did not send it (errno {came.status})", came.status)
                 if came.status == 0 and tid in ours and came.mad[3] & 0x80 and came.mad[16:18] == mad[16:18]:
                     self.statistics.replies += 1
                     return self._take_answer(came, path, what, _ADVICE | _UNTRUSTED if sm_key.is_zero else _ADVICE)

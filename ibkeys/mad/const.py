@@ -181,8 +181,12 @@ class CapabilityMask(IntFlag):
 
 
 class TrapNumber(IntEnum):
-    """TrapNumber of a generic Notice (IBA 14.2.5.1)."""
+    """TrapNumber of a generic Notice (IBA 14.2.5.1); 64 to 67 are the SM's own."""
 
+    GID_IN_SERVICE = 64
+    GID_OUT_OF_SERVICE = 65
+    MULTICAST_GROUP_CREATED = 66
+    MULTICAST_GROUP_DELETED = 67
     LINK_STATE_CHANGE = 128
     LOCAL_LINK_INTEGRITY = 129
     EXCESSIVE_BUFFER_OVERRUN = 130
@@ -193,6 +197,15 @@ class TrapNumber(IntEnum):
     BAD_P_KEY = 257
     BAD_Q_KEY = 258
     BAD_P_KEY_SWITCH_PORT = 259
+
+
+SECURITY_TRAPS: Final = (
+    TrapNumber.BAD_M_KEY,
+    TrapNumber.BAD_P_KEY,
+    TrapNumber.BAD_Q_KEY,
+    TrapNumber.BAD_P_KEY_SWITCH_PORT,
+)
+"""The traps of refused keys: the Notices of Type 2, for which OpenSM wants an SM_Key of a subscriber."""
 
 
 class NoticeType(IntEnum):

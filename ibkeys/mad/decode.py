@@ -17,6 +17,7 @@ from ibkeys.mad.attributes import (
 )
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
+from ibkeys.mad.inform import InformInfo, InformInfoRecord, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
@@ -33,8 +34,12 @@ SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
 }
 SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     0x0001: ClassPortInfo,
-    0x0002: Notice,
-    **{cls.attribute_id: cls for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord)},
+    0x0002: ReportNotice,
+    InformInfo.attribute_id: InformInfo,
+    **{
+        cls.attribute_id: cls
+        for cls in (NodeRecord, PortInfoRecord, PKeyTableRecord, PathRecord, MCMemberRecord, InformInfoRecord)
+    },
 }
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     str(cls.name): cls  # type: ignore[attr-defined]

@@ -58,6 +58,13 @@ class DataDetails(Layout):
     size = 64
 
 
+class GidDetails(DataDetails):
+    """Traps 64 to 67: a port or a multicast group came or went. The issuer is the SM."""
+
+    __slots__ = ()
+    gid_addr = field("GIDADDR", 16, 128, hex=True)
+
+
 class LinkStateDetails(DataDetails):
     """Trap 128: the link state of some port of the switch changed."""
 
@@ -151,6 +158,10 @@ class BadPKeySwitchPortDetails(DataDetails):
 
 
 DATA_DETAILS: dict[int, type[DataDetails]] = {
+    TrapNumber.GID_IN_SERVICE: GidDetails,
+    TrapNumber.GID_OUT_OF_SERVICE: GidDetails,
+    TrapNumber.MULTICAST_GROUP_CREATED: GidDetails,
+    TrapNumber.MULTICAST_GROUP_DELETED: GidDetails,
     TrapNumber.LINK_STATE_CHANGE: LinkStateDetails,
     TrapNumber.LOCAL_LINK_INTEGRITY: PortErrorDetails,
     TrapNumber.EXCESSIVE_BUFFER_OVERRUN: PortErrorDetails,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from ibkeys.sim.nodes import Port
@@ -23,10 +23,23 @@ Receiver = Callable[[Delivery], None]
 
 
 class Receivers:
-    """The receivers at each port, in the order in which they were attached. False while there are none at all."""
+    """The receivers at each port, in the order in which they were attached. False while there are none at all.
+
+    What nobody asked for goes to one program of a port only: the one that claimed the class and method first (Linux
+    mad.c: method_in_use).
+    """
 
     def __init__(self) -> None:
         self._at: dict[Port, list[Receiver]] = {}
+        self._owners: dict[tuple[Port, int, int], Receiver] = {}
+
+    def claim(self, port: Port, owner: Receiver, mgmt_class: int, methods: Iterable[int]) -> bool:
+        """Let *owner* have what comes unasked with these methods; returns False where one has an owner already."""
+        keys = [(port, mgmt_class, method) for method in methods]
+        if any(key in self._owners for key in keys):
+            return False
+        self._owners.update(dict.fromkeys(keys, owner))
+        return True
 
     def __bool__(self) -> bool:
         return bool(self._at)
@@ -41,6 +54,7 @@ class Receivers:
                 receivers.remove(receiver)
             if not receivers:
                 self._at.pop(port, None)
+            self._owners = {key: owner for key, owner in self._owners.items() if owner != receiver}
 
         return detach
 

@@ -63,6 +63,7 @@ class Subnet:
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
         self.nodes: list[Node] = build(self.history, file, port_guids, links)
         self.managers = Managers(self.nodes)
+        self.traps.to_sm = self._trap_to_sa
         self._first_lids: list[tuple[Port, int, int]] = [
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
         ]
@@ -313,6 +314,9 @@ class Subnet:
             return []
         node = end.node
         sa = self.managers.sa_at(end) if mad[1] == _ADMINISTRATION else None
+        if sa is not None and mad[3] == Method.REPORT_RESP and not node.silent:
+            sa.subscriptions.acknowledge(mad, origin)
+            return []
         if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
             return self._hand_over(mad, node, end.number, origin.lid)
         if node.silent:
@@ -436,8 +440,24 @@ class Subnet:
     def run_sa_timers(self) -> None:
         """Let every SA send again what its asker did not acknowledge in time."""
         for home, asker, mad in self.managers.resend():
+            self._send_by_sa(home, asker, mad)
+
+    def _send_by_sa(self, home: Port, asker: Port, mad: bytes) -> None:
+        if routing.hops(home, asker.lid)[1] is asker:
             for delivery in self._reply(mad, mad, home.node, home.lid):
                 self.receivers.deliver(asker, delivery)
+
+    def _trap_to_sa(self, end: Port, mad: bytes, source: Port) -> bool:
+        """Let the SA at *end* tell its subscribers of a trap; returns whether it has any, and so answered the trap.
+
+        Without any the trap is left to a program there, which may play the SM itself.
+        """
+        sa = self.managers.sa_at(end)
+        if sa is None or end.node.silent or not sa.subscriptions:
+            return False
+        for subscriber, report in sa.take_trap(mad, source):
+            self._send_by_sa(end, subscriber, report)
+        return True
 
     # State that lasts
 

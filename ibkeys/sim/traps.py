@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.mad.const import PortState, TrapNumber
+from ibkeys.mad.const import SECURITY_TRAPS, PortState, TrapNumber
 from ibkeys.mad.notice import Notice
 from ibkeys.sim import notices, routing
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.nodes import STATE_BYTE, Port
 from ibkeys.sim.receivers import LATENCY, Delivery, Receivers
 
-_SECURITY: Final = frozenset(
-    {TrapNumber.BAD_M_KEY, TrapNumber.BAD_P_KEY, TrapNumber.BAD_Q_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT}
-)
-
 
 class Traps:
     """Sends the traps of all ports of a subnet, and sends each again until a TrapRepress comes (see `Repeats`).
 
-    *faults* may lose a trap on its way, *receivers* are the programs it is for.
+    *faults* may lose a trap on its way, *receivers* are the programs it is for. ``to_sm`` is asked before them, with
+    the port where a trap arrived, the trap and the port that sent it: whether a subnet manager that the subnet plays
+    itself is there and has answered it.
     """
 
     def __init__(self, faults: Faults, receivers: Receivers) -> None:
         self.repeats = Repeats()
+        self.to_sm: Callable[[Port, bytes, Port], bool] = lambda end, mad, source: False
         self._faults = faults
         self._receivers = receivers
         self._number = 0
@@ -66,8 +66,12 @@ class Traps:
         if faults.drop and faults.random.random() < faults.drop:
             return
         arrived = routing.by_lid(port, port.sm_lid)
-        if arrived is not None:
-            self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
+        if arrived is None:
+            return
+        end = arrived[0].arrival_port(arrived[1])
+        if self.to_sm(end, mad, port):
+            self.repress(port, mad)
+        self._receivers.deliver(end, Delivery(LATENCY, mad, port.lid))
 
     def repress(self, port: Port, mad: bytes) -> None:
         """Take the TrapRepress *mad*, which passed the M_Key check of *port*: what it answers is not repeated."""
@@ -93,7 +97,7 @@ def may_send(port: Port, number: int, now: float) -> bool:
     """
     if port.info[STATE_BYTE] & 0x0F != PortState.ACTIVE:
         return False
-    if number in _SECURITY and port.last_trap is not None:
+    if number in SECURITY_TRAPS and port.last_trap is not None:
         return now - port.last_trap >= spacing(port)
     return True
 

@@ -235,10 +235,10 @@ class SimulatedPort:
         return local_ca(self.home.node)
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent. Raises AgentRefused when this port has one that owns one of *methods* already."""
+        """Register an agent. Raises AgentRefused when a program at this port owns one of *methods* already."""
         self._check_open()
         owned = self._methods.get(mgmt_class, frozenset())
-        if owned & set(methods):
+        if not self.subnet.receivers.claim(self.home, self._unsolicited, mgmt_class, set(methods)):
             raise AgentRefused(f"an agent for class 0x{mgmt_class:02x} and one of these methods exists", errno.EPERM)
         self._methods[mgmt_class] = owned | frozenset(methods)
 

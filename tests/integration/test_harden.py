@@ -4,7 +4,6 @@ own, and who may talk before and after is never cut."""
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -212,9 +211,7 @@ def harden_site(site: KeyedSite) -> None:
         with each.conf.open("a") as conf:
             conf.write("part_enforce off\n")
         each.cache.chmod(0o755)
-    before = len(site.master.log.lines)
-    site.master.process.send_signal(signal.SIGHUP)
-    site.master.log.wait("SUBNET UP", site.master.place("INITIATING HEAVY SWEEP", before))
+    site.master.sweep()
     assert set(enforcement(site.served)) == {0}
     code, said = site.ibkeys("harden")
     assert code == 3, said

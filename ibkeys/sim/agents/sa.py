@@ -3,7 +3,8 @@
 It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
 ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with
 SM_Key 0 the asker is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
-Tables are sent with RMPP.
+Tables are sent with RMPP. Set(InformInfo) makes and ends subscriptions, and the traps that come to its port go out as
+Reports (`ibkeys.sim.agents.subscriptions`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from typing import Final
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method
 from ibkeys.mad.fields import Row
+from ibkeys.mad.inform import InformInfo
+from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.mad.smp import DATA_OFFSET
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
+from ibkeys.sim.agents.subscriptions import REQUEST_INVALID, Subscriptions, inform_info_of
 from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
 NO_RESOURCES: Final = 0x0100
-REQUEST_INVALID: Final = 0x0200
 NO_RECORDS: Final = 0x0300
 TOO_MANY_RECORDS: Final = 0x0400
 _CLASS_PORT_INFO_ID: Final = 0x0001
@@ -47,6 +51,7 @@ class SubnetAdministration:
         self.enhanced_trust = False
         self._history = home.node.history
         self._source = Source(nodes)
+        self.subscriptions = Subscriptions(home, self._source)
         # by asker and TransactionID
         self._transfers: dict[tuple[Port, bytes], Transfer] = {}
 
@@ -76,28 +81,36 @@ class SubnetAdministration:
             self.home.record("sm-key-dropped", asker=str(asker))
             return None
         status, stride, data = self._answer(header, mad[SA_HEADER_SIZE:], asker, limit)
+        is_table = header.method == Method.GET_TABLE and not status
         answer = build_sa(
-            header.method | 0x80,
+            Method.GET_RESP if header.method == Method.SET else header.method | 0x80,
             header.attribute_id,
             modifier=header.attribute_modifier,
             status=status,
-            data=data if status or header.method == Method.GET else b"",
+            data=b"" if is_table else data,
             component_mask=header.component_mask,
             attribute_offset=stride // 8,
             transaction_id=header.transaction_id,
         )
-        if status or header.method == Method.GET:
+        if not is_table:
             return [answer]
         transfer = self._transfers[key] = Transfer(answer, data, now)
         return transfer.send(now)
 
+    def take_trap(self, mad: bytes, issuer: Port) -> list[tuple[Port, bytes]]:
+        """Take a trap that *issuer* sent to the SM here; returns the Reports to be sent, and to which port."""
+        return self.subscriptions.tell(Notice(mad[DATA_OFFSET : DATA_OFFSET + Notice.size]), issuer, self._history.now)
+
     def next_timer(self) -> float | None:
-        """Return the time at which `resend` has something to do, None when no answer is on its way."""
-        return min((transfer.due for transfer in self._transfers.values() if transfer.due is not None), default=None)
+        """Return the time at which `resend` has something to do, None when nothing is on its way."""
+        due = [transfer.due for transfer in self._transfers.values() if transfer.due is not None]
+        report = self.subscriptions.next_timer()
+        return min(due if report is None else [*due, report], default=None)
 
     def resend(self) -> list[tuple[Port, bytes]]:
         """Return what is due to be sent again, and to which port."""
-        now, again = self._history.now, []
+        now = self._history.now
+        again = list(self.subscriptions.resend(now))
         for key, transfer in list(self._transfers.items()):
             if transfer.due is not None and transfer.due <= now:
                 again += [(key[0], mad) for mad in transfer.resend(now)]
@@ -111,6 +124,10 @@ class SubnetAdministration:
         trusted = header.sm_key != 0
         if header.class_version != SA_CLASS_VERSION:
             return MadStatus.BAD_VERSION, 0, b""
+        if attribute == InformInfo.attribute_id and method == Method.SET:
+            info = inform_info_of(query)
+            status = self.subscriptions.set(info, asker, trusted)
+            return status, InformInfo.size, info.raw
         if method not in (Method.GET, Method.GET_TABLE):
             return MadStatus.METHOD_NOT_SUPPORTED, 0, b""
         if attribute == _CLASS_PORT_INFO_ID and method == Method.GET:

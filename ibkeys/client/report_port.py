@@ -1,0 +1,190 @@
+"""A port that takes Reports: a `UmadPort` around another one, so that whoever uses it meanwhile does not lose them.
+
+The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
+(IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, whoever receives: a sweep takes
+longer than that.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from ibkeys.client.gmp import GmpPath, gmp_path
+from ibkeys.errors import AgentRefused
+from ibkeys.mad.const import MAD_SIZE, AttributeID, Method, MgmtClass
+from ibkeys.mad.inform import ReportNotice
+from ibkeys.mad.notice import Notice
+from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
+from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure, UmadPort
+
+MOST_WAITING: Final = 65_536
+"""Reports that are kept until they are taken; of more only the number is kept."""
+REPEATED_FOR: Final = 5.0
+"""Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options say otherwise."""
+_MOST_SEEN: Final = 16_384
+_SA: Final = int(MgmtClass.SUBN_ADM)
+_REPORT: Final = int(Method.REPORT)
+_NOTICE: Final = int(AttributeID.NOTICE).to_bytes(2)
+_LENGTH: Final = SA_HEADER_SIZE + ReportNotice.size
+_TAKEN: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A trap, as the SA told of it.
+
+    ``notice``: without the M_Key that trap 256 quotes, which is nowhere in this object. ``issuer_gid``: of the port
+    that sent the trap. ``lid``: the SA's, from which the Report came. ``at``: when, on the port's clock.
+    """
+
+    notice: Notice
+    issuer_gid: int
+    lid: int
+    at: float
+
+    @property
+    def trap(self) -> int:
+        """The TrapNumber (IBA 14.2.5.1)."""
+        return self.notice.trap_number
+
+
+class ReportPort:
+    """A `UmadPort` around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
+
+    Its `recv` returns what is no Report, so it may return [] before the time is over. Reports of other senders are not
+    believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
+    `MOST_WAITING`. Not thread-safe, as the port itself.
+    """
+
+    def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
+        self.inner = inner
+        self.ca_name = inner.ca_name
+        self.port = inner.port
+        self.sm_lid = 0
+        self.strangers = self.repeats = self.lost = 0
+        self._pkey_index = pkey_index
+        self._path: GmpPath | None = None
+        self._is_registered = False
+        self._waiting: deque[Report] = deque()
+        self._seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
+
+    def expect(self, sm_lid: int) -> None:
+        """Take Reports from the SA at *sm_lid* from now on. It may have been started anew: what came before is no
+        repeat any more. Raises UsageError and Unreachable as `ibkeys.client.gmp.gmp_path`."""
+        self._path = gmp_path(self.inner.attributes(), self._pkey_index)
+        self.sm_lid = sm_lid
+        self._seen.clear()
+
+    def take(self) -> list[Report]:
+        """Return the Reports that have come since the last call, in their order. Receives nothing."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def attributes(self) -> LocalPort:
+        """Return what the host knows about the port. Raises TransportError."""
+        return self.inner.attributes()
+
+    def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
+        """Register an agent; that of the SA's class, registered once, takes Reports. Raises AgentRefused."""
+        if mgmt_class != _SA:
+            self.inner.register(mgmt_class, class_version, methods)
+        elif not self._is_registered:
+            try:
+                self.inner.register(mgmt_class, class_version, (*methods, _REPORT))
+            except AgentRefused as error:
+                if error.errno not in _TAKEN:
+                    raise
+                raise reports_taken(self, error.errno) from error
+            self._is_registered = True
+
+    def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
+        """Send a batch, in order. Raises DeviceGone, ClosedError."""
+        return self.inner.send(batch)
+
+    def recv(self, timeout: float) -> list[Incoming]:
+        """Wait up to *timeout* seconds and return what came, without the Reports. Raises DeviceGone, ClosedError."""
+        came = self.inner.recv(timeout)
+        if not any(_is_report(each) for each in came):
+            return came
+        others, answers = [], []
+        for each in came:
+            if not _is_report(each):
+                others.append(each)
+            elif each.lid != self.sm_lid or self._path is None:
+                self.strangers += 1
+            else:
+                self._keep(each)
+                answers.append(self._path.outgoing(_answer_to(each.mad), each.lid, 0))
+        if answers:
+            # a refused answer is no error: the SA sends the Report again
+            self.inner.send(answers)
+        return others
+
+    def _keep(self, came: Incoming) -> None:
+        reported = ReportNotice(came.mad[SA_HEADER_SIZE:_LENGTH]).masked()
+        now = self.inner.now()
+        if self._is_repeat((came.lid, came.mad[8:16], reported.raw), now):
+            self.repeats += 1
+        elif len(self._waiting) >= MOST_WAITING:
+            self.lost += 1
+        else:
+            self._waiting.append(Report(reported.notice, reported.issuer_gid, came.lid, now))
+
+    def _is_repeat(self, key: tuple[int, bytes, bytes], now: float) -> bool:
+        seen = self._seen
+        while seen and (len(seen) > _MOST_SEEN or now - next(iter(seen.values())) > REPEATED_FOR):
+            seen.popitem(last=False)
+        if key in seen:
+            return True
+        seen[key] = now
+        return False
+
+    def now(self) -> float:
+        """Return the port's own clock in seconds."""
+        return self.inner.now()
+
+    def close(self) -> None:
+        """Close the port. Safe to call twice."""
+        self.inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def reports_taken(port: UmadPort, reason: int) -> AgentRefused:
+    """Return the error that says that another program on *port* takes the Reports. *reason*: the kernel's errno."""
+    return AgentRefused(
+        f"{port.ca_name} port {port.port}: another program takes the Reports of the SA that come to this port, and the "
+        "kernel gives them to one only: end that one (ibkeys watch, another monitor), or use another port or host",
+        reason,
+    )
+
+
+def _is_report(came: Incoming) -> bool:
+    mad = came.mad
+    return (
+        came.status == 0
+        and len(mad) >= _LENGTH
+        and mad[1] == _SA
+        and mad[2] == SA_CLASS_VERSION
+        and mad[3] == _REPORT
+        and mad[16:18] == _NOTICE
+    )
+
+
+def _answer_to(mad: bytes) -> bytes:
+    """Return the ReportResp: the Report with another method, status 0 and no RMPP. The TransactionID goes back whole:
+    its upper half is the agent of the sender's kernel."""
+    head = mad[:3] + bytes((int(Method.REPORT_RESP), 0, 0)) + mad[6:24] + bytes(12)
+    return (head + mad[36:]).ljust(MAD_SIZE, b"\0")

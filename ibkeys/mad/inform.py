@@ -1,0 +1,103 @@
+"""Subscribing to traps, and what comes of it: InformInfo, and the Notice of a Report (IBA 13.4.8, 13.4.11, 15.2.5).
+
+Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t; MADs that OpenSM took and sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Self
+
+from ibkeys.mad.const import AttributeID
+from ibkeys.mad.fields import Layout, field
+from ibkeys.mad.notice import Notice
+from ibkeys.mad.records import SaRecord
+
+ALL_LIDS: Final = 0xFFFF
+ALL_TRAPS: Final = 0xFFFF
+ALL_TYPES: Final = 0xFFFF
+ALL_PRODUCERS: Final = 0xFF_FFFF
+"""Wildcards of InformInfo: LIDRangeBegin, TrapNumber, Type, ProducerType."""
+
+
+class InformInfo(Layout):
+    """InformInfo (IBA 13.4.8.3): what a subscriber wants to be told of.
+
+    TrapNumber is the DeviceID, and ProducerType the VendorID, when IsGeneric is 0. GID 0: the LID range counts.
+    """
+
+    __slots__ = ()
+    size = 36
+    name: ClassVar[str] = "InformInfo"
+    attribute_id: ClassVar[int] = 0x0003
+    #                             name            byte width
+    gid = field("GID", 0, 128, hex=True)
+    lid_range_begin = field("LIDRangeBegin", 16, 16)
+    lid_range_end = field("LIDRangeEnd", 18, 16)
+    is_generic = field("IsGeneric", 22, 8)
+    subscribe = field("Subscribe", 23, 8)
+    type = field("Type", 24, 16)
+    trap_number = field("TrapNumber", 26, 16)
+    qpn = field("QPN", 28, 24)
+    resp_time_value = field("RespTimeValue", 31, 5, bit=3)
+    producer_type = field("ProducerType", 33, 24)
+
+
+class InformInfoRecord(SaRecord):
+    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted askers."""
+
+    __slots__ = ()
+    size = 60
+    name = "InformInfoRecord"
+    attribute_id = 0x00F3
+    inner = InformInfo, 24
+    #                             name            byte width
+    subscriber_gid = field("SubscriberGID", 0, 128, hex=True)
+    inform_info_enum = field("InformInfoEnum", 16, 16)
+    components: ClassVar[dict[str, int]] = {"subscriber_gid": 0, "inform_info_enum": 1}
+
+
+class ReportNotice(SaRecord):
+    """The Notice of a Report (IBA 13.4.8.2, 13.4.9): that of the trap, then the GID of the port that sent it."""
+
+    __slots__ = ()
+    size = 80
+    name = "ReportNotice"
+    attribute_id = int(AttributeID.NOTICE)
+    inner = Notice, 0
+    #                             name            byte width
+    issuer_gid = field("IssuerGID", 64, 128, hex=True)
+
+    @property
+    def notice(self) -> Notice:
+        """The Notice as the trap had it; with the M_Key that trap 256 quotes (`Notice.masked` has it no more)."""
+        return Notice(self.raw[:64])
+
+    def to_json(self, show_keys: bool = False) -> dict[str, Any]:
+        """Return the fields of the Notice with its ``data_details``, and ``issuer_gid``."""
+        return {**self.notice.to_json(show_keys), "issuer_gid": f"0x{self.raw[64:].hex()}"}
+
+    def masked(self) -> Self:
+        """Return a copy without the offending M_Key of trap 256."""
+        return type(self)(self.notice.masked().raw + self.raw[64:])
+
+
+def inform_info(trap: int, subscribe: bool, *, qpn: int = 1) -> InformInfo:
+    """Return the InformInfo that subscribes to (or with *subscribe* False ends) trap number *trap* of all ports.
+
+    *trap* may be `ALL_TRAPS`. Reports go to *qpn*, which must be the same when the subscription is ended.
+    Raises EncodeError.
+    """
+    return InformInfo.new(
+        lid_range_begin=ALL_LIDS,
+        is_generic=1,
+        subscribe=int(subscribe),
+        type=ALL_TYPES,
+        trap_number=trap,
+        qpn=qpn,
+        resp_time_value=_RESP_TIME,
+        producer_type=ALL_PRODUCERS,
+    )
+
+
+_RESP_TIME: Final = 19
+"""4.096 us times 2 to 19, about 2 s: how long the subscriber may take to answer; what others ask for too."""

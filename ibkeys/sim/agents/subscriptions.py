@@ -1,0 +1,159 @@
+"""Who wants to hear of traps, and the Reports to them: the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
+
+Source: osm_sa_informinfo.c, osm_inform.c. OpenSM wants an SM_Key for traps 256 to 259 only where they are named by
+number: a wildcard from a stranger it takes, and sends it all of them. ``refuses_wildcards`` is an SA that does not.
+A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.mad.const import SECURITY_TRAPS, AttributeID, MadStatus, Method
+from ibkeys.mad.inform import ALL_LIDS, ALL_PRODUCERS, ALL_TRAPS, ALL_TYPES, InformInfo, ReportNotice
+from ibkeys.mad.notice import Notice
+from ibkeys.mad.sa import build_sa
+from ibkeys.sim.agents.sa_records import Source, shares_p_key
+from ibkeys.sim.nodes import Port
+
+REQUEST_INVALID: Final = 0x0200
+REPORT_AGAIN_AFTER: Final = 0.2
+REPORT_RETRIES: Final = 3
+"""OpenSM's transaction_timeout, in seconds, and transaction_retries."""
+_FIRST_ID: Final = 0x0000_0002_02DA_B001
+"""TransactionIDs of OpenSM begin so; the upper half is the agent that its kernel gave it."""
+_GSI_QP: Final = 1
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A Report on its way to *subscriber*, and when it goes out again."""
+
+    subscriber: Port
+    mad: bytes
+    due: float
+    left: int = REPORT_RETRIES
+
+
+class Subscriptions:
+    """The subscriptions of one SA, at the port *home*. Every method that sends returns (port, MAD) of each."""
+
+    def __init__(self, home: Port, source: Source) -> None:
+        self.refuses_wildcards = False
+        self._home = home
+        self._source = source
+        self._all: list[tuple[Port, InformInfo]] = []
+        self._sent: dict[int, _Sent] = {}
+        self._next_id = _FIRST_ID
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def set(self, info: InformInfo, asker: Port, trusted: bool) -> int:
+        """Do what Set(InformInfo) of *asker* wants, and return the status."""
+        if info.subscribe > 1:
+            return REQUEST_INVALID
+        wanted = asker, info.replace(subscribe=1, resp_time_value=0)
+        if not info.subscribe:  # the QPN has to be that of the subscription
+            if wanted not in self._all:
+                return REQUEST_INVALID
+            self._all.remove(wanted)
+            return MadStatus.OK
+        if not trusted and (
+            info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
+        ):
+            return REQUEST_INVALID
+        if not self._may_hear_of(asker, info):
+            return REQUEST_INVALID
+        wanted = asker, wanted[1].replace(qpn=_GSI_QP)  # that of the MAD counts, not what it says
+        if wanted not in self._all:
+            self._all.append(wanted)
+        return MadStatus.OK
+
+    def _may_hear_of(self, asker: Port, info: InformInfo) -> bool:
+        """Whether *asker* shares a P_Key with each port that it names; a GID has to be some port's."""
+        if info.gid:
+            named = [port for port in self._source.end_ports(None) if _gid(port) == info.gid]
+            return bool(named) and all(shares_p_key(asker, port) for port in named)
+        if info.lid_range_begin == ALL_LIDS:
+            return True
+        lids = range(info.lid_range_begin, info.lid_range_end + 1)
+        return all(shares_p_key(asker, port) for port in self._source.end_ports(None) if port.lid in lids)
+
+    def tell(self, notice: Notice, issuer: Port, now: float) -> list[tuple[Port, bytes]]:
+        """Return the Reports of a trap that *issuer* sent.
+
+        A subscription that names a LID, and whose port shares no P_Key with the issuer any more, is deleted.
+        """
+        reports = []
+        for entry in list(self._all):
+            subscriber, info = entry
+            if not _wants(info, notice, issuer):
+                continue
+            if shares_p_key(subscriber, issuer):
+                reports.append((subscriber, self._report(notice, issuer, subscriber, now)))
+            elif info.lid_range_begin != ALL_LIDS:
+                self._all.remove(entry)
+                self._home.record("subscription-deleted", subscriber=str(subscriber))
+        return reports
+
+    def _report(self, notice: Notice, issuer: Port, subscriber: Port, now: float) -> bytes:
+        reported = ReportNotice(notice.raw + bytes(16)).replace(issuer_gid=_gid(issuer))
+        mad = build_sa(Method.REPORT, AttributeID.NOTICE, data=reported.raw, transaction_id=self._next_id)
+        self._sent[self._next_id] = _Sent(subscriber, mad, now + REPORT_AGAIN_AFTER)
+        self._next_id += 1
+        self._home.record("report", number=notice.trap_number, to=str(subscriber))
+        return mad
+
+    def acknowledge(self, mad: bytes, sender: Port) -> None:
+        """Take a ReportResp: the whole TransactionID has to come back."""
+        number = int.from_bytes(mad[8:16])
+        sent = self._sent.get(number)
+        if sent is not None and sent.subscriber is sender:
+            del self._sent[number]
+            self._home.record("report-acknowledged", by=str(sender))
+
+    def next_timer(self) -> float | None:
+        """Return the time at which `resend` has something to do, None when every Report is acknowledged."""
+        return min((sent.due for sent in self._sent.values()), default=None)
+
+    def resend(self, now: float) -> Iterable[tuple[Port, bytes]]:
+        """Return what nobody acknowledged in time and goes out again; what was sent often enough is given up."""
+        again = []
+        for number, sent in list(self._sent.items()):
+            if sent.due > now:
+                continue
+            if not sent.left:
+                del self._sent[number]
+                self._home.record("report-given-up", to=str(sent.subscriber))
+                continue
+            sent.left, sent.due = sent.left - 1, now + REPORT_AGAIN_AFTER
+            self._home.record("report-repeated", to=str(sent.subscriber))
+            again.append((sent.subscriber, sent.mad))
+        return again
+
+
+def inform_info_of(data: bytes) -> InformInfo:
+    """Return the InformInfo in the *data* of an SA MAD."""
+    return InformInfo(data[: InformInfo.size])
+
+
+def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:
+    """Whether a subscription is for this trap (osm_inform.c: match_notice_to_inf_rec), P_Keys left aside."""
+    if info.gid:
+        if info.gid != _gid(issuer):
+            return False
+    elif info.lid_range_begin != ALL_LIDS and not info.lid_range_begin <= notice.issuer_lid <= info.lid_range_end:
+        return False
+    return (
+        info.is_generic == notice.is_generic
+        and info.type in (ALL_TYPES, notice.type)
+        and info.trap_number in (ALL_TRAPS, notice.trap_number)
+        and info.producer_type in (ALL_PRODUCERS, notice.producer_type)
+    )
+
+
+def _gid(port: Port) -> int:
+    return int.from_bytes(port.info[8:16]) << 64 | port.guid
