@@ -16,6 +16,7 @@ from ibkeys.agreement.said import NOTHING, Said, said_by_node, said_by_sa
 from ibkeys.agreement.sm_file import SmFile
 from ibkeys.agreement.wanted import Means, wanted
 from ibkeys.fabric.sa_view import SaView
+from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.model import Port, Topology
@@ -71,6 +72,14 @@ class Agreement:
         """Whether all agree, and nothing is unknown that should have been read."""
         missing = self.inputs.found.troubles or self.inputs.sa_failures or self.inputs.hosts_not_reached
         return not missing and all(value.verdict.state == "agree" for value in self.values)
+
+    def hidden_ports(self) -> int:
+        """Return of how many ports the SA says no P_Keys although it answered."""
+        answers = self.inputs.view.answers if self.inputs.view is not None else {}
+        answer = answers.get(PKeyTableRecord.name)
+        if answer is None or answer.outcome != "answered":
+            return 0
+        return len({value.port for value in self.values if value.what == "p_key" and value.words.sa is None})
 
     def counts(self) -> Counter[State]:
         """Return how many values agree, differ, are unknown."""

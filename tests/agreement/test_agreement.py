@@ -183,6 +183,16 @@ def test_without_the_sm_key_the_words_on_p_keys_are_unknown(net: Subnet) -> None
         assert disagreeing(hidden) == [(VICTIM, 1, "p_key", 0x123, ("hidden",))]
 
 
+def test_ports_that_the_sa_does_not_show_this_asker_are_counted(net: Subnet) -> None:
+    """node02 is a limited member of both partitions, so that it shares one with node01 only."""
+    with tool(net, "node02 mlx4_0") as fabric:
+        agreement = seen(fabric, policy=POLICY, sm=sm_with(POLICY))
+    shown = {each.port.node.description for each in agreement.values if each.words.sa is not None}
+    assert shown == {"node01 mlx4_0"}
+    assert agreement.hidden_ports() == len({each.port for each in agreement.values if each.what == "p_key"}) - 1
+    assert disagreeing(agreement) == []
+
+
 def test_without_policy_and_file_only_sa_and_node_are_compared(net: Subnet) -> None:
     with tool(net) as fabric:
         assert disagreeing(seen(fabric, then=lambda: put_beside(net))) == [(VICTIM, 1, "p_key", 0x123, ("changed",))]

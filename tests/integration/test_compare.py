@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.mad.const import AttributeID
+from ibkeys.sim.agents import sma
 from ibkeys.sm.instance import DUMP_FILE
 from tests.corpus import DATA
-from tests.integration.hosted import Running, opensm
+from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import tool
 from tests.integration.served import Served
+from tests.integration.sshd import Sshd
 
 SA_KEY = 0x5A5A_0000_1234_0001
+SM = 0x2C903000A1011
 PORT = 0x2C903000A1031
 POLICY = f"""Default=0x7fff : ALL=limited, SELF=full ;
 Blue=0x10 : SELF=full, {PORT:#x}=limited ;
@@ -24,8 +29,8 @@ Blue=0x10 : SELF=full, {PORT:#x}=limited ;
 MORE = POLICY + f"Green=0x20 : {PORT:#x}=full ;\n"
 
 
-class WithRmpp(Served):
-    """A served subnet whose programs have a kernel's RMPP, without which no answer of the SA is longer than a MAD."""
+class WithRmpp(Hosted):
+    """A hosted subnet whose programs have a kernel's RMPP, without which no answer of the SA is longer than a MAD."""
 
     def __init__(self, netfile: Path, preload: dict[str, str]) -> None:
         super().__init__(netfile)
@@ -40,13 +45,26 @@ class WithRmpp(Served):
         return [tool(program) if os.sep not in program else program, *rest]
 
 
+Start = Callable[[str], WithRmpp]
+
+
 @pytest.fixture
-def fabric(preload: Callable[..., dict[str, str]]) -> Iterator[WithRmpp]:
-    with WithRmpp(DATA / "fabrics" / "two-switch.net", preload()) as served:
-        (served.folder / "sa.key").touch(0o600)
-        (served.folder / "sa.key").write_text(f"{SA_KEY:#x}\n")
-        (served.folder / "wanted.conf").write_text(POLICY)
-        yield served
+def start(preload: Callable[..., dict[str, str]]) -> Iterator[Start]:
+    with ExitStack() as fabrics:
+        yield lambda net: fabrics.enter_context(WithRmpp(DATA / "fabrics" / f"{net}.net", preload()))
+
+
+def with_key(served: WithRmpp) -> WithRmpp:
+    """Put the SA_Key and a policy into its folder."""
+    (served.folder / "sa.key").touch(0o600)
+    (served.folder / "sa.key").write_text(f"{SA_KEY:#x}\n")
+    (served.folder / "wanted.conf").write_text(POLICY)
+    return served
+
+
+@pytest.fixture
+def fabric(start: Start) -> WithRmpp:
+    return with_key(start("two-switch"))
 
 
 @pytest.fixture
@@ -61,7 +79,7 @@ def compared(fabric: Served, *words: str | Path, code: int, key: bool = True) ->
     done = fabric.ibkeys("compare", "-f", "json", *smkey, *words)
     assert done.returncode == code, done.stdout + done.stderr
     assert f"{SA_KEY:x}" not in done.stdout + done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
+    document: dict[str, Any] = json.loads(done.stdout) if code in (0, 1, 3) else {}
     return document
 
 
@@ -120,3 +138,77 @@ def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, runn
     fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
     [value] = compared(fabric, code=1, key=False)["values"]
     assert (value["partition"], value["causes"]) == ("0x0123", ["hidden"])
+
+
+def test_a_node_that_refuses_what_the_sm_sets(
+    fabric: WithRmpp, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
+    honest = sma.SET[AttributeID.P_KEY_TABLE]
+
+    def refuse(request: sma.Request) -> sma.Answer:
+        is_it = any(port.guid == PORT for port in request.node.end_ports)
+        return (sma.INVALID, request.mad[64:128]) if is_it else honest(request)
+
+    monkeypatch.setitem(sma.SET, AttributeID.P_KEY_TABLE, refuse)
+    running.give(MORE.encode())
+    for _ in range(30):  # until the sweep has left its trace
+        found = wrong(compared(fabric, code=1))
+        if {cause for *_, causes, _ in found for cause in causes} != {"not-read"}:
+            break
+    assert found == [(f"0x{PORT:016x}", "0x0020", ["refused"], ["sa", "node"])]
+
+
+@pytest.mark.parametrize(
+    ("net", "policy", "options"),
+    [
+        ("two-switch", "merge-override", "part_enforce in\n"),
+        ("two-switch", "merge-override", "part_enforce off\n"),
+        ("two-switch", "syntax-bad-guid", ""),
+        ("two-switch", "indx0", ""),
+        ("dual-home", "both-members", "allow_both_pkeys TRUE\n"),
+        ("ring-router", "all-kinds", ""),
+        ("dualport64", "rails-dualport", ""),
+    ],
+)
+def test_where_nobody_touched_anything_nothing_differs(start: Start, net: str, policy: str, options: str) -> None:
+    """Also with a policy that OpenSM refuses: everybody is a full member."""
+    fabric = with_key(start(net))
+    text = (DATA / "policies" / f"{policy}.conf").read_bytes()
+    with opensm(fabric, text, f"sa_key {SA_KEY:#x}\n{options}"):
+        document = compared(fabric, "--policy", "opensm", "--each", "--wait", "30", code=0)
+    assert all(each["sa"] is not None for each in document["values"])
+    assert len(document["values"]) > 20
+
+
+def test_what_has_no_room_is_named_so(start: Start) -> None:
+    fabric = with_key(start("two-switch"))
+    with opensm(fabric, (DATA / "policies" / "overflow-switch0.conf").read_bytes(), f"sa_key {SA_KEY:#x}\n"):
+        found = wrong(compared(fabric, "--wait", "1", code=1))
+    assert {tuple(causes) for *_, causes, _ in found} == {("no-room",)}
+    assert len(found) == 10
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> tuple[str | Path, ...]:
+    """Options that hide the OpenSMs of this host, so that only another host has them."""
+    settings = tmp_path / "sm.toml"
+    settings.touch(0o600)
+    settings.write_text('[here]\nunit = "no-such-unit"\n')
+    return ("--sm-config", settings)
+
+
+def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[str | Path, ...], tmp_path: Path) -> None:
+    with (
+        opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n", words=("-g", f"{SM:#x}")) as running,
+        Sshd(tmp_path / "ssh") as server,
+    ):
+        ssh = (*elsewhere, "--ssh-config", server.config)
+        document = compared(fabric, *ssh, "--sm-host", "smhost", "--policy", "opensm", "--wait", "30", code=0)
+        assert (document["sm_file"]["host"], document["sm_file"]["file"]) == ("smhost", str(running.policy))
+        compared(fabric, *ssh, "--policy", "opensm", code=2)
+        alone = compared(fabric, *ssh, "--sm-host", "outsider", "--sm-host", "smhost", code=3)
+        assert (alone["sm_file"]["host"], alone["summary"]["differs"]) == ("smhost", 0)
+        unseen = compared(fabric, *ssh, "--sm-host", "outsider", code=3)
+        assert unseen["sm_file"] is None
+        assert "outsider" in unseen["sm_file_unknown"]

@@ -160,6 +160,9 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
             exits.warn(f"the SA hides it: {answer.detail}", "note")
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"of what the SA said this was not believed ({record}): {answer.detail}")
+    if hidden := seen.hidden_ports():
+        ports = f"{hidden} port{'s' if hidden != 1 else ''}"
+        exits.warn(f"the SA hides the P_Keys of {ports}: OpenSM shows only who shares a P_Key with the asker", "note")
 
 
 def _finish(seen: Agreement, code: int) -> int:
