@@ -1,7 +1,7 @@
 """The four words on every value of every port, each with the verdict on it.
 
-Compared are the members of partitions and the enforcement bits: at which index a P_Key is, and what nobody manages (a
-switch port without a link, the table of one between switches), is left out.
+Compared are the members of partitions, the enforcement bits and how M_Keys are guarded: at which index a P_Key is, and
+what nobody manages (a switch port without a link, the table of one between switches), is left out.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.model import Port, Topology
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-What = Literal["p_key", "enforcement"]
+What = Literal["p_key", "enforcement", "m_key_protection"]
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a port with the words on it. ``partition``: that of a P_Key; None for enforcement, and for a table
+    """One value of a port with the words on it. ``partition``: that of a P_Key; None for other values, and for a table
     of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
-    `ibkeys.topology.enforcement.Enforcement`."""
+    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`."""
 
     port: Port
     what: What
@@ -105,17 +105,19 @@ def _values(inputs: Inputs) -> Iterator[Value]:
         policy = wanted(inputs.policy, found, Means(sm_guid, both, enforce))
     file: Mapping[Port, Said] = {}
     if sm is not None:
-        file = wanted(sm.policy, found, Means(sm_guid, sm.allow_both, enforce))
+        file = wanted(sm.policy, found, Means(sm_guid, sm.allow_both, enforce, sm.protection))
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
-        # A policy says nothing of enforcement, which is an option of the SM.
         said = _Four(
             policy.get(port, NOTHING), file.get(port, NOTHING), said_by_sa(inputs.view, port), said_by_node(port)
         )
         if port.is_end_port or (port in leaves and port.capacity):
             yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown")
-        if port.is_external and port.peer is not None and port.capacity:
-            yield from _enforcement(port, said, sm.options_read if sm is not None else "unknown")
+        by_options = Facts(sm.options_read if sm is not None else "unknown", _is_active(port))
+        if port.is_end_port:
+            yield from _option(port, "m_key_protection", said.protection(), by_options)
+        elif port.peer is not None and port.capacity:
+            yield from _option(port, "enforcement", said.enforcement(), by_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,11 @@ class _Four:
         return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
 
     def enforcement(self) -> Words:
+        """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
         return Words(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
+
+    def protection(self) -> Words:
+        return Words(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
     @property
     def _all(self) -> tuple[Said, Said, Said, Said]:
@@ -153,14 +159,14 @@ def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
             yield Value(port, "p_key", partition, words, judge(words, facts))
 
 
-def _enforcement(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
-    words = said.enforcement()
+def _option(port: Port, what: What, words: Words, facts: Facts) -> Iterator[Value]:
     if _is_comparable(words):
-        yield Value(port, "enforcement", None, words, judge(words, Facts(file, _is_active(port))))
+        yield Value(port, what, None, words, judge(words, facts))
 
 
 def _is_comparable(words: Words) -> bool:
-    """Whether two know a value. Of switch ports the rest is left out: nobody needs to manage them."""
+    """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
+    its P_Keys to say so."""
     return sum(word is not None for word in words) > 1
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 
 from ibkeys.agreement.agreement import Agreement, Value
 from ibkeys.agreement.causes import COLUMNS, State
+from ibkeys.agreement.said import Protection
 from ibkeys.agreement.sm_file import SmFile
 from ibkeys.topology.enforcement import Enforcement
 
@@ -80,11 +81,13 @@ def _described(value: Value) -> dict[str, Any]:
 def _json(word: Hashable | None) -> Any:
     if isinstance(word, Enforcement):
         return {"inbound": word.inbound, "outbound": word.outbound}
+    if isinstance(word, Protection):
+        return {"m_key_protect_bits": word.level, "m_key_lease_period": word.lease}
     return _p_keys(word) if isinstance(word, frozenset) else None
 
 
 def _text(word: Hashable | None) -> str | None:
-    if isinstance(word, Enforcement):
+    if isinstance(word, Enforcement | Protection):
         return str(word)
     return (" ".join(_p_keys(word)) or NONE_OF_IT) if isinstance(word, frozenset) else None
 

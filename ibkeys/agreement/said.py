@@ -1,4 +1,4 @@
-"""What one of the four says of a port: its P_Keys by partition, and its enforcement bits."""
+"""What one of the four says of a port: its P_Keys by partition, its enforcement bits, how its M_Key is guarded."""
 
 from __future__ import annotations
 
@@ -21,12 +21,25 @@ _TABLES_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Protection:
+    """M_KeyProtectBits and M_KeyLeasePeriod, the latter in seconds, of the port that owns an M_Key."""
+
+    level: int
+    lease: int
+
+    def __str__(self) -> str:
+        return f"level {self.level}, {self.lease} s"
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """``keys``: partition → P_Keys, None where nothing is known of the table; at which index a P_Key is says nothing
-    here. ``enforcement``: None where it is not known. ``uncertain``: partitions of which nothing is known."""
+    here. ``enforcement``, ``protection``: None where they are not known. ``uncertain``: partitions of which nothing is
+    known."""
 
     keys: Mapping[int, Members] | None = None
     enforcement: Enforcement | None = None
+    protection: Protection | None = None
     uncertain: frozenset[int] = frozenset()
 
     def of(self, partition: int) -> Members | None:
@@ -62,14 +75,14 @@ def said_by_sa(view: SaView | None, port: Port) -> Said:
 
 
 def _said(table: bytes | None, info: bytes | None) -> Said:
-    return Said(_table(table) if table is not None else None, _bits(info) if info is not None else None)
+    keys = _table(table) if table is not None else None
+    if info is None:
+        return Said(keys)
+    view = PortInfo(info)
+    enforcement = Enforcement(bool(view.partition_enforcement_inbound), bool(view.partition_enforcement_outbound))
+    return Said(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
 
 
 @lru_cache(maxsize=_TABLES_KEPT)
 def _table(raw: bytes) -> Mapping[int, Members]:
     return by_partition(struct.unpack(f">{len(raw) // 2}H", raw))
-
-
-def _bits(info: bytes) -> Enforcement:
-    view = PortInfo(info)
-    return Enforcement(bool(view.partition_enforcement_inbound), bool(view.partition_enforcement_outbound))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from ibkeys.agreement.causes import ReadByTheSm
+from ibkeys.agreement.said import Protection
 from ibkeys.errors import Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
@@ -16,19 +17,25 @@ from ibkeys.sm.site import master_in
 
 _ENFORCE: Final = ("both", "in", "out", "off")
 _OPTIONS: Final = ("part_enforce", "no_partition_enforcement", "allow_both_pkeys")
+_GUARDING: Final = ("m_key_protection_level", "m_key_lease_period", "sweep_interval")
+
+_HIGHEST_LEVEL: Final = 3
+_INSTEAD: Final = 2
+"""What OpenSM takes for a level that there is none of."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmFile:
     """The policy file of the master. ``policy``: None where there is no file, so that everybody is a full member.
-    ``enforce``: None where it is not known. ``policy_read``, ``options_read``: whether it has read these files as they
-    are now. ``notes``: what is not certain."""
+    ``enforce``, ``protection``: None where they are not known. ``policy_read``, ``options_read``: whether it has read
+    these files as they are now. ``notes``: what is not certain."""
 
     instance: Instance
     sm_port_guid: int
     policy: Policy | None
     allow_both: bool
     enforce: Enforce | None
+    protection: Protection | None
     policy_read: ReadByTheSm
     options_read: ReadByTheSm
     notes: tuple[str, ...]
@@ -67,10 +74,25 @@ def sm_file_of(report: Report) -> SmFile:
         instance.policy,
         allow_both,
         works_with.enforce if works_with is not None else None,
+        _protection(instance),
         _read(instance, file),
         _read(instance, instance.files["options"]),
         tuple(_notes(instance, file)),
     )
+
+
+def _protection(instance: Instance) -> Protection | None:
+    """Return the ProtectBits and lease that an OpenSM sets on every end port, whether or not it has an M_Key.
+
+    Source: opensm osm_subnet.c (osm_subn_verify_config): a level above 3 is 2, and a lease that ends before the next
+    sweep is made longer.
+    """
+    values = {name: instance.options.setting(name).value for name in _GUARDING}
+    level, lease, interval = (value if isinstance(value, int) else None for value in values.values())
+    if level is None or lease is None or interval is None:
+        return None
+    level = level if level <= _HIGHEST_LEVEL else _INSTEAD
+    return Protection(level, interval + 1 if level and lease and lease <= interval else lease)
 
 
 def _read(instance: Instance, file: InstanceFile) -> ReadByTheSm:

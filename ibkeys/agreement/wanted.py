@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.agreement.said import NOTHING, Said, by_partition
+from ibkeys.agreement.said import NOTHING, Protection, Said, by_partition
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
@@ -19,11 +19,13 @@ from ibkeys.topology.model import Port, Topology
 @dataclass(frozen=True, slots=True)
 class Means:
     """With what an SM makes tables of a policy. ``sm_port_guid``: its port, None where it is not known.
-    ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce, None where it is not known."""
+    ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce; ``protection``: how it guards
+    M_Keys; None where that is not known."""
 
     sm_port_guid: int | None
     allow_both: bool = False
     enforce: Enforce | None = None
+    protection: Protection | None = None
 
 
 _OFF: Final = Said(None, Enforcement(False, False))
@@ -49,7 +51,7 @@ def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port
         if not port.guid:
             continue
         keys = members.get(port.guid, ())
-        said[port] = Said(by_partition(keys), None, uncertain)
+        said[port] = Said(by_partition(keys), protection=means.protection, uncertain=uncertain)
         leaf = leaf_of(port)
         if leaf is not None:
             said[leaf] = replace(_of_leaf(leaf, keys, means.enforce), uncertain=uncertain)

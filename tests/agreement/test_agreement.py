@@ -12,6 +12,7 @@ from ibkeys.agreement.agreement import Agreement, Inputs, Value, agreement_of
 from ibkeys.agreement.causes import Cause, ReadByTheSm
 from ibkeys.agreement.document import to_json, to_row
 from ibkeys.agreement.looking import Look, wait_until_whole
+from ibkeys.agreement.said import Protection
 from ibkeys.agreement.sm_file import SmFile
 from ibkeys.change.clock import Clock
 from ibkeys.errors import UsageError
@@ -44,7 +45,7 @@ def net() -> Subnet:
 def sm_with(policy: Policy | None, read: ReadByTheSm = "read", enforce: Enforce | None = "both") -> SmFile:
     """Return what is seen of an OpenSM on node01 that has *policy*."""
     guid = 0x2C903000A1011
-    return SmFile(cast(Instance, None), guid, policy, False, enforce, read, read, ())
+    return SmFile(cast(Instance, None), guid, policy, False, enforce, Protection(0, 0), read, read, ())
 
 
 def seen(fabric: Fabric, key: int = SA_KEY, then: Callable[[], None] = lambda: None, **given: Any) -> Agreement:
@@ -84,7 +85,7 @@ def test_a_fabric_that_is_as_its_policy_says_agrees(net: Subnet) -> None:
     assert disagreeing(agreement) == []
     assert agreement.is_whole
     known = {(each.what, each.words.pattern) for each in agreement.values}
-    assert known == {("p_key", "aaaa"), ("enforcement", "?aaa")}
+    assert known == {("p_key", "aaaa"), ("enforcement", "?aaa"), ("m_key_protection", "?aaa")}
     assert {each.port.num for each in agreement.values if each.port.node.is_switch} >= {0, 1, 2, 3}
 
 
@@ -176,6 +177,7 @@ def test_without_the_sm_key_the_words_on_p_keys_are_unknown(net: Subnet) -> None
         assert {(each.what, each.words.pattern) for each in agreement.values} == {
             ("p_key", "aa?a"),
             ("enforcement", "?aaa"),
+            ("m_key_protection", "?aaa"),
         }
         assert agreement.is_whole
         put_beside(net)
@@ -218,7 +220,8 @@ def test_a_node_that_does_not_show_its_table_is_unknown(net: Subnet) -> None:
         agreement = seen(fabric, policy=POLICY, sm=sm_with(POLICY))
     found = disagreeing(agreement)
     assert {(name, causes) for name, *_, causes in found} == {(VICTIM, ("node-silent",))}
-    assert {each.verdict.state for each in agreement.values if each.port.node.description == VICTIM} == {"unknown"}
+    unread = {each.verdict.state for each in agreement.values if each.port.node.description == VICTIM}
+    assert unread == {"unknown", "agree"}  # its PortInfo was read
     assert not agreement.is_whole
 
 
@@ -240,6 +243,26 @@ def test_nothing_is_enforced_between_switches(net: Subnet) -> None:
     with tool(net) as fabric:
         found = disagreeing(seen(fabric, policy=POLICY, sm=sm_with(POLICY)))
     assert found == [(port.node.description, port.number, "enforcement", None, ("refused",))]
+
+
+def test_a_lease_that_ran_out_was_changed_after_the_sweep(net: Subnet) -> None:
+    for node in net.nodes:
+        for port in node.end_ports:
+            port.protect_bits, port.lease_period = 1, 60
+
+    def ran_out() -> None:
+        net.port(VICTIM, 1).protect_bits = 0
+
+    with tool(net) as fabric:
+        sm = replace(sm_with(POLICY), protection=Protection(1, 60))
+        agreement = seen(fabric, then=ran_out, sm=sm)
+        other = seen(fabric, sm=replace(sm, protection=Protection(2, 60)))
+    assert disagreeing(agreement) == [(VICTIM, 1, "m_key_protection", None, ("changed",))]
+    [value] = [each for each in agreement.values if each.verdict.apart]
+    shown = to_json(Agreement(Inputs(agreement.inputs.found), (value,)), [value])["values"][0]
+    assert shown["node"] == {"m_key_protect_bits": 0, "m_key_lease_period": 60}
+    assert to_row(value)["sa"] == "level 1, 60 s"
+    assert {each[2:] for each in disagreeing(other)} == {("m_key_protection", None, ("refused",))}
 
 
 # --- as a document ---------------------------------------------------------------------------------------------------

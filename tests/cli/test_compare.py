@@ -97,6 +97,7 @@ def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
     assert {(each["what"], each["sa"] is None) for each in result.json["values"]} == {
         ("p_key", True),
         ("enforcement", False),
+        ("m_key_protection", False),
     }
 
 

@@ -102,7 +102,7 @@ def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
     policy = ("--policy", fabric.folder / "wanted.conf")
     at_first = compared(fabric, *policy, "--each", "--wait", "30", code=0)
     assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
-    assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement"}
+    assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement", "m_key_protection"}
     unknown = [each for each in at_first["values"] if None in (each["sm_file"], each["sa"], each["node"])]
     assert unknown == []
     assert at_first["sm_file"]["file"] == str(running.policy)
@@ -132,7 +132,7 @@ def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, runn
     document = compared(fabric, "--policy", "opensm", "--each", "--wait", "30", code=0, key=False)
     assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
     said = {(each["what"], each["sa"] is None) for each in document["values"]}
-    assert said == {("p_key", True), ("enforcement", False)}
+    assert said == {("p_key", True), ("enforcement", False), ("m_key_protection", False)}
     done = fabric.ibkeys("compare")
     assert "the SA hides it" in done.stderr
     fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
@@ -212,3 +212,28 @@ def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[st
         unseen = compared(fabric, *ssh, "--sm-host", "outsider", code=3)
         assert unseen["sm_file"] is None
         assert "outsider" in unseen["sm_file_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("options", "level", "lease"),
+    [
+        ("", 0, 0),
+        ("m_key_protection_level 1\nm_key_lease_period 60\n", 1, 60),
+        ("m_key_protection_level 2\n", 2, 0),
+        ("m_key_protection_level 1\nsweep_interval 100\n", 1, 0),
+        ("m_key_protection_level 1\nm_key_lease_period 60\nsweep_interval 60\n", 1, 61),
+        ("m_key_lease_period 60\nsweep_interval 60\n", 0, 60),
+        ("m_key_protection_level 7\nm_key_lease_period 60\n", 2, 60),
+    ],
+)
+def test_how_m_keys_are_guarded(fabric: WithRmpp, options: str, level: int, lease: int) -> None:
+    keys = ("--security-keys", fabric.folder)
+    conf = f"sa_key {SA_KEY:#x}\nm_key 0x8f3c91d7e2a65b40\n{options}"
+    with opensm(fabric, POLICY, conf):
+        document = compared(fabric, *keys, "--policy", "opensm", "--each", "--wait", "30", code=0)
+        guarded = [each["node"] for each in document["values"] if each["what"] == "m_key_protection"]
+        assert guarded == [{"m_key_protect_bits": level, "m_key_lease_period": lease}] * 8
+        [port] = [each for node in fabric.net.nodes for each in node.end_ports if each.guid == PORT]
+        port.lease_period = 90
+        [value] = compared(fabric, *keys, code=1)["values"]
+    assert (value["port_guid"], value["what"], value["causes"]) == (f"0x{PORT:016x}", "m_key_protection", ["changed"])

@@ -20,7 +20,7 @@ from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.agreement.agreement import Agreement, Value
+    from ibkeys.agreement.agreement import Agreement, Value, What
     from ibkeys.agreement.causes import State
     from ibkeys.partitions.model import Policy
 
@@ -56,9 +56,9 @@ def compare(
 ) -> int:
     """Compare what the policy, the SM's file, the SA and the nodes say of every port.
 
-    Four words on each P_Key and on the enforcement of each leaf port: what --policy wants, what the master's own file
-    says, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when anything
-    differs, 3 when something is not known that should be.
+    Four words on each P_Key, on enforcement, and on level and lease of M_Keys: what --policy wants, what the master's
+    own files say, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when
+    anything differs, 3 when something is not known that should be.
     """
     wanted = read_accepted(policy) if policy is not None else None
     if where.snapshot is not None:
@@ -134,7 +134,7 @@ def _write_words(seen: Agreement, listed: Sequence[Value]) -> None:
     rows = []
     for value in listed:
         row = to_row(value)
-        what = f"P_Key {row['partition'] or ''}".rstrip() if value.what == "p_key" else "enforcement"
+        what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
         causes = [IN_WORDS[cause] for cause in value.verdict.causes]
         rows.append([*naming(row), what, *(row[column] for column in COLUMNS), causes])
     if rows:
@@ -145,6 +145,11 @@ def _write_words(seen: Agreement, listed: Sequence[Value]) -> None:
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
 
 
+_WHAT: Final[Mapping[What, str]] = {
+    "p_key": "P_Key",
+    "enforcement": "enforcement",
+    "m_key_protection": "M_Key level",
+}
 _STATES: Final[Mapping[State, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
 
 
