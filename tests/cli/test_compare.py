@@ -53,7 +53,7 @@ def test_all_agree(cli: Cli, sa_key: str, policy: Path) -> None:
     count = int(result.out.split()[0])
     assert result.out == f"{count} values compared: {count} agree, 0 differ, 0 unknown\n"
     assert "a simulated subnet has no OpenSM on this host" in result.err
-    every = cli("compare", "--policy", policy, "--smkey", sa_key, "--each", "-f", "json")
+    every = cli("compare", "--policy", policy, "--smkey", sa_key, "--full", "-f", "json")
     assert (every.code, len(every.json["values"])) == (0, count)
     assert every.json["schema"] == "ibkeys.compare/1"
     assert every.json["errors"] == []
@@ -89,8 +89,18 @@ def test_a_difference_in_each_format(cli: Cli, sa_key: str, policy: Path, format
         assert cause.startswith("  1: not applied, refused, or another policy")
 
 
+def test_ports_with_the_same_difference_are_one_row(cli: Cli, sa_key: str, policy: Path) -> None:
+    for lid in (3, 4, 5):
+        add(cli, "0x8001", lid)
+    result = cli("compare", "--policy", policy, "--smkey", sa_key, "--fold")
+    titles, row, names, *_ = result.out.splitlines()
+    assert (result.code, titles.split()[:2], row.split()[:3]) == (1, ["Ports", "Value"], ["3", "P_Key", "0x0001"])
+    assert names.strip() == "node[03-05] mlx4_0"
+    assert "--fold is a form of the table" in cli("compare", "--fold", "-f", "json").error
+
+
 def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
-    result = cli("compare", "--policy", policy, "-f", "json", "--each")
+    result = cli("compare", "--policy", policy, "-f", "json", "--full")
     assert result.code == 0
     assert "ibkeys: note: the SA hides it: SubnAdmGetTable(P_KeyTableRecord)" in result.err
     assert "--smkey" in result.err
@@ -138,8 +148,8 @@ def test_a_snapshot_with_the_word_of_the_sa(cli: Cli, sa_key: str, policy: Path,
     add(cli, "0x8001")
     file = tmp_path / "monday.db"
     assert cli("snapshot", file, "--sa", "--smkey", sa_key).code == 0
-    live = cli("compare", "--policy", policy, "--smkey", sa_key, "-f", "json", "--each")
-    again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--each")
+    live = cli("compare", "--policy", policy, "--smkey", sa_key, "-f", "json", "--full")
+    again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--full")
     assert (again.code, again.json["values"]) == (live.code, live.json["values"]) == (1, live.json["values"])
     assert "a snapshot does not hold the SM's own file" in again.err
     assert SA_KEY[2:].encode() not in file.read_bytes()
@@ -147,7 +157,7 @@ def test_a_snapshot_with_the_word_of_the_sa(cli: Cli, sa_key: str, policy: Path,
 
 def test_a_snapshot_without_it(cli: Cli, policy: Path, tmp_path: Path) -> None:
     assert cli("snapshot", tmp_path / "a.db").code == 0
-    result = cli("compare", "--policy", policy, "--from", tmp_path / "a.db", "-f", "json", "--each")
+    result = cli("compare", "--policy", policy, "--from", tmp_path / "a.db", "-f", "json", "--full")
     assert result.code == 0
     assert result.json["sa"] is None
     assert "taken without --sa" in result.err

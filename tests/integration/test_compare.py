@@ -100,7 +100,7 @@ def written_later(running: Running, text: str) -> None:
 
 def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
     policy = ("--policy", fabric.folder / "wanted.conf")
-    at_first = compared(fabric, *policy, "--each", "--wait", "30", code=0)
+    at_first = compared(fabric, *policy, "--full", "--wait", "30", code=0)
     assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
     assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement", "m_key_protection"}
     unknown = [each for each in at_first["values"] if None in (each["sm_file"], each["sa"], each["node"])]
@@ -129,7 +129,7 @@ def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
 
 
 def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, running: Running) -> None:
-    document = compared(fabric, "--policy", "opensm", "--each", "--wait", "30", code=0, key=False)
+    document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0, key=False)
     assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
     said = {(each["what"], each["sa"] is None) for each in document["values"]}
     assert said == {("p_key", True), ("enforcement", False), ("m_key_protection", False)}
@@ -176,7 +176,7 @@ def test_where_nobody_touched_anything_nothing_differs(start: Start, net: str, p
     fabric = with_key(start(net))
     text = (DATA / "policies" / f"{policy}.conf").read_bytes()
     with opensm(fabric, text, f"sa_key {SA_KEY:#x}\n{options}"):
-        document = compared(fabric, "--policy", "opensm", "--each", "--wait", "30", code=0)
+        document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0)
     assert all(each["sa"] is not None for each in document["values"])
     assert len(document["values"]) > 20
 
@@ -230,7 +230,7 @@ def test_how_m_keys_are_guarded(fabric: WithRmpp, options: str, level: int, leas
     keys = ("--security-keys", fabric.folder)
     conf = f"sa_key {SA_KEY:#x}\nm_key 0x8f3c91d7e2a65b40\n{options}"
     with opensm(fabric, POLICY, conf):
-        document = compared(fabric, *keys, "--policy", "opensm", "--each", "--wait", "30", code=0)
+        document = compared(fabric, *keys, "--policy", "opensm", "--full", "--wait", "30", code=0)
         guarded = [each["node"] for each in document["values"] if each["what"] == "m_key_protection"]
         assert guarded == [{"m_key_protect_bits": level, "m_key_lease_period": lease}] * 8
         [port] = [each for node in fabric.net.nodes for each in node.end_ports if each.guid == PORT]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
-from ibkeys.cli.options import AskSa, SmHosts, Where
-from ibkeys.cli.render import IDENTITY, write_csv, write_json, write_table
+from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
+from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
 
 _VALUE: Final = ("what", "partition", "policy", "sm_file", "sa", "node", "state", "apart", "causes")
-_TITLES: Final = (*NAMING, "Value", "Policy", "SM's file", "SA", "Node says", "Cause")
+_TITLES: Final = ("Value", "Policy", "SM's file", "SA", "Node says", "Cause")
+_SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
 _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is not known"
 
 
@@ -38,8 +40,9 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is n
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
 )
-@options.option("--each", is_flag=True, help="List every value, and not only what differs or is unknown.")
+@options.option("--full", env=False, is_flag=True, help="List every value, and not only what differs or is unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
+@options.folding
 @options.format
 @options.sa
 @options.sm_hosts
@@ -50,7 +53,8 @@ def compare(
     sa: AskSa,
     policy: str | None,
     allow_both_pkeys: bool,
-    each: bool,
+    full: bool,
+    folding: Folding,
     wait: int | None,
     format: str,
 ) -> int:
@@ -60,13 +64,14 @@ def compare(
     own files say, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when
     anything differs, 3 when something is not known that should be.
     """
+    folded = is_folded(folding, format)
     wanted = read_accepted(policy) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
         seen = _recorded(where, policy, wanted, allow_both_pkeys)
     else:
         seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait)
-    return _show(seen, each, format)
+    return _show(seen, full, folded, format)
 
 
 def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
@@ -109,12 +114,12 @@ def _asked(
 # --- what was seen ----------------------------------------------------------------------------------------------------
 
 
-def _show(seen: Agreement, each: bool, format: str) -> int:
+def _show(seen: Agreement, full: bool, folded: bool, format: str) -> int:
     from ibkeys.agreement.document import to_json, to_row
 
     found = seen.inputs.found
     say_notes(found)
-    listed = [value for value in seen.values if each or value.verdict.state != "agree"]
+    listed = [value for value in seen.values if full or value.verdict.state != "agree"]
     errors = errors_of(found)
     if format == "json":
         document = to_json(seen, listed)
@@ -122,27 +127,37 @@ def _show(seen: Agreement, each: bool, format: str) -> int:
     elif format == "csv":
         write_csv((*IDENTITY, *_VALUE), map(to_row, listed))
     else:
-        _write_words(seen, listed)
+        _write_words(seen, listed, folded)
     _say_what_is_uncertain(seen)
     return _finish(seen, finish(errors, format))
 
 
-def _write_words(seen: Agreement, listed: Sequence[Value]) -> None:
-    from ibkeys.agreement.causes import COLUMNS, IN_WORDS
-    from ibkeys.agreement.document import to_row
+def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None:
+    from ibkeys.agreement.causes import IN_WORDS
 
-    rows = []
-    for value in listed:
-        row = to_row(value)
-        what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
-        causes = [IN_WORDS[cause] for cause in value.verdict.causes]
-        rows.append([*naming(row), what, *(row[column] for column in COLUMNS), causes])
-    if rows:
-        write_table(_TITLES, rows)
+    rows = [_row(value) for value in listed]
+    if rows and folded:
+        write_folded(FoldedNames(value.port.identity() for value in seen.values), rows, _TITLES, _cells)
+    elif rows:
+        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()
     write(f"{len(seen.values)} values compared: " + ", ".join(f"{counts[state]} {_STATES[state]}" for state in _STATES))
     for cause, count in seen.causes().items():
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
+
+
+def _row(value: Value) -> dict[str, Any]:
+    """Return a value for people."""
+    from ibkeys.agreement.causes import IN_WORDS
+    from ibkeys.agreement.document import to_row
+
+    row = to_row(value)
+    what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
+    return {**row, "what": what, "causes": [IN_WORDS[cause] for cause in value.verdict.causes]}
+
+
+def _cells(row: Row) -> list[Any]:
+    return [row[name] for name in _SHOWN]
 
 
 _WHAT: Final[Mapping[What, str]] = {
