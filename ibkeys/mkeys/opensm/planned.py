@@ -39,7 +39,6 @@ from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
 from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
-from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -127,7 +126,7 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         run.away = list(away(store, run.found))
     run.skipped += [away_result(each) for each in run.away]
     _describe(writer, run, run.way)

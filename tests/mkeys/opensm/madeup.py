@@ -39,6 +39,7 @@ from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.sm.site import Reached, Running, Seen
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fabricsim import subnet, tool
@@ -208,7 +209,7 @@ class Bench:
         stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
         with tool(opensm.net, timeout=0.1, **stores) as fabric:
             fabric.is_simulated = False
-            with Writer(fabric, "test", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
+            with Writer(fabric, "mkey-rotate", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
@@ -230,6 +231,11 @@ class Bench:
             last = Runs(store).last()
             assert last is not None
             return last.state
+
+    def open_operations(self) -> list[int]:
+        """Return the operations of the journal that somebody should look after."""
+        with Journal.read(self.opensm.folder.parent / "journal.db") as journal:
+            return [record.id for record in journal.list_operations() if record.state in ("open", "failed")]
 
     def quiet(self) -> bool:
         """Whether no port counted an M_Key violation, or lost its key to time."""
