@@ -276,7 +276,8 @@ class Traffic:
             self._counts["lost"] += 1
             return True
         waiting.append(packet)
-        client.paused = len(waiting) >= attached.PAUSE_AT
+        client.owed += _is_owed(packet)
+        client.paused = client.owed >= attached.PAUSE_AT
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE)
         return True
 
@@ -285,14 +286,13 @@ class Traffic:
         try:
             while waiting:
                 client.socket.send(waiting[0])
-                waiting.popleft()
+                client.owed -= _is_owed(waiting.popleft())
         except BlockingIOError:
             pass
         except OSError:
             self._clients.mark_gone(client)
             return
-        if len(waiting) < attached.PAUSE_AT:
-            client.paused = False
+        client.paused = client.owed >= attached.PAUSE_AT
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
 
 
@@ -303,6 +303,11 @@ def _is_subscription(mad: bytes) -> bool:
 def _given_back(raw: bytes, slid: bytes, mad: bytes, status: int = errno.ETIMEDOUT) -> bytes:
     """Return the packet by which the request *mad*, which came as *raw*, is given up, or with EPERM refused."""
     return b"".join((raw[0:4], slid, raw[8:16], status.to_bytes(4), bytes(4), raw[24:32], mad))
+
+
+def _is_owed(packet: bytes) -> bool:
+    """Whether *packet* is what the client waits for: an answer, or its own request given back."""
+    return packet[HEADER_SIZE + 3] >= 0x80 or packet[16:20] != _ANSWERED[:4]
 
 
 def _lid(raw: bytes) -> int:
