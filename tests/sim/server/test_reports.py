@@ -132,6 +132,21 @@ def test_a_report_that_is_answered_late_goes_out_once_more_at_most(
     assert sm.hears_nothing()
 
 
+def test_nothing_is_sent_again_behind_what_a_program_has_not_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "REPORT_TIMEOUT", 0.3)
+    sm, subscriber = pair(running)
+    count = 4 * PAUSE_AT
+    for number in range(count):
+        sm.send(report(REPORT_ID + number), SUBSCRIBER_LID, qpn=1)
+    for _ in range(count):
+        assert sm.receive().status == errno.ETIMEDOUT, "given up in time all the same"
+    assert running.server.counts().get("reports repeated", 0) == 0
+    assert len({subscriber.receive().mad[12:16] for _ in range(count)}) == count
+    assert subscriber.hears_nothing()
+
+
 def test_a_program_that_is_behind_with_its_reports_is_heard_all_the_same(running: Running) -> None:
     sm, subscriber = pair(running)
     count = 4 * PAUSE_AT
