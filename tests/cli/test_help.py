@@ -19,6 +19,8 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--each",
+    "--fold",
     "--yes",
     "--force",
     "--override",
@@ -30,6 +32,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--sudo",
     "--via",
     "--open-while-rotating",
+    "--unconfirmed",
     "--rewrite",
     "--dry-run",
     "--leave-open",
@@ -81,6 +84,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
+    "--only",
 }
 
 

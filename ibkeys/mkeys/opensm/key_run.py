@@ -71,16 +71,18 @@ class KeyRun:
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
-    def make(self) -> None:
-        """Make the steps that are left. Raises what stops it; the record says how to go on."""
+    def make(self, until: int | None = None) -> None:
+        """Make the steps that are left, those before number *until* only where that is given: then nobody starts a
+        standby at the end. Raises what stops it; the record says how to go on."""
         around, record = self.around, self.record
+        end = len(record.steps) if until is None else until
         self._running = list(around.managers.standbys)
         self._take_stock()
         self._clean_up()
         for manager in around.managers.all:
             close(manager)
         self._behind |= self._not_there_yet()
-        for number in range(record.at, len(record.steps)):
+        for number in range(record.at, end):
             around.check()
             record.at = number
             around.note(record)
@@ -89,9 +91,9 @@ class KeyRun:
             self._make_step(number)
             if record.steps[number].standbys:
                 self._start_standbys(number)
-        if record.stopped:  # a way back from before the key changed
-            self._start_standbys(len(record.steps) - 1)
-        record.at = len(record.steps)
+        if record.stopped and until is None:  # a way back from before the key changed
+            self._start_standbys(end - 1)
+        record.at = end
         around.note(record)
 
     def tell_again(self) -> Seen:
@@ -246,8 +248,8 @@ class KeyRun:
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
             entry.failed()
-        if len(seen.wrong) == len(seen.infos):
-            former = self._before(number)
+        former = self._before(number)
+        if len(seen.wrong) == len(seen.infos) and former != self._setting(number):
             for file in self._files():
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
