@@ -17,7 +17,13 @@ from ibkeys.sim.server.clients import Client
 TIMEOUT: Final = 0.8
 """Seconds that a program has to answer. libumad2sim does not say what the asker told the kernel; this is what OpenSM
 does: four times 200 ms (osm_base.h: OSM_DEFAULT_TRANS_TIMEOUT_MILLISEC, OSM_DEFAULT_RETRY_COUNT)."""
+REPORT_TIMEOUT: Final = 0.2
+REPORT_RETRIES: Final = 3
+"""A Report goes out again after so many seconds, so often. For an SMP OpenSM says so to the kernel as well, but there
+one attempt is as good as four: nothing is lost on the way, and a program that ignores it ignores all of them."""
 _TRAP: Final = int(Method.TRAP)
+_REPORT: Final = int(Method.REPORT)
+_REPORT_RESP: Final = int(Method.REPORT_RESP)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 
 _Key = tuple[int, bytes, bytes]
@@ -34,7 +40,8 @@ class Request(NamedTuple):
 class Awaited:
     """The requests of all programs that wait for an answer of another program.
 
-    SMPs and what is answered by TrapRepress: others are not kept, for their askers give programs times of all lengths.
+    SMPs, Reports, and what is answered by TrapRepress: others are not kept, for their askers give programs times of all
+    lengths.
     """
 
     def __init__(self) -> None:
@@ -42,7 +49,7 @@ class Awaited:
 
     def add(self, request: Request) -> bool:
         """Let *request* wait, in the place of one with its class and TransactionID; returns whether it is kept."""
-        kept = request.mad[1] in SMP_CLASSES or request.mad[3] == _TRAP
+        kept = request.mad[1] in SMP_CLASSES or request.mad[3] in (_TRAP, _REPORT)
         if kept:
             self._requests[_key(request.mad)] = request
         return kept
@@ -50,7 +57,7 @@ class Awaited:
     @staticmethod
     def concerns(mad: bytes) -> bool:
         """Whether *mad* is an answer to such a request as is kept here: it is for who waits for it, else for nobody."""
-        return mad[3] == _TRAP_REPRESS or (mad[3] >= 0x80 and mad[1] in SMP_CLASSES)
+        return mad[3] in (_TRAP_REPRESS, _REPORT_RESP) or (mad[3] >= 0x80 and mad[1] in SMP_CLASSES)
 
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
@@ -66,12 +73,15 @@ class Awaited:
             return None
         return self._requests.pop(key)
 
+    def is_waiting(self, request: Request) -> bool:
+        """Whether *request* still waits for an answer."""
+        return self._requests.get(_key(request.mad)) is request
+
     def give_up(self, request: Request) -> bool:
         """Let *request* wait no longer; returns whether it still waited for an answer."""
-        key = _key(request.mad)
-        waits = self._requests.get(key) is request
+        waits = self.is_waiting(request)
         if waits:
-            del self._requests[key]
+            del self._requests[_key(request.mad)]
         return waits
 
 

@@ -26,7 +26,8 @@ Address = bytes | str | tuple[str, int]
 
 class Client:
     """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
-    packet showed that it belongs to a user who may attach."""
+    packet showed that it belongs to a user who may attach. ``subscriptions``: what it subscribed to at the SA, and
+    did not end since: for so long it is the one of its port that takes Reports."""
 
     __slots__ = (
         "address",
@@ -41,6 +42,7 @@ class Client:
         "slot",
         "slot_bytes",
         "socket",
+        "subscriptions",
         "waiting",
     )
 
@@ -60,6 +62,7 @@ class Client:
         self.gone = False
         self.paused = False
         self.waiting: deque[bytes] = deque()
+        self.subscriptions: set[bytes] = set()
 
     def __str__(self) -> str:
         return f"client {self.slot} ({self.ident}) at {self.port}"
@@ -91,6 +94,10 @@ class Clients:
     def at(self, port: Port) -> list[Client]:
         """Return the clients attached at *port* in the order in which they came."""
         return self._at.get(port, [])
+
+    def takes_reports(self, port: Port) -> Client | None:
+        """Return the one client at *port* that gets Reports: the first that subscribed."""
+        return next((client for client in self.at(port) if client.subscriptions), None)
 
     def same(self, ident: int, address: Address) -> Client | None:
         """Return the client that a program with this number and control address was before."""

@@ -3,6 +3,9 @@
 What gets no answer comes back at once with status 110, as ibsim has it: the client library has no timers. What is for a
 program (SA requests, SMInfo, traps, reports and their responses) is handed to the client at the port where it arrives;
 what that one then does not answer comes back later (see `ibkeys.sim.server.awaited`).
+
+A kernel gives Reports to the one program of a port that registered for them, which libumad2sim tells nobody. Here it is
+the first that subscribed at the SA. A second one is not let subscribe: EPERM, which its kernel would have said earlier.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Final, NamedTuple
 
-from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
+from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
+from ibkeys.mad.inform import InformInfo
+from ibkeys.mad.sa import SA_HEADER_SIZE
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.server import awaited
@@ -33,7 +38,11 @@ _DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _LENGTH: Final = MAD_SIZE.to_bytes(8)
 _LEAST_MAD: Final = 24
-_TIMED_OUT: Final = errno.ETIMEDOUT.to_bytes(4) + bytes(4)
+_QP1: Final = (1).to_bytes(4)
+_ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
+_REPORT: Final = int(Method.REPORT)
+_SET: Final = int(Method.SET)
+_INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
 _ANSWERED: Final = bytes(8)
 _NO_LID: Final = bytes(4)
 _QP0: Final = bytes(4)
@@ -140,6 +149,9 @@ class Traffic:
         if slid == _NO_LID:
             slid = protocol.packet_lid(client.port.lid)
         dlid = raw[_LID_AT] << 8 | raw[_LID_AT + 1]
+        if _is_subscription(mad) and not self._may_subscribe(client, mad):
+            self._write(client, _given_back(raw, slid, mad, errno.EPERM), "another program here takes the Reports")
+            return
         self._current = (client, raw, mad, slid)
         self._forwarded = False
         subnet = self._subnet
@@ -156,17 +168,48 @@ class Traffic:
                     self._write(client, reply)
         elif self._forwarded:
             if asks:
-                self._await(awaited.Request(client, mad, _timed_out(raw, slid, mad)))
+                self._await(awaited.Request(client, mad, _given_back(raw, slid, mad)), raw, slid)
         elif subnet.last_drop == "malformed":
             self._counts["malformed"] += 1
         elif asks:
             self._counts["unanswered"] += 1
             why = subnet.last_drop or "the program there is gone"
-            self._write(client, _timed_out(raw, slid, mad), f"no answer: {why}")
+            self._write(client, _given_back(raw, slid, mad), f"no answer: {why}")
 
-    def _await(self, request: awaited.Request) -> None:
-        if self._awaited.add(request):
+    def _may_subscribe(self, client: Client, mad: bytes) -> bool:
+        """Note what *client* subscribes to, or no longer; returns whether it may: no other program does at its port."""
+        taker = self._clients.takes_reports(client.port)
+        if taker is not None and taker is not client:
+            return False
+        info = InformInfo(mad[SA_HEADER_SIZE : SA_HEADER_SIZE + InformInfo.size])
+        what = info.replace(subscribe=0, resp_time_value=0).raw
+        if info.subscribe:
+            client.subscriptions.add(what)
+        else:
+            client.subscriptions.discard(what)
+        return True
+
+    def _await(self, request: awaited.Request, raw: bytes, slid: bytes) -> None:
+        if not self._awaited.add(request):
+            return
+        if request.mad[3] == _REPORT:
+            again = partial(self._report_again, request, raw, slid, awaited.REPORT_RETRIES)
+            self._loop.at(awaited.REPORT_TIMEOUT, again)
+        else:
             self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
+
+    def _report_again(self, request: awaited.Request, raw: bytes, slid: bytes, left: int) -> None:
+        """Send a Report again, as the kernel under its sender does, and give it up after the last time."""
+        if not self._awaited.is_waiting(request):
+            return
+        if not left:
+            self._give_up(request)
+            return
+        self._counts["reports repeated"] += 1
+        self._current = (request.client, raw, request.mad, slid)
+        self._subnet.send(request.mad, request.client.port, _lid(raw[0:4]))
+        self._current = None
+        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, raw, slid, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
@@ -188,13 +231,14 @@ class Traffic:
             self._counts["forwarded"] += self._forwarded
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
-            self._write(client, protocol.header(*lids, _QP0, _QP0) + mad)
+            qp = _QP0 if mad[1] in SMP_CLASSES else _QP1
+            self._write(client, protocol.header(*lids, qp, qp) + mad)
             self._counts["traps"] += 1
 
     def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
         """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
 
-        An answer is for the program that asked, all else for the one that is an SM.
+        An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM.
         """
         if Awaited.concerns(mad):
             request = self._awaited.answered_by(mad, port)
@@ -202,6 +246,8 @@ class Traffic:
         if mad[3] & 0x80:
             client = self._clients.get(mad[8] << 8 | mad[9])
             return (client if client is not None and client.port is port else None), mad
+        if mad[1] == _ADMINISTRATION and mad[3] == _REPORT:
+            return self._clients.takes_reports(port), mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
 
     def _write(self, client: Client, packet: bytes, note: str = "") -> bool:
@@ -250,9 +296,13 @@ class Traffic:
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
 
 
-def _timed_out(raw: bytes, slid: bytes, mad: bytes) -> bytes:
-    """Return the packet by which the request *mad*, which came as *raw*, is given up."""
-    return b"".join((raw[0:4], slid, raw[8:16], _TIMED_OUT, raw[24:32], mad))
+def _is_subscription(mad: bytes) -> bool:
+    return mad[3] == _SET and mad[1] == _ADMINISTRATION and mad[16:18] == _INFORM_INFO
+
+
+def _given_back(raw: bytes, slid: bytes, mad: bytes, status: int = errno.ETIMEDOUT) -> bytes:
+    """Return the packet by which the request *mad*, which came as *raw*, is given up, or with EPERM refused."""
+    return b"".join((raw[0:4], slid, raw[8:16], status.to_bytes(4), bytes(4), raw[24:32], mad))
 
 
 def _lid(raw: bytes) -> int:
