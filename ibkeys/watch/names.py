@@ -19,11 +19,12 @@ class Names:
         self.misses = 0
         self._by_lid: dict[int, Port] = {}
         self._by_guid: dict[int, Port] = {}
+        self._ends: dict[Port, End] = {}
 
     def learn(self, found: Topology) -> None:
         """Take what a sweep found in the place of what was known. A port that is not believed comes last."""
         self.misses = 0
-        self._by_lid, self._by_guid = {}, {}
+        self._by_lid, self._by_guid, self._ends = {}, {}, {}
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
                 self._by_guid.setdefault(port.guid, port)
@@ -53,12 +54,18 @@ class Names:
             self.misses += 1
         found = port or named
         if found is not None:
-            return End.of(found)
+            return self._end_of(found)
         return End(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
+
+    def _end_of(self, port: Port) -> End:
+        end = self._ends.get(port)
+        if end is None:  # made once for each port: in a burst of traps the same few are asked for
+            end = self._ends[port] = End.of(port)
+        return end
 
     def switch_port(self, lid: int, num: int) -> End:
         """Return the external port *num* of the switch with *lid*, as far as it is known."""
         port = self.by_lid(lid)
         if port is None or not port.node.is_switch or num not in port.node.ports:
-            return End(lid=lid or None, port=num) if port is None else End.of(port)
-        return End.of(port.node.ports[num])
+            return End(lid=lid or None, port=num) if port is None else self._end_of(port)
+        return self._end_of(port.node.ports[num])

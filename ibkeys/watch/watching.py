@@ -32,6 +32,8 @@ TURN: Final = 0.5
 """Seconds that one turn of the loop waits at most: so soon signals, the log and commands are looked after."""
 NAMES_AGAIN: Final = 60.0
 """Seconds between two sweeps for names where counters are not read."""
+AT_ONCE: Final = 1000
+"""Reports that are told of before the port is looked at again: a few hundredths of a second."""
 
 
 class Outlet(Protocol):
@@ -150,7 +152,7 @@ class Watch:
         if self._subscriber is not None:
             self._take_reports(self._subscriber.poll(seconds))
             trouble = self._subscriber.trouble
-            self._say_change("subscription", f"traps may be missed: {trouble}" if trouble else "")
+            self._say_change("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
             if self._subscriber.port.lost and "lost" not in self._said:
                 self._say_change("lost", "more Reports come than can be taken: some were lost, and counts are too low")
         else:
@@ -163,11 +165,14 @@ class Watch:
         if not reports:
             return
         self.summary.reports += len(reports)
-        events = [self._event_of(report) for report in reports]
-        if looks and self._may_look_for_names():
-            self._sweep_again()
-            events = [self._event_of(report) for report in reports]
-        self._take(events)
+        for first in range(0, len(reports), AT_ONCE):
+            some = reports[first : first + AT_ONCE]
+            events = [self._event_of(report) for report in some]
+            if looks and self._may_look_for_names():
+                self._sweep_again()
+                events = [self._event_of(report) for report in some]
+            self._take(events)
+            self._fabric.umad.recv(0)  # what comes meanwhile is answered, or the SA would send it again
 
     def _event_of(self, report: Report) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
