@@ -37,8 +37,8 @@ def watched_subnet() -> Subnet:
 
 
 def host(net: Subnet, number: int) -> Port:
-    """The port of ``node0N mlx4_0``."""
-    return net.port(f"node0{number} mlx4_0", 1)
+    """The port of ``node0N mlx4_0``, whatever that is called now."""
+    return net.port(f"H-0002c903000a10{number}0", 1)
 
 
 @contextmanager
