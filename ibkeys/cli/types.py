@@ -1,7 +1,9 @@
-"""How values on the command line are read: numbers and P_Keys."""
+"""How values on the command line are read: numbers, P_Keys, lengths of time."""
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -60,3 +62,25 @@ def parse_p_key(text: str) -> PKey:
 
 
 PKEY: Final = PKeyType()
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+
+
+class Duration(_ParamType):
+    """A length of time with its unit: ``90s``, ``15m``, ``12h``, ``30d``, ``8w``; more than none."""
+
+    name = "duration"
+
+    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Read the length of time."""
+        if isinstance(value, timedelta):
+            return value
+        found = _DURATION.fullmatch(value)
+        if found is None or not int(found[1]):
+            self.fail(f"{quoted(value)} is no length of time: write 90s, 15m, 12h, 30d or 8w", param, ctx)
+        return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+DURATION: Final = Duration()

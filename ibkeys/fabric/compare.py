@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -103,7 +103,7 @@ class Comparison:
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
     """Return what changed from *a* to *b*. What could not be read in one of them is unknown, never a change."""
-    numbers = _key_numbers(a, b)
+    numbers = key_numbers(a, b)
     result = Comparison(keys_comparable=numbers is not None)
     before = nodes_of(a.fabric)
     result.nodes_added, result.links_added = _only_in(result, b.fabric, a.fabric, "first")
@@ -155,13 +155,13 @@ def _links(fabric: Topology) -> dict[frozenset[MatchKey], tuple[Port, Port]]:
     }
 
 
-def _compare_ports(result: Comparison, old: Port, new: Port, numbers: _Numbers | None) -> None:
+def _compare_ports(result: Comparison, old: Port, new: Port, numbers: Numbers | None) -> None:
     if old.info is None or new.info is None:
         result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _which(old.info, new.info)))
     else:
         if new.is_end_port and "hidden" in (old.m_key_state, new.m_key_state):
             result.keys_hidden.append(new)
-        result.changes += _port_info_changes(old, new, old.info, new.info, numbers)
+        result.changes += _port_info_changes(old, new, numbers)
     before, after = old.occupied, new.occupied
     if before is None or after is None:
         result.unknown.append(Unknown(new, "P_KeyTable", "it was not read in " + _which(before, after)))
@@ -175,27 +175,40 @@ def _which(before: object, after: object) -> str:
     return "the first snapshot" if before is None else "the second snapshot"
 
 
-def _port_info_changes(
-    old: Port, new: Port, before: bytes, after: bytes, numbers: _Numbers | None
-) -> Iterator[Difference]:
+def _port_info_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:
     if new.is_end_port:
-        yield from _m_key_changes(old, new, numbers)
-        for kind, row in _PROTECTION:
-            if row.decode(before) != row.decode(after):
-                yield Difference(new, kind, row.decode(before), row.decode(after))
+        yield from m_key_changes(old, new, numbers)
+    yield from setting_changes(old, new)
+    yield from _row_changes(old, new, (("counter", row) for row in _COUNTERS), named=True)
+
+
+def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
+    """Yield what changed of ProtectBits and lease of an end port, or of an external port's enforcement.
+
+    PortInfo of both was read.
+    """
+    if new.is_end_port:
+        yield from _row_changes(old, new, _PROTECTION)
     else:
-        for row in _ENFORCEMENT:
-            if row.decode(before) != row.decode(after):
-                yield Difference(new, "enforcement", row.decode(before), row.decode(after), field=row.attr)
-    for row in _COUNTERS:
-        if row.decode(before) != row.decode(after):
-            yield Difference(new, "counter", row.decode(before), row.decode(after), field=row.attr)
+        yield from _row_changes(old, new, (("enforcement", row) for row in _ENFORCEMENT), named=True)
 
 
-_Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
+def _row_changes(
+    old: Port, new: Port, rows: Iterable[tuple[Kind, NumberRow]], named: bool = False
+) -> Iterator[Difference]:
+    assert old.info is not None
+    assert new.info is not None
+    for kind, row in rows:
+        before, after = row.decode(old.info), row.decode(new.info)
+        if before != after:
+            yield Difference(new, kind, before, after, field=row.attr if named else None)
 
 
-def _key_numbers(a: Snapshot, b: Snapshot) -> _Numbers | None:
+Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
+"""How an M_Key field becomes a fingerprint, in the earlier and in the later snapshot."""
+
+
+def key_numbers(a: Snapshot, b: Snapshot) -> Numbers | None:
     """Return how an M_Key field of each snapshot becomes a fingerprint; None when they cannot be compared."""
     for mine, other in ((a, b), (b, a)):
         if not mine.about.has_keys and not other.about.has_keys and mine.about.fingerprints != other.about.fingerprints:
@@ -215,7 +228,11 @@ def _plain(info: bytes) -> int:
     return int.from_bytes(info[:8])
 
 
-def _m_key_changes(old: Port, new: Port, numbers: _Numbers | None) -> Iterator[Difference]:
+def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:
+    """Yield what changed of an end port's M_Key; PortInfo of both was read. Where one hides its key, that is nothing.
+
+    *numbers*: as `key_numbers` gives it; None: two keys that are set are not compared.
+    """
     before, after = old.m_key_state, new.m_key_state
     assert old.info is not None
     assert new.info is not None

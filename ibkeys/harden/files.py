@@ -21,11 +21,11 @@ from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
-from ibkeys.mkeys.opensm.managers import REFUSAL
 from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
+from ibkeys.sm.confs.opensms import REFUSAL
 from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Running, find_master, reach, stale
+from ibkeys.sm.site import Running, find_master, reach
 
 _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
 _UMASK: Final = 0o077
@@ -67,7 +67,7 @@ class FileStep(Step):
                 continue
             except OSError as error:
                 raise FileError(f"{file.path}: cannot be looked at: {error.strerror or error}") from None
-            user = _user_of(running)
+            user = running.read_user()
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
@@ -126,14 +126,6 @@ def _opensms(writer: Writer, asked: Asked) -> list[Running]:
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid)
     return [*(running for _, running in seen.others() if running is not None), seen.master]
-
-
-def _user_of(running: Running) -> int:
-    """Return the user ID of an OpenSM. Raises Refused (``stale``) where it runs no more."""
-    try:
-        return running.hands.files.stat(running.instance.process.folder).uid
-    except OSError:
-        raise stale(f"{running.instance.name} runs no more, or was started again") from None
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:

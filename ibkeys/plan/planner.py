@@ -341,7 +341,8 @@ class _Planner:
                 f"THE SUBNET MANAGER'S PORT IS NOT A FULL MEMBER OF THE DEFAULT PARTITION: {limited} limited members "
                 "will not reach the SA; put SELF=full after ALL=limited",
             )
-        if self.manager.presence != "none":
+        changes = any(table.differs for table in self.tables) or bool(self.enforcement)
+        if self.manager.presence != "none" and changes:
             undo = (
                 "; it gives disconnected ports their default P_Key back" if self.options.disconnect_unconfigured else ""
             )

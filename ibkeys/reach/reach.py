@@ -181,13 +181,15 @@ class Reach:
             if getattr(self._partitions[partition].reached_by(traffic(standing, self.inbound_check)), way) & ports
         )
 
-    def count(self) -> tuple[int, int]:
-        """Return how many pairs of different end ports can talk, and how many ordered pairs are one way."""
+    def count(self, within: Collection[int] = ()) -> tuple[int, int]:
+        """Return how many pairs of different end ports can talk, and how many ordered pairs are one way; *within*: by
+        these partitions only."""
         pairs = one_way = 0
         for group in self.groups:
-            both, to, _ = self.reached(group.profile)
+            both, to, _ = self.reached(group.profile, within)
             # in its own kind, a port finds itself too
-            own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for _, standing in group.profile))
+            standings = (standing for partition, standing in group.profile if not within or partition in within)
+            own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
             pairs += len(group.ports) * (both.bit_count() - own)
             one_way += len(group.ports) * to.bit_count()  # none of its own kind: those reach each other both ways
         return pairs // 2, one_way

@@ -50,6 +50,13 @@ class Running:
     hands: SmHands
     manager: Manager | None
 
+    def read_user(self) -> int:
+        """Return the user ID that it runs as. Raises Refused (``stale``) where it runs no more, HostNotReached."""
+        try:
+            return self.hands.files.stat(self.instance.process.folder).uid
+        except OSError:
+            raise stale(f"{self.instance.name} runs no more, or was started again") from None
+
     def place_of(self, role: Role) -> tuple[Path, Path]:
         """Return a file as its host names it, and as this OpenSM sees it.
 

@@ -17,7 +17,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
-from ibkeys.sm.confs.opensms import notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import MASTER, Reached, Running, find_master, look_around, taking_part
@@ -27,8 +27,6 @@ Kind = Literal["sm_key", "sa_key"]
 KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 DEFAULT: Final = SMKey(1)
 """OpenSM's default of both."""
-REFUSAL: Final = "opensm-keys"
-"""What `Refused.interlock` is where the change would leave the SMs without a common key; nothing overrides that."""
 _POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
 
 
@@ -99,9 +97,7 @@ def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topolog
     else:
         report = find_master(managers_of(found), reached, own_guid).report
     managers = list(taking_part(report, reached))
-    refuse_strangers(
-        managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master", REFUSAL
-    )
+    refuse_strangers(managers, report.hosts, "an SM that goes on with the former sm_key becomes a second master")
     # That of the master last.
     opensms = [_fit(each) for _, each in sorted(managers, key=lambda each: each[0].is_master) if each is not None]
     settings = [each.settings(_POLLING, "after how long a standby takes over")[0] for each in opensms]

@@ -23,9 +23,10 @@ from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
+from ibkeys.sm.confs.opensms import REFUSAL
 from ibkeys.sm.reading import WORDS
 from ibkeys.sm.site import Reached
-from ibkeys.smkeys.managers import DEFAULT, KINDS, REFUSAL, KeyManagers, Kind, find_key_managers
+from ibkeys.smkeys.managers import DEFAULT, KINDS, KeyManagers, Kind, find_key_managers
 from ibkeys.smkeys.run import Run
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -158,6 +159,7 @@ def plan_change(
     change.objections += [*_unread_edits(change), *objections_to_listeners(managers.opensms)]
     change.objections += objections_to_owners([file.conf for file in managers.files], _FORMER_AGAIN)
     change.objections += _weak(managers, given)
+    change.notes += [why for file in managers.files if (why := file.conf.why_it_stays_open)]
     if pending:
         change.notes.append("a change of the keys was cut off; this finishes it, with the keys that it began with")
     return change

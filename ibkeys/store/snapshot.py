@@ -171,10 +171,13 @@ def check_place(path: Path) -> Path:
 
 
 def _may_be_replaced(path: Path) -> bool:
+    return not files.read_head(path, 1) or is_snapshot(path)
+
+
+def is_snapshot(path: Path) -> bool:
+    """Return whether the head of a regular file says that it is a snapshot. Raises OSError."""
     header = files.read_head(path, _APPLICATION_ID.stop)
-    return not header or (
-        header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
-    )
+    return header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
 
 
 def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:

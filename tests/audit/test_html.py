@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ibkeys.audit.findings import Report
+from ibkeys.audit.findings import Report, Subject
 from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.formats.page import render_page
 from ibkeys.errors import UsageError
-from tests.audit.reports import NASTY, TEXTS, coverage, large, partitions, report, rule, small, subject
+from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, partitions, report, rule, small, subject
 
 LOADING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background", "formaction", "ping"}
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -240,3 +240,10 @@ def test_a_missing_jinja2_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'ibkeys\[report\]'$"):
         render_page("report.html.j2")
+
+
+def test_a_rule_without_an_answer_says_why_as_the_text_does() -> None:
+    fabric_wide = Subject(dict.fromkeys(identity(9)), "unknown", "no key store is at hand")
+    unread = subject(1, "unknown", "not read", evidence={"PortInfo": {"reading": "unreadable"}})
+    page = render_html(report(rule("QK003", "unknown", fabric_wide, unread, note="never shown")))
+    assert "needs what was not read: see “Could not be read”<br>no key store is at hand</td>" in page

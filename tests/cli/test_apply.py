@@ -51,12 +51,13 @@ def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:
     assert pkeys(cli, 2) == {0: "0xffff", 1: "0x8001"}
 
 
-def test_a_dry_run_names_what_would_be_refused_and_exits_1(cli: Cli, plan: Path, tmp_path: Path) -> None:
+def test_a_dry_run_names_what_would_be_refused_and_exits_4(cli: Cli, plan: Path, tmp_path: Path) -> None:
     result = cli("apply", plan, "--dry-run")
-    assert (result.code, result.out) == (1, shown(plan) + "dry run: nothing was changed\n")
+    assert (result.code, result.out) == (4, shown(plan) + "dry run: nothing was changed\n")
     assert result.err.startswith("ibkeys: would be refused: the plan removes 2 P_Keys (full to limited counts) from 2")
     assert pkeys(cli, 2) == {0: "0xffff"}
     assert not list(tmp_path.glob("*.journal*"))
+    assert cli("apply", plan, "--dry-run", "--allow-removals").code == 1
 
 
 def test_removals_without_permission_are_refused(cli: Cli, plan: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,19 @@ def test_key_store_that_others_may_read_is_a_problem(cli: Cli, tmp_path: Path, k
     result = cli("doctor", "-f", "csv")
     assert result.code == 1
     assert "fabric.keys" in result.out
+
+
+def test_a_key_store_that_the_user_may_not_write_is_a_problem(
+    cli: Cli, tmp_path: Path, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 0, "--yes")
+    assert cli("doctor").code == 0
+    store = tmp_path / "fabric.keys"
+    may = os.access  # root may write all files, so that a mode of 0400 shows nothing here
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != store and may(path, mode))
+    result = cli("doctor")
+    assert result.code == 1
+    assert f"but this user may not write {store}" in result.out
 
 
 def test_a_store_that_cannot_be_used_is_not_a_problem_of_the_port(cli: Cli, tmp_path: Path, key_file: Path) -> None:

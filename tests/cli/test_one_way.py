@@ -129,6 +129,12 @@ def test_matrix_of_one_partition_looks_at_that_partition(after: Path) -> None:
     pairs = run("matrix", "--from", after, "--pairs", "--partition", "0x1", "-f", "json").json
     assert pairs["pairs"] == []
     assert [pair["b"]["port_guid"] for pair in pairs["one_way"]] == OTHERS
+    counted = run("matrix", "--from", after, "--partition", "0x1", "-f", "json").json
+    assert (counted["pairs"], counted["one_way"]) == (0, len(OTHERS))
+    assert (
+        "\n0 pairs of ports can talk, by the partitions named ("
+        in run("matrix", "--from", after, "--partition", "0x1").out
+    )
 
 
 def test_diff_says_who_is_one_way_now(before: Path, after: Path) -> None:

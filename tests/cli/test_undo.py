@@ -84,6 +84,7 @@ def test_a_way_back_that_cuts_somebody_needs_allow_break(cli: Cli, tmp_path: Pat
         assert (refused.code, lab.image() == there) == (4, True)
         assert "--allow-break goes ahead" in refused.error
         dry = cli("undo", "--dry-run")
-        assert (dry.code, "would be refused" in dry.err, "cut for a moment: " in dry.out) == (1, True, True)
+        assert (dry.code, "would be refused" in dry.err, "cut for a moment: " in dry.out) == (4, True, True)
+        assert cli("undo", "--dry-run", "--allow-break").code == 1
         assert cli("undo", "--yes", "--allow-break").code == 0
     assert lab.host(1).p_keys[1] == 0x8001

@@ -6,7 +6,6 @@ Real programs attach as to ``ibkeys sim serve``: it is the same server.
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import threading
@@ -22,7 +21,8 @@ from ibkeys.sim.server.server import Server
 from ibkeys.sim.server.traffic import Seen
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
-from tests.integration.test_served_mkeys import Log, Subnet
+from tests.integration.opensms import Log, sweep
+from tests.integration.test_served_mkeys import Subnet
 
 OVERRIDES = ("--override", "index-0", "--override", "index-move")
 BLUNT = (*OVERRIDES, "--override", "default-pkey", "--override", "enforce-blind")
@@ -108,11 +108,7 @@ class Running:
 
     def sweep(self) -> None:
         """Let it read its files, and wait until that sweep is over."""
-        before = len(self.log.lines)
-        self.process.send_signal(signal.SIGHUP)
-        self.log.wait("INITIATING HEAVY SWEEP", before)
-        before = next(at for at in range(before, len(self.log.lines)) if "HEAVY SWEEP" in self.log.lines[at])
-        self.log.wait("SUBNET UP", before)
+        sweep(self.process, self.log)
 
     def give(self, text: bytes) -> None:
         """Put a policy into the place of the last one, and return when it is in force."""

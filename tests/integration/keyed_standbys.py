@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -22,10 +21,9 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedPorts, stored_keys
-from tests.integration.opensms import NodesOpensm
+from tests.integration.opensms import Log, NodesOpensm, listen
 from tests.integration.sshd import Sshd
 from tests.integration.standin_systemd import StandInSystemd
-from tests.integration.test_served_mkeys import Log
 
 NET = DATA / "fabrics" / "two-switch.net"
 NODES = {
@@ -137,17 +135,8 @@ class KeyedSite(KeyedPorts):
 
     def shell(self, command: str, node: str) -> tuple[subprocess.Popen[str], Log]:
         """Let a shell on *node* become *command*."""
-        process = subprocess.Popen(
-            self.served.arguments(["/bin/sh", "-c", re.sub(r"\bopensm -", "exec opensm -", command, count=1)]),
-            cwd="/",
-            env={**self.served.environment, "SIM_HOST": node},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        log = Log(process)
+        words = ["/bin/sh", "-c", re.sub(r"\bopensm -", "exec opensm -", command, count=1)]
+        process, log = listen(self.served.arguments(words), "/", {**self.served.environment, "SIM_HOST": node})
         self.stack.callback(log.close)
         self.stack.callback(process.wait, RUN_TIMEOUT)
         self.stack.callback(process.kill)
@@ -169,9 +158,7 @@ class KeyedSite(KeyedPorts):
         self.master.process.kill()
         self.master.process.wait(RUN_TIMEOUT)
         heir.log.wait("SUBNET UP", heir.place("ENTERING SM MASTER STATE", before))
-        # its second sweep would heal what the first one broke, and count violations
-        heir.process.send_signal(signal.SIGHUP)
-        heir.log.wait("SUBNET UP", heir.place("INITIATING HEAVY SWEEP", len(heir.log.lines)))
+        heir.sweep()  # its second sweep would heal what the first one broke, and count violations
 
 
 @contextmanager

@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
-from tests.integration.test_served_mkeys import Log
 
 POLLING = "sweep_interval 0\nsminfo_polling_timeout 500\npolling_retry_number 2\n"
 """Options of an OpenSM that sweeps when it is told to, and notices soon that the master has gone."""
+
+
+class Log:
+    """The lines that a program prints, as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.lines: list[str] = []
+        self._stream = process.stdout
+        self._news = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._stream or ():
+            with self._news:
+                self.lines.append(line)
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def wait(self, pattern: str, after: int = 0, timeout: float = RUN_TIMEOUT) -> str:
+        """Return the first line from number *after* on in which *pattern* is found."""
+        deadline, seen = time.monotonic() + timeout, after
+        with self._news:
+            while True:
+                for line in self.lines[seen:]:
+                    if re.search(pattern, line):
+                        return line
+                seen = len(self.lines)
+                left = deadline - time.monotonic()
+                waiting = not self._ended and left > 0
+                assert waiting, f"no {pattern!r} in:\n{''.join(self.lines[-25:])}"
+                self._news.wait(left)
+
+    def place(self, pattern: str, after: int = 0) -> int:
+        """Wait for *pattern*; returns the number of the line."""
+        return self.lines.index(self.wait(pattern, after), after)
+
+    def close(self) -> None:
+        self._reader.join(RUN_TIMEOUT)
+        if self._stream is not None:
+            self._stream.close()
 
 
 def start(
@@ -19,10 +66,34 @@ def start(
 ) -> tuple[subprocess.Popen[str], Log]:
     """Start an OpenSM by its command line *words*; *node*: where it sits; *before*: what stands before them."""
     own = {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder), **({"SIM_HOST": node} if node else {})}
+    return listen([*before, *served.arguments(words)], folder, {**served.environment, **own})
+
+
+def start_with(served: Ibsim, conf: str) -> tuple[subprocess.Popen[str], Log]:
+    """Start an OpenSM with the options *conf*; its key files are where *served* has its cache."""
+    words = served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))
+    return listen(served.arguments(words), served.folder, {**served.environment, **served.opensm_environment})
+
+
+def sweep(process: subprocess.Popen[str], log: Log) -> None:
+    """Let an OpenSM read its files and sweep, and wait until that is done.
+
+    The files of a sweep are written after its "SUBNET UP", and a sweep may follow the one that first says so. After
+    this one there is nothing left to do.
+    """
+    before = len(log.lines)
+    process.send_signal(signal.SIGHUP)
+    log.wait("SUBNET UP", log.place("INITIATING HEAVY SWEEP", before))
+
+
+def listen(
+    arguments: Sequence[str], folder: str | Path, environment: dict[str, str]
+) -> tuple[subprocess.Popen[str], Log]:
+    """Start a program in *folder*, and listen to all that it says."""
     process = subprocess.Popen(
-        [*before, *served.arguments(words)],
+        arguments,
         cwd=folder,
-        env={**served.environment, **own},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -69,4 +140,8 @@ class NodesOpensm:
 
     def place(self, pattern: str, after: int = 0) -> int:
         """Wait for *pattern* in its log; returns the number of the line."""
-        return self.log.lines.index(self.log.wait(pattern, after), after)
+        return self.log.place(pattern, after)
+
+    def sweep(self) -> None:
+        """Let it sweep, and wait until that is done."""
+        sweep(self.process, self.log)

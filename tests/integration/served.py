@@ -70,6 +70,18 @@ class Served(Ibsim):
         assert self._server is not None
         return self._server.pid
 
+    def begin(self, command: Sequence[str | Path], stderr: int = subprocess.STDOUT) -> subprocess.Popen[str]:
+        """Start a program on this fabric as `run` does; what it says comes through pipes, by default through one."""
+        return subprocess.Popen(
+            self.arguments(command),
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
     def command(self, line: str) -> None:
         """Steer the server, such as ``link H-1[1] down``."""
         self.steer(line)

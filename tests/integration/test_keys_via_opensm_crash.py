@@ -5,7 +5,7 @@ ibkeys is killed before every system call that writes, and around every rename a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -22,6 +22,13 @@ PARTS = 8
 STRIDE = 5
 """With a standby one point in so many."""
 WAYS_ON = ("--resume", "--abort")
+
+
+def every_way_in_parts(test: Callable[..., None]) -> Callable[..., None]:
+    """Let `make soak` run *test* with each command, each way on and each part of the points."""
+    for name, values in (("what", COMMANDS), ("way_on", WAYS_ON), ("part", range(PARTS))):
+        test = pytest.mark.parametrize(name, values)(test)
+    return pytest.mark.soak(test)
 
 
 @pytest.fixture
@@ -47,10 +54,7 @@ def test_a_way_back_that_was_killed_at_a_point_of_the_sample_is_finished(scene: 
         scene.cut_off_going_back((2 * number + 1) * points // (2 * SAMPLE))
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("way_on", WAYS_ON)
-@pytest.mark.parametrize("what", COMMANDS)
+@every_way_in_parts
 def test_after_a_kill_at_any_point_it_is_finished_or_undone(
     scene: KeyedScene, what: str, way_on: str, part: int
 ) -> None:
@@ -99,10 +103,7 @@ def test_after_a_kill_while_a_standby_is_there_it_is_finished_or_undone(
     standby_scene.cut_off("rotate", points * 3 // 4, way_on)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("way_on", WAYS_ON)
-@pytest.mark.parametrize("what", COMMANDS)
+@every_way_in_parts
 def test_after_a_kill_at_many_points_while_a_standby_is_there_it_is_finished_or_undone(
     standby_scene: StandbyScene, what: str, way_on: str, part: int
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -115,15 +114,7 @@ def interrupt(
     """
     more = ("--abort",) if back else MORE[command]
     words = opensm.served.ibkeys_command(command, *more, "--via", "opensm", "--yes")
-    with subprocess.Popen(
-        opensm.served.arguments(words),
-        cwd=opensm.served.folder,
-        env=opensm.served.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with opensm.served.begin(words) as process:
 
         def stop() -> None:
             opensm.running.process.send_signal(signal.SIGSTOP)

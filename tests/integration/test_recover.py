@@ -44,15 +44,7 @@ def test_all_keys_lost_and_back_after_one_lease(tmp_path: Path) -> None:
         stores = ("--keystore", str(tmp_path / "keys.db"), "--journal", str(tmp_path / "journal.db"))
         options = ("--topology", str(snapshot), "-f", "json", "--yes", "-d", "-t", "500")
         command = [sys.executable, "-m", "ibkeys", "mkey-recover", *options, *stores]
-        process = subprocess.Popen(
-            fabric.arguments(command),
-            env=fabric.environment,
-            cwd=fabric.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = fabric.begin(command, stderr=subprocess.PIPE)
         deadline = threading.Timer(RUN_TIMEOUT, process.kill)
         deadline.start()
         assert process.stdout is not None

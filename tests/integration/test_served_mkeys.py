@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +18,7 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, parse_dump
+from tests.integration.opensms import Log, start_with, sweep
 from tests.integration.served import Served
 
 KEY = 0xA94F13D02E7C5B68
@@ -27,46 +26,6 @@ SHOWN = f"0x{KEY:016x}"
 LEASE = 60
 VICTIM = 2  # the LID of node02
 END_PORT_LIDS = {1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1, 7: 0, 8: 0}  # LID -> port number
-
-
-class Log:
-    """The lines that a program prints, as they come."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.lines: list[str] = []
-        self._stream = process.stdout
-        self._news = threading.Condition()
-        self._ended = False
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        for line in self._stream or ():
-            with self._news:
-                self.lines.append(line)
-                self._news.notify_all()
-        with self._news:
-            self._ended = True
-            self._news.notify_all()
-
-    def wait(self, pattern: str, after: int = 0, timeout: float = RUN_TIMEOUT) -> str:
-        """Return the first line from number *after* on in which *pattern* is found."""
-        deadline, seen = time.monotonic() + timeout, after
-        with self._news:
-            while True:
-                for line in self.lines[seen:]:
-                    if re.search(pattern, line):
-                        return line
-                seen = len(self.lines)
-                left = deadline - time.monotonic()
-                waiting = not self._ended and left > 0
-                assert waiting, f"no {pattern!r} in:\n{''.join(self.lines[-25:])}"
-                self._news.wait(left)
-
-    def close(self) -> None:
-        self._reader.join(RUN_TIMEOUT)
-        if self._stream is not None:
-            self._stream.close()
 
 
 class Subnet(Served):
@@ -106,28 +65,13 @@ def opensm(served: Subnet, level: int) -> Iterator[Log]:
     """Run OpenSM with M_Keys; it has brought the subnet up when this begins, and is killed when it ends."""
     conf = f"m_key {KEY:#x}\nm_key_protection_level {level}\nm_key_lease_period {LEASE}\n"
     with ExitStack() as stack:
-        process = subprocess.Popen(
-            served.arguments(served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))),
-            cwd=served.folder,
-            env={**served.environment, **served.opensm_environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        log = Log(process)
+        process, log = start_with(served, conf)
         stack.callback(served.wait_until_no_sm)
         stack.callback(log.close)
         stack.callback(process.wait, RUN_TIMEOUT)
         stack.callback(process.kill)
         log.wait("SUBNET UP")
-        # The files of a sweep are written after that line: when a later sweep is done, they are there.
-        before = len(log.lines)
-        process.send_signal(signal.SIGHUP)
-        log.wait("INITIATING HEAVY SWEEP", before)
-        before = next(at for at in range(before, len(log.lines)) if "INITIATING HEAVY SWEEP" in log.lines[at])
-        log.wait("SUBNET UP", before)
+        sweep(process, log)  # then its files are written
         yield log
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.opensms import Log, start_with, sweep
 from tests.integration.served import Served
-from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Log, Subnet
+from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
 VIOLATIONS = "m_key_violations"
 
@@ -54,19 +55,10 @@ def deployed(served: Subnet, *options: Any) -> list[dict[str, Any]]:
 @contextmanager
 def running_opensm(served: Served, conf: str) -> Iterator[Log]:
     """Run OpenSM, which has brought the subnet up when this begins, and is stopped when it ends."""
-    process = subprocess.Popen(
-        served.arguments(served.opensm_arguments(conf, extra=("-f", "stdout", "-D", "0x07"))),
-        cwd=served.folder,
-        env={**served.environment, **served.opensm_environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    log = Log(process)
+    process, log = start_with(served, conf)
     try:
         log.wait("SUBNET UP")
+        sweep(process, log)  # a sweep that follows the first one would take back what a test changes
         yield log
     finally:
         process.send_signal(signal.SIGKILL)

@@ -34,12 +34,6 @@ class OpenSM(NodesOpensm):
         """Wait until it is STANDBY and has ended what it was at: a SIGHUP before that counts as part of it."""
         self.log.wait("polling_callback: SM State 2 .STANDBY.", self.place("ENTERING SM STANDBY STATE", after))
 
-    def sweep(self) -> None:
-        """Let it sweep, and wait until that is done."""
-        before = len(self.log.lines)
-        self.process.send_signal(signal.SIGHUP)
-        self.log.wait("SUBNET UP", self.place("INITIATING HEAVY SWEEP", before))
-
 
 def state(served: Served, node: str) -> str:
     """Return what SMInfo says to somebody else of the OpenSM on *node*."""

@@ -37,18 +37,10 @@ class OtherHost:
 
     def apply(self, *words: str | int | Path) -> list[str]:
         words = ("apply", self.plan, "--via", "opensm", "--allow-removals", "--yes", *self.options, *words)
-        return self.served.arguments(self.served.ibkeys_command(*words))
+        return self.served.ibkeys_command(*words)
 
     def start(self, *words: str | int | Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.apply(*words),
-            cwd=self.served.folder,
-            env=self.served.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return self.served.begin(self.apply(*words), stderr=subprocess.PIPE)
 
     def wait_for_policy(self, text: str) -> None:
         deadline = time.monotonic() + RUN_TIMEOUT
@@ -82,9 +74,7 @@ def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     before, file = tables(other.served), facts(other.running.policy)
     done = other.served.run(other.served.ibkeys_command("apply", other.plan, "--via", "opensm", "--allow-removals"))
     assert done.returncode == 4  # nobody said yes
-    done = subprocess.run(
-        other.apply(), cwd=other.served.folder, env=other.served.environment, capture_output=True, text=True, timeout=60
-    )
+    done = other.served.run(other.apply(), timeout=60)
     assert done.returncode == 0, done.stderr
     assert "partitions.conf on smhost" in done.stdout
     assert facts(other.running.policy) == (GREEN.encode(), *file[1:])

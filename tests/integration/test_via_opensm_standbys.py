@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -11,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
+from tests.integration import opensms
 from tests.integration.hosted import plan_for, via
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.opensms import NodesOpensm
-from tests.integration.test_served_mkeys import Log, Subnet
+from tests.integration.test_served_mkeys import Subnet
 from tests.integration.test_sm_policies import GREEN, TENANTS, tables
 
 NODES = {
@@ -110,20 +110,11 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
 
 def stranger(served: Subnet, stack: ExitStack, node: str) -> None:
     """Start a standby under another name: nobody sees that it is an OpenSM, as if it ran on another host."""
-    away = {"SIM_HOST": node, "OSM_CACHE_DIR": str(served.folder), "OSM_TMP_DIR": str(served.folder)}
-    other = stack.enter_context(
-        subprocess.Popen(
-            ["bash", "-c", 'exec -a sm "$0" "$@"', *served.arguments(["opensm", "-f", "stdout", "-D", "0x07"])],
-            cwd=served.folder,
-            env={**served.environment, **away},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    )
-    log = Log(other)
+    renamed = ("bash", "-c", 'exec -a sm "$0" "$@"')
+    words = ["opensm", "-f", "stdout", "-D", "0x07"]
+    other, log = opensms.start(served, words, served.folder, node, before=renamed)
     stack.callback(log.close)
+    stack.callback(other.wait, RUN_TIMEOUT)
     stack.callback(other.kill)
     log.wait("ENTERING SM STANDBY STATE")
 

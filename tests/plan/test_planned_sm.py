@@ -111,3 +111,13 @@ def test_who_is_master_and_where_it_cannot_be_told() -> None:
     master = shown_subnet_manager(found)
     assert (master.port_guid, master.presence) == (NODE02, "active")
     assert shown_subnet_manager(Topology()).port_guid is None
+
+
+def test_an_active_sm_is_no_problem_where_nothing_is_to_change() -> None:
+    plan = make_plan(
+        parse_policy("Default=0x7fff : ALL=full ;"),
+        swept(TWO_SWITCH),
+        Options(enforce="off"),
+        sm_at(SM, "active", "master"),
+    )
+    assert (plan.pending, problems(plan)) == (False, [])

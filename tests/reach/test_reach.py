@@ -199,6 +199,10 @@ def test_packets_get_through_as_it_is_said(data: st.DataObject) -> None:
     talking += sum(bool(reach.why(a, b).can_talk) for a, b in combinations(ends, 2))
     assert reach.count()[0] == talking == sum(1 for _ in reach.talking_pairs())
     assert all(reach.why(a, b).can_talk for a, b in reach.talking_pairs())
+    for each in reach.memberships():
+        within = {each.partition}
+        assert reach.count(within)[0] == sum(1 for _ in reach.talking_pairs(within))
+        assert reach.count(within)[1] == sum(1 for _ in reach.one_way_pairs(within))
 
 
 def arrives(net: Subnet, source: str, destination: str, p_key: PKey) -> bool:

@@ -160,6 +160,14 @@ def test_time_lets_leases_run_out(subnet: Subnet) -> None:
     assert "lease-expired" in execute(subnet, "events 1")
 
 
+def test_events_print_what_a_packet_held_as_it_is_written(subnet: Subnet) -> None:
+    execute(subnet, f'packet "{A}" "{B}" pkey=0x23')
+    assert " p_key=0x0023 " in execute(subnet, "events")
+    subnet.port(A, 1).m_key, subnet.port(A, 1).protect_bits = 5, 2
+    subnet.process(build_smp(Method.GET, AttributeID.PORT_INFO, 1), SM, 1, subnet.port(A, 1).lid)
+    assert " method=0x01 attribute=0x0015\n" in execute(subnet, "events")
+
+
 def test_no_answer_shows_an_m_key(subnet: Subnet) -> None:
     port = subnet.port(A, 1)
     port.m_key = 0x1122334455667788

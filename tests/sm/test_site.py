@@ -57,7 +57,7 @@ def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
     twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=2)) for name in ("a", "b"))
     standby = manager(2, "standby")
     with pytest.raises(Refused, match="the SM at port 2 is seen as OpenSM on a, OpenSM on b"):
-        refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would", "opensm-keys")
+        refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would")
 
 
 def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,9 +152,10 @@ class Host:
         *,
         contents: Contents = WITHOUT_KEYS,
         rights: int | None = None,
+        owner: int | None = None,
     ) -> FileEntry:
         self.note("replace")
-        return THIS.replace(self._named(operation), seen, data, mode, contents=contents, rights=rights)
+        return THIS.replace(self._named(operation), seen, data, mode, contents=contents, rights=rights, owner=owner)
 
     @contextmanager
     def _stage(self, staged: AbstractContextManager[Staged]) -> Iterator[Staged]:

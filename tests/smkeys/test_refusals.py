@@ -8,6 +8,7 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.sm.site import Running
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.smkeys.madeup import POLLING, MadeUpSite
@@ -89,6 +90,18 @@ def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkey
     with pytest.raises(Refused, match=r"file-managed: .*opensm.conf on sm2 is managed by Puppet"):
         three.run(monkeypatch)
     three.run(monkeypatch, overrides=["file-managed"])
+    assert_done(three)
+
+
+def test_an_options_file_that_others_can_read_afterwards_is_named(three: MadeUpSite, monkeypatch: Patch) -> None:
+    host = three.hosts[1]
+    mode = host.conf.stat().st_mode & 0o777
+    monkeypatch.setattr(Running, "read_user", lambda running: os.geteuid() + (running.hands is host))
+    change = three.run(monkeypatch)
+    assert [note for note in change.notes if "keeps its mode" in note] == [
+        f"{host.conf} on sm1 holds keys and keeps its mode, {mode:04o}: it belongs to UID {os.geteuid()}, and its "
+        f"OpenSM, which has to read it, runs as UID {os.geteuid() + 1}: chown {os.geteuid() + 1} and chmod 0600"
+    ]
     assert_done(three)
 
 

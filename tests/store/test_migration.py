@@ -9,8 +9,10 @@ import pytest
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost, Passphrase
+from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA
 
 A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xFFFFFFFFFFFFFFFF)
@@ -87,3 +89,13 @@ def test_a_store_that_others_may_read_is_refused_before_anything_is_read(path: P
     with pytest.raises(StoreError, match="other users may read"):
         KeyStore(path)
     assert path.read_bytes() == before
+
+
+def test_the_table_of_keys_of_subnet_managers_is_added(path: Path) -> None:
+    key = SMKey(0xA1A2A3A4A5A6A7A8)
+    with KeyStore(path) as store:
+        assert SmKeys(store).rows() == []
+        SmKeys(store).promote(SmKeys(store).put_pending("sm_key", key))
+    with KeyStore(path) as store:
+        assert [(row.kind, row.state, row.sm_key) for row in SmKeys(store).rows()] == [("sm_key", "current", key)]
+        assert len(store.rows()) == 6

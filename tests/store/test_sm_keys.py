@@ -1,4 +1,4 @@
-"""Keys of subnet managers in the key store: their states, sealed or not, in damaged stores and in older ones."""
+"""Keys of subnet managers in the key store: their states, sealed or not, and in damaged stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import SEALED_BYTES, Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeyKind, SmKeys
-from tests.corpus import DATA
 
 A, B, C = SMKey(0xA1A2A3A4A5A6A7A8), SMKey(0xB1B2B3B4B5B6B7B8), SMKey(0xC1C2C3C4C5C6C7C8)
 CHEAP = Cost(n=4)
@@ -206,17 +205,3 @@ def test_a_damaged_row_is_an_error(tmp_path: Path, damage: str) -> None:
         for ask in (SmKeys(store).rows, SmKeys(store).outline):
             with pytest.raises(StoreError, match="damaged"):
                 ask()
-
-
-def test_a_store_of_an_older_version_gets_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "keys.db"
-    path.touch(0o600)
-    by_hand = sqlite3.connect(path)
-    by_hand.executescript((DATA / "stores" / "keystore-1.sql").read_text())
-    by_hand.close()
-    with KeyStore(path) as store:
-        assert SmKeys(store).rows() == []
-        SmKeys(store).promote(SmKeys(store).put_pending("sm_key", A))
-    with KeyStore(path) as store:
-        assert states(SmKeys(store)) == [("sm_key", "current", A)]
-        assert len(store.rows()) == 6

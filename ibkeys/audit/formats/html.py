@@ -44,7 +44,7 @@ def render_html(
         group_names=list(GROUPS.items()),
         coverage_tiles=_coverage(report),
         troubles=[words.trouble_text(trouble) for trouble in report.coverage.troubles],
-        not_evaluated=[each for each in report.results if each.result == "unknown"],
+        not_evaluated=[(each, _unknown_reasons(each)) for each in report.results if each.result == "unknown"],
         kinds=list(_kinds(report, texts or {})),
         quiet=[
             ("Rules that pass", [each for each in report.results if each.result == "pass"]),
@@ -94,6 +94,11 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
         yield f"{count(summary['unknown'], 'rule has', 'rules have')} no answer; unknown is no pass."
     if summary["waived"]:
         yield f"{count(summary['waived'], 'rule is', 'rules are')} waived."
+
+
+def _unknown_reasons(result: RuleResult) -> list[str]:
+    reasons = list(words.unknown_reasons(result, "see “Could not be read”"))
+    return [*reasons[:FIRST], *([f"and {len(reasons) - FIRST} more"] if len(reasons) > FIRST else [])]
 
 
 def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str]:

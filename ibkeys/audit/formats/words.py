@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ibkeys.audit.findings import Result, RuleResult, Severity, Subject
@@ -78,6 +78,30 @@ def summary(result: RuleResult) -> str:
         if number
     ]
     return clean("; ".join(part for part in (", ".join(counts), result.note) if part)) or result.result
+
+
+def unknown_reasons(result: RuleResult, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> tuple[str, ...]:
+    """Return why a rule has no answer, a line for each reason.
+
+    *see*: where the reader finds what was not read; *name*: how a port is named.
+    """
+    unknown = subjects(result, "unknown")
+    lines = [clean(said_of(subject, see, name)) for subject in unknown if not is_unread(subject)]
+    if len(lines) < len(unknown):
+        lines.insert(0, f"needs what was not read: {see}")
+    return tuple(lines or [clean(result.note)])
+
+
+def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> str:
+    """Return the message of one subject, with its port; *see* and *name* as for `unknown_reasons`."""
+    if subject.identity["node_guid"] is None:
+        return subject.message
+    return f"{name(subject.identity)}: " + (f"not read, {see}" if is_unread(subject) else subject.message)
+
+
+def is_unread(subject: Subject) -> bool:
+    """Whether all that is said of a subject is that something was not read: the reasons stand in their own section."""
+    return any("reading" in fields for fields in subject.evidence.values())
 
 
 def severity_of(subject: Subject, result: RuleResult) -> Severity:

@@ -15,9 +15,11 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, schema, write_csv, write_json
 from ibkeys.cli.showing import guid_of
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.compare import Comparison, Difference
+    from ibkeys.fabric.history import Event
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.reach.difference import Change, Gain, ReachComparison
     from ibkeys.topology.model import Node, Port
@@ -29,22 +31,24 @@ _LISTED: Final = 8
 
 @click.command("diff")
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", required=False)
 @click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
 @click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
 @options.version
-def diff(a: str, b: str, reach: bool, pairs: bool, inbound_check: InboundCheck, format: str) -> int:
+def diff(a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, format: str) -> int:
     """Show what changed between two snapshots.
 
-    A is the earlier, B the later one. Nodes and links that came and went; P_Keys added, removed, moved to another
-    index, memberships; M_Key, ProtectBits, lease, enforcement; counters. What could not be read in one of them is named
-    and never shown as a change. Exit status 1 when anything differs.
+    A is the earlier, B the later one; A alone is a folder of `snapshot --into`, and its last two are taken. Nodes and
+    links that came and went; P_Keys added, removed, moved to another index, memberships; M_Key, ProtectBits, lease,
+    enforcement; counters. What could not be read in one of them is named and never shown as a change. Exit status 1
+    when anything differs.
     """
     from ibkeys.fabric.compare import compare
     from ibkeys.reach.difference import compare_reach
 
+    a, b = (a, b) if b is not None else _last_two(Path(a))
     before, after = load(Path(a)), load(Path(b))
     if reach or pairs:
         gained = compare_reach(before.fabric, after.fabric, inbound_check=inbound_check)
@@ -66,6 +70,15 @@ def diff(a: str, b: str, reach: bool, pairs: bool, inbound_check: InboundCheck, 
         )
     _write_comparison(a, b, found, format)
     return _finish([f"{each.port}: {each.what}: {each.why}" for each in found.unknown], found.differs)
+
+
+def _last_two(folder: Path) -> tuple[str, str]:
+    from ibkeys.fabric.snapshot_folder import SnapshotFolder
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: is no folder of snapshots: give two snapshots, A and B, or such a folder")
+    before, after = SnapshotFolder(folder).last(2)
+    return str(before), str(after)
 
 
 def _finish(unknown: Sequence[str], differs: bool) -> int:
@@ -131,14 +144,17 @@ def _write_table(found: Comparison) -> None:
         if each.port is not port:
             port = each.port
             write(heading_of(port.identity()))
-        write(f"  {_in_words(each)}")
+        write(f"  {in_words(each)}")
 
 
 def _end(port: Port) -> str:
     return exits.clean(f"{port.node.description or f'0x{port.node.guid:016x}'} port {port.num}")
 
 
-def _in_words(each: Difference) -> str:
+def in_words(each: Difference | Event) -> str:
+    """Return a change as one line without its port."""
+    if each.kind in ("appeared", "disappeared"):
+        return "the port is there" if each.kind == "appeared" else "the port is gone"
     if each.kind == "pkey-added":
         return f"P_Key {each.after} added at index {each.index}"
     if each.kind == "pkey-removed":
@@ -155,7 +171,7 @@ def _in_words(each: Difference) -> str:
     return f"{_name(each)}: {each.before} -> {each.after}"
 
 
-def _name(each: Difference) -> str:
+def _name(each: Difference | Event) -> str:
     from ibkeys.mad.attributes import PortInfo
 
     return PortInfo.rows[each.field or each.kind].name

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 import ibkeys
 from ibkeys.cli import exits, options
@@ -14,49 +16,89 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
+from ibkeys.cli.types import DURATION
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
 
 @click.command("snapshot")
-@click.argument("file")
+@click.argument("file", required=False)
+@options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
+@options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
 @options.probe_sa
 @options.sm_port
 @options.pkey_idx
 @options.format
 @options.fabric
-def snapshot(where: Where, file: str, format: str, probe_sa: bool, sm_port: int | None, pkey_idx: int | None) -> int:
+def snapshot(
+    where: Where,
+    file: str | None,
+    into: str | None,
+    keep: timedelta | None,
+    format: str,
+    probe_sa: bool,
+    sm_port: int | None,
+    pkey_idx: int | None,
+) -> int:
     """Read the whole fabric's keys into one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, each with the raw bytes
     that were read, and what could not be read and why. M_Keys are kept as fingerprints, with -K as they are. Every
     reading command reads it with --from. A snapshot that is there is replaced at one stroke; any other file stays, and
-    the command ends.
+    the command ends. With --into DIR the file is named by its time, and none is replaced.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
     from ibkeys.store.snapshot import check_place
 
-    check_place(Path(file))  # before the sweep, not after it
+    folder = _folder(file, into, keep)
+    if file is not None:
+        check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
         taken = take_snapshot(fabric, where, make_secret=True)
         if probe_sa:
             taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
     say_notes(taken.fabric)
-    ibkeys.save(taken, file, with_keys=where.show_keys)
+    place = folder.place_for(taken) if folder is not None else Path(file or "")
+    ibkeys.save(taken, place, with_keys=where.show_keys)
+    removed = folder.finish(place, keep) if folder is not None else []
     _say_unread_counters(taken)
+    return _report(taken, str(place), [each.name for each in removed], where.show_keys, format)
+
+
+def _folder(file: str | None, into: str | None, keep: timedelta | None) -> SnapshotFolder | None:
+    """Return the folder of --into, looked at before the sweep; None where FILE is given."""
+    from ibkeys.fabric.snapshot_folder import SnapshotFolder
+
+    if file is not None:
+        if click.get_current_context().get_parameter_source("into") == ParameterSource.COMMANDLINE:
+            raise UsageError("FILE and --into DIR are two places: give one of them")
+        return None
+    if into is None:
+        raise UsageError("where to? Give FILE, or --into DIR" + (" with --keep" if keep is not None else ""))
+    folder = SnapshotFolder(Path(into))
+    folder.check()
+    return folder
+
+
+def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, format: str) -> int:
     errors = errors_of(taken.fabric)
-    summary = _summary(taken, where.show_keys)
+    summary = _summary(taken, with_keys)
     if format == "json":
-        write_json("snapshot", {"file": file, **summary, "errors": errors, "unreached": taken.fabric.unreached})
+        document = {"file": file, **summary, "removed": removed, "errors": errors, "unreached": taken.fabric.unreached}
+        write_json("snapshot", document)
     elif format == "csv":
         write_csv(["file", *summary], [{"file": file, **summary}])
     else:
-        keys = "with its M_Keys" if where.show_keys else "M_Keys as fingerprints"
+        keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
         write(
             f"{file}: {summary['nodes']} nodes, {summary['ports']} ports, {summary['links']} links, "
             f"{summary['p_keys']} P_Keys; {keys}"
         )
+        if removed:
+            write(f"removed, for their age: {', '.join(removed)}")
     return finish(errors, format)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
+from ibkeys.audit.formats import words
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 
@@ -126,15 +127,7 @@ def _write_failure(result: RuleResult, with_remedy: bool) -> None:
 
 
 def _line(subject: Subject) -> str:
-    if subject.identity["node_guid"] is None:
-        return clean(subject.message)
-    message = f"not read, {_SEE}" if _is_unread(subject) else subject.message
-    return clean(f"{heading_of(subject.identity)}: {message}")
-
-
-def _is_unread(subject: Subject) -> bool:
-    """Whether all that is said of a subject is that something was not read: the reasons stand in their own section."""
-    return any("reading" in fields for fields in subject.evidence.values())
+    return clean(words.said_of(subject, _SEE, heading_of))
 
 
 def _write_not_read(report: Report) -> None:
@@ -152,7 +145,7 @@ def _write_not_evaluated(report: Report) -> None:
     reasons: dict[tuple[str, ...], list[str]] = {}
     for result in report.results:
         if result.result == "unknown":
-            reasons.setdefault(_reasons(result), []).append(result.rule)
+            reasons.setdefault(words.unknown_reasons(result, _SEE, heading_of), []).append(result.rule)
     if reasons:
         write("\nNOT EVALUATED")
     for lines, rules in reasons.items():
@@ -161,14 +154,6 @@ def _write_not_evaluated(report: Report) -> None:
             write(f"{_INDENT}{line}")
         if len(lines) > LISTED:
             write(f"{_INDENT}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
-
-
-def _reasons(result: RuleResult) -> tuple[str, ...]:
-    unknown = [subject for subject in result.subjects if subject.result == "unknown"]
-    lines = [_line(subject) for subject in unknown if not _is_unread(subject)]
-    if len(lines) < len(unknown):
-        lines.insert(0, f"needs what was not read: {_SEE}")
-    return tuple(lines or [result.note])
 
 
 def _write_waived(report: Report) -> None:

@@ -106,8 +106,13 @@ class ManyPortsChange(ShownChange):
         self._say_failed()
         self._write_result(applied)
         if self.consent.dry_run:
-            return exits.SAYS_NO if self.plan.phases else exits.DONE
+            return self._judge_dry_run()
         return exits.NOT_COMPLETED if self.plan.failed or self.plan.gone_back else exits.DONE
+
+    def _judge_dry_run(self) -> int:
+        if self.plan.refusals or self.writer.not_overridden(self.plan):
+            return exits.REFUSED
+        return exits.SAYS_NO if self.plan.phases else exits.DONE
 
     def _say_failed(self) -> None:
         failed = self.plan.failed

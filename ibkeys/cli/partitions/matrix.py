@@ -59,7 +59,8 @@ def matrix(
     """Show the members of every partition, and who can talk to whom.
 
     From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
-    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full.
+    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full. Exits 1
+    when a partition that was asked for has no member.
     """
     from ibkeys.reach.reach import Reach
 
@@ -76,18 +77,19 @@ def matrix(
     elif pairs:
         _write_pairs(found, reach, chosen, format)
     elif format == "json":
-        write_json("matrix", _document(found, reach, memberships, names))
+        write_json("matrix", _document(found, reach, memberships, names, chosen))
     elif format == "csv":
         columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
         write_csv(columns, _csv_rows(memberships, names))
     else:
-        _write_table(reach, memberships, names)
-    for partition in sorted(chosen - {each.partition for each in memberships}):
+        _write_table(reach, memberships, names, chosen)
+    empty = sorted(chosen - {each.partition for each in memberships})
+    for partition in empty:
         exits.warn(
             f"no port is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""), "note"
         )
     note_enforcing_between_switches(reach.enforcing_between_switches())
-    return finish(errors_of(found), format)
+    return finish(errors_of(found), format) or (exits.SAYS_NO if empty else exits.DONE)
 
 
 def _partition(text: str) -> int:
@@ -110,9 +112,9 @@ def _names_of(policy: str | None) -> Mapping[int, str]:
 
 
 def _document(
-    found: Topology, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]
+    found: Topology, reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str], chosen: set[int]
 ) -> dict[str, Any]:
-    pairs, one_way = reach.count()
+    pairs, one_way = reach.count(chosen)
     return {
         "partitions": [
             {
@@ -152,7 +154,7 @@ def _csv_rows(memberships: Sequence[Membership], names: Mapping[int, str]) -> It
                 }
 
 
-def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str]) -> None:
+def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping[int, str], chosen: set[int]) -> None:
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped", "Who")
     rows = []
     for each in memberships:
@@ -161,8 +163,9 @@ def _write_table(reach: Reach, memberships: Sequence[Membership], names: Mapping
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
         rows.append([f"0x{each.partition:04x}", names.get(each.partition, ""), *counts, _who(each)])
     write_table(titles, rows)
-    count, one_way = reach.count()
-    write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, over all partitions (each: --pairs)")
+    count, one_way = reach.count(chosen)
+    where = "by the partitions named" if chosen else "over all partitions"
+    write(f"{count} pair{'s' if count != 1 else ''} of ports can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
         write(f"{one_way} {is_one_way}: packets get from one to the other, and no answer comes back (each: --pairs)")

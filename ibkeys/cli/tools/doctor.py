@@ -199,13 +199,24 @@ def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
                 detail = (
                     _contents(store) if path.exists() else f"not there yet: a changing command makes it{_parent(path)}"
                 )
-            yield Check(name, True, f"{path}: {detail}")
+            yield _written_check(name, path, detail)
             if kind is KeyStore and path.exists():
                 with KeyStore(path, create=False, passphrase=paths.passphrase) as store:
                     yield from check_run(store)
                     yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
         except IbkeysError as error:
             yield Check(name, False, str(error))
+
+
+def _written_check(name: str, path: Path, detail: str) -> Check:
+    """Return what is to be said of a store that can be read: ok only where changing commands can write it too."""
+    from ibkeys.umad.probe import Check
+
+    closed = [each for each in (path, path.parent) if each.exists() and not os.access(each, os.W_OK)]
+    if not path.exists() or not closed:
+        return Check(name, True, f"{path}: {detail}")
+    what = f"{path}: {detail}; but this user may not write {closed[0]}"
+    return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
 
 
 @contextmanager

@@ -52,24 +52,34 @@ def replace(
     mode: int = 0o600,
     contents: Contents = WITHOUT_KEYS,
     rights: int | None = None,
+    owner: int | None = None,
     limit: int = files.LIST,
 ) -> FileEntry:
     """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes the file.
 
-    What was seen is in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* is for
-    a file that was not there. *rights*: the permission bits of the new file, fewer than the old one has; they count for
-    one that was not there too. Until it is complete it has mode 0600. The entry stays ``pending``: the caller says
-    whether what follows from it was proven.
+    What was seen is in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* and
+    *owner*, a user ID, are for a file that was not there: to another user than this one it belongs with the group of
+    its folder. *rights*: the permission bits of the new file, fewer than the old one has; they count for one that was
+    not there too. Until it is complete it has mode 0600. The entry stays ``pending``: the caller says whether what
+    follows from it was proven.
 
     Raises FileChanged when the file is not what was seen: what somebody else wrote is in place. Raises FileError for
     what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
     entry is ``failed`` where the file was not replaced. Raises StoreError.
     """
-    metadata = Metadata(mode) if seen.found is None else seen.found.metadata
+    metadata = _of_new(seen.path, mode, owner) if seen.found is None else seen.found.metadata
     if rights is not None:
         metadata = dataclasses.replace(metadata, mode=rights)
     _refuse_hindered(seen, rights)
     return _record_and_put(operation, seen, data, metadata, contents, limit)
+
+
+def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
+    """Return what a file gets that was not there. Raises FileError where its folder cannot be looked at."""
+    if owner in (None, os.geteuid()):
+        return Metadata(mode)
+    with opened_folder(place) as folder:
+        return Metadata(mode, owner, os.fstat(folder).st_gid)
 
 
 def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: Contents = WITHOUT_KEYS) -> FileEntry:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused
+from ibkeys.errors import FileError, FileFormatError, Refused, UsageError
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
 from ibkeys.sm.instance import Instance
-from ibkeys.sm.report import look_at_host
+from ibkeys.sm.report import HostReport, look_at_host, with_ports
 from ibkeys.sm.site import Reached, Running
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
@@ -58,24 +58,41 @@ class KeyFile:
         )
 
 
-def read_key_files(reached: Sequence[Reached]) -> list[KeyFile]:
-    """Return the guid2mkey of each OpenSM of these hosts that has one.
+def read_key_files(reached: Sequence[Reached], own_guid: int) -> list[KeyFile]:
+    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the own port.
 
-    Raises what `Running.place_of` raises, FileFormatError, HostNotReached.
+    Of an OpenSM that may be of another subnet than that port only what can be read counts: where the sweep finds it to
+    be of this one, its files are looked at again. Raises what `Running.place_of` raises, FileFormatError,
+    HostNotReached.
     """
-    return [file for each in reached for file in _key_files(each)]
+    found: list[KeyFile] = []
+    for each in reached:
+        host = look_at_host(each.hands.files, each.host.named, own_socket())
+        host = with_ports(host, {}, () if host.name else [own_guid])
+        for instance in host.instances:
+            try:
+                found += _key_file(each, instance)
+            except (UsageError, FileError, FileFormatError):
+                if not _may_be_of_another_subnet(host, instance, own_guid):
+                    raise
+    return found
 
 
-def _key_files(reached: Reached) -> Iterator[KeyFile]:
-    host = look_at_host(reached.hands.files, reached.host.named, own_socket())
-    for instance in host.instances:
-        _, cache = Running(instance, reached.hands, None).place_of("cache")
-        path = cache / MKEY_FILE
-        try:
-            data = reached.hands.files.read(path, files.LIST)
-        except OSError:
-            continue  # it is not there before the first key; that a file of the master can be read is seen to later
-        yield KeyFile(reached.hands.name, instance, cache, parse_m_keys(data, str(path)))
+def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: int) -> bool:
+    """Whether an OpenSM may be none of the subnet of the own port: on this host one that uses another port, on a host
+    that the user named one of several."""
+    return len(host.instances) > 1 if host.name else instance.port_guid not in (None, own_guid)
+
+
+def _key_file(reached: Reached, instance: Instance) -> Iterator[KeyFile]:
+    """Yield the guid2mkey of an OpenSM, if there is one. Raises as `read_key_files`."""
+    _, cache = Running(instance, reached.hands, None).place_of("cache")
+    path = cache / MKEY_FILE
+    try:
+        data = reached.hands.files.read(path, files.LIST)
+    except OSError:
+        return  # it is not there before the first key; that a file of the master can be read is seen to later
+    yield KeyFile(reached.hands.name, instance, cache, parse_m_keys(data, str(path)))
 
 
 def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> None:

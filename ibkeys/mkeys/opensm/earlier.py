@@ -32,16 +32,28 @@ def record_of_last_run(writer: Writer) -> RunRecord:
 
 
 def refuse_another_subnet(writer: Writer, found: Topology) -> None:
-    """Raise UsageError where no port of the last run is on the subnet that was swept: its key would go to another one,
-    whose OpenSM sets what its options file says on every port."""
+    """Raise UsageError where the sweep found no port of the last run: on another subnet its key would go to an OpenSM
+    that sets what its options file says on every port.
+
+    Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
+    a link that nobody knows. The SA may name what is behind it.
+    """
     with open_store(writer) as store:
         last, ports = last_run(store)
     there = {port.port_guid for port in found.end_ports()}
-    if ports and not any(port.port_guid in there for port in ports):
-        raise UsageError(
-            f"none of the {len(ports)} ports of {name_of(last)} is on this subnet, so it is another one: name the port "
-            "that leads to that subnet (-C, -P); nothing was changed"
-        )
+    if not ports or any(port.port_guid in there for port in ports):
+        return
+    none = f"none of the {len(ports)} ports of {name_of(last)}"
+    another = "name the port that leads to that subnet (-C, -P); nothing was changed"
+    behind = {each.named[0] for each in found.unasked if each.named is not None}
+    is_swapped = not behind or any(port.port_guid in behind for port in ports)
+    if not (found.troubles and is_swapped):
+        raise UsageError(f"{none} is on this subnet, so it is another one: {another}")
+    first = found.troubles[0]
+    raise UsageError(
+        f"{none} was found by the sweep, which ended at {first.port}: {first.error}. Where the adapter of this host "
+        f"was swapped that is the way on; where this is another subnet, {another}"
+    )
 
 
 def away(store: KeyStore, found: Topology) -> Iterator[NewRunPort]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from ibkeys import files
@@ -36,7 +37,7 @@ def not_in_key_file(manager: KeyManager, key: MKey, guids: Collection[int]) -> s
 
 
 def copy_key_files(master: KeyManager, standby: Standby, hands: SmHands, operation: Operation) -> None:
-    """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600.
+    """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600, as files that it can read.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.
     """
@@ -46,8 +47,16 @@ def copy_key_files(master: KeyManager, standby: Standby, hands: SmHands, operati
             data = master.hands.files.read(source, files.LIST)
         except OSError as error:
             raise FileError(f"{source}: cannot be read for {standby.name}: {error.strerror or error}") from None
+        _give(target, data, standby.user, hands, operation)
+
+
+def _give(target: Path, data: bytes, user: int, hands: SmHands, operation: Operation) -> None:
+    """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can."""
+    seen = hands.look(target)
+    if seen.found is not None and user not in (0, seen.found.metadata.uid):
+        hands.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner
         seen = hands.look(target)
-        if seen.data != data:
-            hands.replace(operation, seen, data, 0o600, contents=NOT_KEPT, rights=0o600).done()
-        elif not (fact := hands.files.stat(target)).is_private:
-            hands.set_mode(target, fact, fact.mode & 0o700)
+    if seen.data != data:
+        hands.replace(operation, seen, data, contents=NOT_KEPT, rights=0o600, owner=user or None).done()
+    elif not (fact := hands.files.stat(target)).is_private:
+        hands.set_mode(target, fact, fact.mode & 0o700)

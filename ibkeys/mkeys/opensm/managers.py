@@ -23,7 +23,7 @@ from ibkeys.mad.const import CapabilityMask
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
-from ibkeys.sm.confs.opensms import notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
@@ -40,10 +40,8 @@ KEY_OPTIONS: Final = (
 """Those that a change of the M_Key depends on."""
 AFTER_REPAIR: Final = "that says how to start it, and when it is master again, --resume or --abort goes on"
 """What comes after sm-repair."""
-REFUSAL: Final = "opensm-keys"
-"""What `Refused.interlock` is where OpenSM, as it runs, would lose ports; nothing overrides that."""
 MIXED: Final = "mixed-keys"
-"""What it is where ports have different keys; nothing overrides that."""
+"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
 
 
 _WOULD: Final = "an SM that goes on with the former M_Key becomes a second master, or is lost"
@@ -124,7 +122,7 @@ def find_key_managers(
     a file is not to be reached, and HostNotReached.
     """
     seen = find_master(found, reached, writer.fabric.own_guid)
-    refuse_strangers(seen.others(), seen.report.hosts, _WOULD, REFUSAL)
+    refuse_strangers(seen.others(), seen.report.hosts, _WOULD)
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()
     for running in [*others, seen.master]:

@@ -148,7 +148,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
-    _describe(writer, run, _way_of(writer, run, record, reached, through))
+    _describe(writer, run, _way_of(writer, run, record, reached, through, record.keys.wanted))
     return run
 
 
@@ -164,7 +164,8 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
-    way = _way_of(writer, run, record, reached, through)
+    goal = record.keys.wanted if record.goes_back else record.keys.former
+    way = _way_of(writer, run, record, reached, through, goal)
     turn_back(record, settings, way.managers.master.setting, through.open)
     _describe(writer, run, way)
     return run
@@ -178,7 +179,7 @@ def _reach(writer: Writer, hosts: Sequence[SmHost]) -> tuple[list[Reached], list
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host; leave --via out")
     reached = reach(writer.enter, hosts)
-    key_files = read_key_files(reached)
+    key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
     return reached, key_files
@@ -234,11 +235,11 @@ def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reac
 
 
 def _way_of(
-    writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through
+    writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through, goal: KeySetting
 ) -> OpensmWay:
-    """Return the way of an earlier run, which is from now on that of *run*."""
+    """Return the way of an earlier run, which is from now on that of *run*. *goal*: what all ports shall have."""
     try:
-        managers = find_key_managers(writer, reached, managers_of(run.found), record.keys.wanted)
+        managers = find_key_managers(writer, reached, managers_of(run.found), goal)
     except Refused as error:
         if error.interlock == MASTER:
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"

@@ -38,8 +38,9 @@ class RunRecord:
         an options file of an earlier step it would undo what was done since. Return those of them that are on none of
         these *hosts*, and are left out."""
         guids = {each.guid for each in there}
+        places = {(each.host, each.cache) for each in there}  # one whose adapter was swapped is there with another GUID
         known = {each.guid: each for each in [*self.members, *self.stopped]}
-        gone = [each for guid, each in known.items() if guid not in guids]
+        gone = [each for guid, each in known.items() if guid not in guids and (each.host, each.cache) not in places]
         self.stopped = [each for each in gone if each.host in hosts]
         self.members = [*there, *self.stopped]
         return [each for each in gone if each.host not in hosts]

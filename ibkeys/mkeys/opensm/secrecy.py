@@ -52,8 +52,8 @@ def notes_on_files(managers: KeyManagers) -> list[str]:
                 f"{manager.name} makes guid2mkey anew with mode 0644 at each change: its folder, which is closed, "
                 f"keeps others out; {_UNITS_UMASK} in its unit does too, from its next start on"
             )
-        if manager.conf.is_open and manager.conf.rights is None:
-            notes.append(f"{manager.conf.name} keeps its mode: it does not belong to the user of its OpenSM")
+        if why := manager.conf.why_it_stays_open:
+            notes.append(why)
         elif manager.conf.is_open:
             notes.append(f"{manager.conf.name} holds keys: only its owner may read it from now on")
     return notes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, CapabilityMask, PortPhysicalState, PortState
 from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.history import Event
@@ -55,9 +57,18 @@ def port_lines(port: Port) -> list[str]:
     return lines
 
 
+_HEX: Final = {"p_key": 4, "method": 2, "attribute": 4}
+"""How many hexadecimal digits are printed of what an event says of a packet."""
+
+
 def event_line(event: Event) -> str:
     """Return an event as a line: time, kind, place, and the rest as name=value."""
     words = [f"{event.time:.3f} {event.kind} {event.node} port {event.port}"]
-    for name, value in event.detail.items():
-        words.append(f"{name}={value:.3f}" if isinstance(value, float) else f"{name}={value}")
+    words += [f"{name}={_detail(name, value)}" for name, value in event.detail.items()]
     return " ".join(words)
+
+
+def _detail(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"0x{value:0{_HEX[name]}x}" if name in _HEX else str(value)

@@ -62,6 +62,18 @@ class ConfFile:
         metadata = self.seen.found.metadata
         return metadata.mode & stat.S_IRWXU if self.user in (0, metadata.uid) else None
 
+    @property
+    def why_it_stays_open(self) -> str:
+        """A note for the user where others than its owner keep their rights on it, "" where nobody does."""
+        if not self.is_open or self.rights is not None:
+            return ""
+        assert self.seen.found is not None  # it is open
+        metadata = self.seen.found.metadata
+        return (
+            f"{self.name} holds keys and keeps its mode, {metadata.mode:04o}: it belongs to UID {metadata.uid}, and "
+            f"its OpenSM, which has to read it, runs as UID {self.user}: chown {self.user} and chmod 0600"
+        )
+
     def write(self, new: bytes, operation: Operation, store: KeyStore) -> FileEntry | None:
         """Let it say *new*; None where it says so already.
 

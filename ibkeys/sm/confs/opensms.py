@@ -7,17 +7,20 @@ Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ibkeys.errors import Refused
 from ibkeys.printable import named
 from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport
-from ibkeys.sm.site import Running, stale
+from ibkeys.sm.site import Running
 from ibkeys.sm.starting import command_to_start
 
 Conf = TypeVar("Conf", bound=ConfFile)
+REFUSAL: Final = "opensm-keys"
+"""What `Refused.interlock` is where OpenSMs as they run would lose ports, or each other, by new keys; nothing overrides
+that."""
 
 
 def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Conf, list[str]]:
@@ -31,11 +34,7 @@ def options_file(running: Running, kind: type[Conf], interlock: str) -> tuple[Co
     if instance.files["options"].is_there is False:
         raise Refused(_no_options_file(running), interlock)
     path, _ = running.place_of("options")
-    try:
-        user = hands.files.stat(instance.process.folder).uid
-    except OSError:
-        raise stale(f"{instance.name} runs no more, or was started again") from None
-    conf = kind.at(hands, path, user)
+    conf = kind.at(hands, path, running.read_user())
     for reason, name in (
         (hands.hindrance(conf.seen, conf.rights), "file"),
         (hands.may_signal(instance.process), "signal"),
@@ -57,19 +56,19 @@ def _no_options_file(running: Running) -> str:
 
 
 def refuse_strangers(
-    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], would: str, interlock: str
+    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], would: str
 ) -> None:
-    """Raise Refused (*interlock*) for an SM of the fabric that is on no host that was reached. *would*: what it would
+    """Raise Refused (`REFUSAL`) for an SM of the fabric that is on no host that was reached. *would*: what it would
     do, in words."""
     managers, hosts = list(managers), list(hosts)
-    _refuse_doubles(managers, hosts, interlock)
+    _refuse_doubles(managers, hosts)
     strangers = [_stranger(manager) for manager, running in managers if running is None]
     silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
     if strangers:
         raise Refused(
             f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached (--sm-host "
             "HOST), or be stopped for good; nothing was changed",
-            interlock,
+            REFUSAL,
         )
 
 
@@ -83,9 +82,7 @@ def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
     ]
 
 
-def _refuse_doubles(
-    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], interlock: str
-) -> None:
+def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
     """Raise Refused where two OpenSMs that were seen have the port of one SM: one of the two would get the keys, and it
     may be the wrong one."""
     seen = [instance for host in hosts for instance in host.instances]
@@ -95,7 +92,7 @@ def _refuse_doubles(
             raise Refused(
                 f"the SM at {manager.port} is seen as {named(same)}: name each host only once, and stop what is not "
                 "that SM; nothing was changed",
-                interlock,
+                REFUSAL,
             )
 
 

@@ -100,6 +100,7 @@ class OtherHost(Telling):
         *,
         contents: Contents = WITHOUT_KEYS,
         rights: int | None = None,
+        owner: int | None = None,
     ) -> FileEntry:
         """Let *data* take the place of a file as it was *seen*; None removes it.
 
@@ -114,9 +115,7 @@ class OtherHost(Telling):
                 self._writer.send("fill", data, path=seen.path)
             may_be_done = True  # before it is so: the connection may be cut
             if data is not None:
-                given = (
-                    NOTHING if seen.found is not None and rights is None else f"{mode if rights is None else rights:o}"
-                )
+                given = _given(seen, mode if rights is None else rights, rights is not None, owner)
                 self._writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
             elif seen.found is not None:
                 self._writer.ask("remove", marks(seen), sum_of(seen.data), path=seen.path)
@@ -215,6 +214,16 @@ class OtherHost(Telling):
 
     def _at(self, path: Path) -> str:
         return f"{self.name}: {path}"
+
+
+def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str:
+    """Return the mode that the new file gets, and who owns one that was not there, as the program reads them.
+
+    *is_wanted*: the mode is not that of the old file.
+    """
+    if seen.found is not None:
+        return f"{mode:o}" if is_wanted else NOTHING
+    return f"{mode:o}" if owner is None else f"{mode:o}:{owner}"
 
 
 def _of_name(place: Path) -> str | None:

@@ -99,11 +99,13 @@ class SmHands(Protocol):
         *,
         contents: Contents = WITHOUT_KEYS,
         rights: int | None = None,
+        owner: int | None = None,
     ) -> FileEntry:
         """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes it.
 
         What was seen is in the journal, synced, before anything is written, with the host's name; *contents* says what
-        of a file with keys. Owner, mode, ACL and label stay; *mode* is for a file that was not there. *rights*: the
+        of a file with keys. Owner, mode, ACL and label stay; *mode* and *owner*, a user ID, are for a file that was not
+        there: to another user than the one who works there it belongs with the group of its folder. *rights*: the
         permission bits that the new file has instead, there or not; more than the old one has, or a file with an ACL,
         are refused. Until the new file has its owner its mode is 0600. The entry stays ``pending``: the caller says
         whether what follows from it was proven; it is ``failed`` where the file was not replaced.

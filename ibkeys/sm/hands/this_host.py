@@ -62,9 +62,10 @@ class ThisHost(Telling):
         *,
         contents: Contents = WITHOUT_KEYS,
         rights: int | None = None,
+        owner: int | None = None,
     ) -> FileEntry:
         """Let *data* take the place of a file. Raises FileChanged, FileError, StoreError, EncodeError."""
-        return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights)
+        return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights, owner=owner)
 
     def stage(
         self,

@@ -24,6 +24,7 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
@@ -163,18 +164,21 @@ class _Hands:
 
 @dataclass
 class Bench:
-    """The commands on a made-up OpenSM. ``results``: what became of ports."""
+    """The commands on a made-up OpenSM. ``results``: what became of ports; ``goals``: for what its options were looked
+    at."""
 
     opensm: MadeUpOpensm
     monkeypatch: pytest.MonkeyPatch
     results: list[PortResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    goals: list[KeySetting] = field(default_factory=list)
 
     def deploy(self, level: int = 2, lease: int = 60) -> None:
         self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t))
 
-    def rotate(self, open_while_rotating: bool = False) -> None:
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", RunOptions(True), t), open_while_rotating)
+    def rotate(self, open_while_rotating: bool = False, lease: int | None = None) -> None:
+        options = RunOptions(True, None, lease)
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating)
 
     def remove(self) -> None:
         self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True))
@@ -184,6 +188,11 @@ class Bench:
 
     def abort(self) -> None:
         self.run(planned.plan_return)
+
+    def settle(self) -> None:
+        """Keep in the key store where ports are now."""
+        with self._writer() as writer:
+            rooms.settle(writer, rooms.survey(writer))
 
     def run(self, plan: Callable[[Writer, Through], PlannedRun], open_while_rotating: bool = False) -> None:
         """Plan and carry out."""
@@ -203,6 +212,7 @@ class Bench:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
+                    self.goals.append(wanted)
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 

@@ -75,3 +75,14 @@ def test_what_somebody_else_wrote_stays(conf: Path, store: KeyStore, operation: 
     assert conf.read_text() == "# theirs\n"
     with pytest.raises(FileChanged, match="OpenSM was not told"):
         file.verify("OpenSM was not told to read it")
+
+
+def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(conf: Path) -> None:
+    owner = os.geteuid()
+    assert file_at(conf).why_it_stays_open == ""
+    other = KeyConf.at(THIS, conf, owner + 1)
+    assert other.rights is None
+    assert other.why_it_stays_open.startswith(f"{conf} holds keys and keeps its mode, 0644: it belongs to UID {owner}")
+    assert f"chown {owner + 1} and chmod 0600" in other.why_it_stays_open
+    conf.chmod(0o600)
+    assert KeyConf.at(THIS, conf, owner + 1).why_it_stays_open == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ibkeys.keys.key_setting import KeySetting
@@ -63,3 +64,13 @@ def test_who_was_on_a_host_that_is_not_reached_any_more_is_left_out() -> None:
     assert run.take_stock([standby(1)], {"", "sm2"}) == []  # it is not asked for once more
     with KeyStore(None) as store:
         assert RunRecord.of_json(run.to_json(store), store) == run
+
+
+def test_one_whose_adapter_was_swapped_is_not_taken_for_one_that_is_stopped() -> None:
+    """It would be ended as an OpenSM with the key files of that one, and the fabric be without a master."""
+    run = record(A, B)
+    run.take_stock([standby(1)], {""})
+    now = replace(standby(2), cache=standby(1).cache)
+    assert run.take_stock([now], {""}) == []
+    assert run.stopped == []
+    assert run.members == [now]

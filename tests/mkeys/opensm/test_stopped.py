@@ -126,6 +126,39 @@ def test_stopped_at_any_moment_it_ends_forward_or_back(
     assert bench.quiet()
 
 
+def test_whether_a_lease_fits_is_asked_of_where_the_run_goes(bench: Bench) -> None:
+    """A lease that does not fit the sweep interval any more is no reason to keep a run from going back."""
+    bench.deploy()
+    former = bench.goals[-1]
+    assert stop_at(bench, lambda bench: bench.rotate(lease=3600), 3)
+    assert bench.goals[-1].lease == 3600
+    assert stop_at(bench, go_back, 0)
+    assert bench.goals[-1] == former
+    bench.abort()
+    assert bench.goals[-1] == former
+    assert bench.run_state() == "undone"
+
+
+def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -> None:
+    """No key goes over the new link before it is settled, so that the sweep ends there."""
+    bench.deploy()
+    assert stop_at(bench, Bench.rotate, 20)
+    bench.opensm.finish()
+    node = bench.opensm.net.nodes[0]
+    node.guid = 0x5000
+    [port] = [port for port in node.end_ports if port.is_up]
+    port.guid, port.m_key, port.protect_bits, port.lease_period = 0x5001, 0, 0, 0
+    for way_on in (bench.resume, bench.abort):
+        with pytest.raises(UsageError, match=r"was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"):
+            way_on()
+    bench.settle()
+    bench.resume()
+    assert bench.run_state() == "ended"
+    bench.opensm.finish()
+    assert bench.opensm.key()[1:] == (2, 60)
+    assert bench.quiet()
+
+
 # --- OpenSM does not do it --------------------------------------------------------------------------------------------
 
 

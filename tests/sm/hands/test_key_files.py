@@ -128,6 +128,27 @@ def test_a_file_that_was_not_there_gets_these_rights(hands: SmHands, journal: Jo
     assert (path.read_bytes(), rights_of(path)) == (NEW, 0o600)
 
 
+def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(hands: SmHands, journal: Journal, file: Path) -> None:
+    """An OpenSM that is not root could not read a file of root's with mode 0600."""
+    root = os.geteuid() == 0
+    owner = 4711 if root else os.geteuid()
+    if root:
+        os.chown(file.parent, owner, 4712)
+    path = file.with_name("guid2mkey")
+    with journal.operation("apply") as operation:
+        hands.replace(operation, hands.look(path), NEW, contents=NOT_KEPT, rights=0o600, owner=owner)
+    found = path.stat()
+    assert (path.read_bytes(), rights_of(path), names(file.parent)) == (NEW, 0o600, [path.name, file.name])
+    assert (found.st_uid, found.st_gid) == (owner, 4712 if root else os.getegid())
+
+
+def test_a_file_that_was_there_keeps_its_owner(hands: SmHands, journal: Journal, file: Path) -> None:
+    before = file.stat()
+    with journal.operation("apply") as operation:
+        hands.replace(operation, hands.look(file), NEW, contents=NOT_KEPT, rights=0o600, owner=4711)
+    assert (file.stat().st_uid, file.stat().st_gid, rights_of(file)) == (before.st_uid, before.st_gid, 0o600)
+
+
 def with_acl(file: Path) -> None:
     """Let user 5 read a file by its ACL: version 2, then tag, rights and ID of each entry (linux/posix_acl_xattr.h)."""
     nobody = 0xFFFFFFFF

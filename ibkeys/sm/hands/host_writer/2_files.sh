@@ -72,11 +72,19 @@ dress() { # PATH MODE: what is beside gets owner, label and attributes of the fi
         no "$FAILED" 'the new file cannot be given owner, mode, ACL or label of the old one'
 }
 
+give() { # MODE, or MODE:OWNER: what is beside, in the place of nothing, gets them; another owner with the folder's group
+    case $1 in
+    *:"$(id -u)") ;;
+    *:*) chown -h -- "${1#*:}:$(stat -c %g -- "$folder")" "$part" || return ;;
+    esac
+    chmod -- "${1%%:*}" "$part"
+}
+
 ready() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it gets what the file there has (MARKS, OLD), on disk
     [ "$(sum "$part")" = "$2" ] || no "$FAILED" 'what arrived is not what was sent' || return
     is_seen "$1" "$3" "$4" || return "$CHANGED"
     if [ "$3" = - ]; then
-        chmod -- "$5" "$part" || return "$FAILED"
+        give "$5" || return "$FAILED"
     else
         dress "$1" "$5" || return
     fi

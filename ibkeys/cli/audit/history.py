@@ -1,0 +1,134 @@
+"""What changed at a port, at a GUID or in a partition, over a folder of snapshots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.exits import write
+from ibkeys.cli.opening import load
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.types import Number, parse_p_key
+from ibkeys.errors import AddressError, StoreError, UsageError
+from ibkeys.keys.number import parse_number
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.history import Event, History
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.topology.model import Port
+
+_COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
+_P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
+_LISTED: Final = 8
+"""Ports that could not be read of which each is named in a table."""
+_PORTNUM: Final = Number(0, 254)
+
+
+@click.command("history")
+@click.argument("words", nargs=-1, required=True, metavar="WHAT [PORTNUM] DIR")
+@options.format
+@options.version
+def history(words: tuple[str, ...], format: str) -> int:
+    """Tell when the keys of a port or the members of a partition changed.
+
+    DIR is a folder of `snapshot --into`. WHAT is a P_Key (0x and up to four digits: its partition), a port or node GUID
+    (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is given with
+    the two snapshots between which it happened.
+    """
+    from ibkeys.fabric.history import History
+    from ibkeys.fabric.snapshot_folder import SnapshotFolder
+
+    what, portnum, folder = _words(words)
+    files = SnapshotFolder(Path(folder)).snapshots()
+    if not files:
+        raise StoreError(f"{folder}: there is no snapshot in it; `ibkeys snapshot --into {folder}` takes one")
+    partition = parse_p_key(what).partition if _P_KEY.fullmatch(what) else None
+    if partition is not None and portnum is not None:
+        raise UsageError("a P_Key is looked for at every port: PORTNUM does not go with it")
+    found = History(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
+    taken: list[str] = []
+    events: list[Event] = []
+    for file in files:
+        snapshot = load(file)
+        events += found.add(snapshot)
+        taken.append(snapshot.about.finished)
+    if not found.found_any:
+        raise AddressError(f"{what}: no snapshot in {folder} has such a port")
+    about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
+    _write(about, events, found, format)
+    return _finish(found)
+
+
+def _words(words: Sequence[str]) -> tuple[str, int | None, str]:
+    if len(words) == 2:
+        return words[0], None, words[1]
+    if len(words) == 3:
+        return words[0], _PORTNUM.convert(words[1], None, None), words[2]
+    raise UsageError("give WHAT, then PORTNUM where one port is meant, then the folder of snapshots")
+
+
+def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool]:
+    """Return which ports are meant. A LID and a name are those of the newest snapshot that has them."""
+    from ibkeys.topology.matching import match_key
+
+    if what.lower().startswith("0x"):
+        guid = parse_number(what, "GUID", 64)
+        return lambda port: guid in (port.node.guid, port.port_guid) and portnum in (None, port.num)
+    lid = parse_number(what, "LID", 16) if what.isascii() and what.isdigit() else None
+    for file in reversed(files):
+        keys = {match_key(port) for port in _ports(load(file), what, lid) if portnum in (None, port.num)}
+        if keys:
+            return lambda port: match_key(port) in keys
+    return lambda port: False
+
+
+def _ports(snapshot: Snapshot, name: str, lid: int | None) -> Iterable[Port]:
+    ports = snapshot.fabric.ports()
+    if lid is None:
+        return (port for port in ports if port.node.description == name)
+    owner = snapshot.fabric.find_lid(lid)
+    return (port for port in ports if port.end_port is owner)
+
+
+def _write(about: dict[str, Any], events: Sequence[Event], found: History, format: str) -> None:
+    if format == "json":
+        unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
+        listed = [each.to_json() for each in events]
+        write_json("history", {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread})
+    elif format == "csv":
+        write_csv(_COLUMNS, (each.to_json() for each in events))
+    else:
+        _write_table(about, events)
+
+
+def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
+    span = f"{about['snapshots']} snapshots, {about['first']} to {about['last']}"
+    if not events:
+        write(f"no change in {span}")
+        return
+    write(f"{len(events)} change{'s' if len(events) != 1 else ''} in {span}")
+    last = None
+    for each in sorted(events, key=lambda event: (event.port.key, event.taken)):
+        if each.port.key != last:
+            last = each.port.key
+            write(heading_of(each.port.to_json()))
+        write(f"  {each.since} .. {each.taken}  {in_words(each)}")
+
+
+def _finish(found: History) -> int:
+    if not found.keys_comparable:
+        exits.warn(
+            "M_Keys of some snapshots cannot be compared: their fingerprints are of different secrets; whether a key "
+            "is set, its ProtectBits and lease are compared"
+        )
+    for port, attribute in found.unread[:_LISTED]:
+        exits.warn(f"{port}: {attribute} was not read in the newest snapshot: what changed since is not known", "error")
+    if len(found.unread) > _LISTED:
+        exits.warn(f"and {len(found.unread) - _LISTED} more (all of them: -f json)", "error")
+    return exits.NOT_COMPLETED if found.unread else exits.DONE

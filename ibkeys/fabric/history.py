@@ -1,0 +1,159 @@
+"""What changed at a port over many snapshots: keys, memberships, level, enforcement, and whether it was there.
+
+Each value is compared with the last snapshot in which it was read, so that a change is not lost where a port did not
+answer in between; the event then says between which two snapshots it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ibkeys.fabric.compare import (
+    Difference,
+    Kind,
+    key_numbers,
+    m_key_changes,
+    setting_changes,
+    table_changes,
+)
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.topology.matching import MatchKey, match_key, unseen_in
+from ibkeys.topology.model import Node, Port
+from ibkeys.topology.port_id import PortId
+
+EventKind = Kind | Literal["appeared", "disappeared"]
+Aspect = Literal["M_Key", "PortInfo", "P_KeyTable"]
+_ASPECTS: Final[tuple[Aspect, ...]] = ("M_Key", "PortInfo", "P_KeyTable")
+_OF_A_PARTITION: Final[tuple[Aspect, ...]] = ("P_KeyTable",)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one port, after the snapshot of ``since`` and not later than that of ``taken`` (both UTC).
+
+    ``kind``, ``before``, ``after``, ``index``, ``pkey`` and ``field`` are those of `Difference`; a port that appeared
+    or disappeared has only a kind.
+    """
+
+    port: PortId
+    since: str
+    taken: str
+    kind: EventKind
+    before: Any = None
+    after: Any = None
+    index: int | None = None
+    pkey: str | None = None
+    field: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as the contract has it."""
+        names = ("since", "taken", "kind", "before", "after", "index", "pkey", "field")
+        return {**self.port.to_json(), **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A value as it was read last: at which port, in which snapshot."""
+
+    snapshot: Snapshot
+    port: Port
+
+
+class History:
+    """The events of the ports that *wanted* picks. Hand it the snapshots in order of time.
+
+    *partition*: only what concerns P_Keys of this partition; None: everything. ``unread``: what of a port could not be
+    read in the snapshot added last. ``keys_comparable``: false once two M_Keys that are set could not be told apart,
+    for want of one secret.
+    """
+
+    def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:
+        self.wanted = wanted
+        self.partition = partition
+        self.unread: list[tuple[PortId, Aspect]] = []
+        self.keys_comparable = True
+        self.found_any = False
+        self._known: dict[tuple[MatchKey, Aspect], _Known] = {}
+        self._there: dict[MatchKey, _Known] = {}
+        self._last: Snapshot | None = None
+
+    def add(self, snapshot: Snapshot) -> Iterator[Event]:
+        """Take the next snapshot, and yield what changed; read all of it before the next one."""
+        self.unread = []
+        ports = {match_key(port): port for port in snapshot.fabric.ports() if self.wanted(port)}
+        self.found_any = self.found_any or bool(ports)
+        yield from self._gone(snapshot, ports)
+        before = self._last
+        unseen = unseen_in(before.fabric, snapshot.fabric) if before is not None else set()
+        for key, port in ports.items():
+            if before is not None and key not in self._there and port.node not in unseen and self._concerns(port):
+                yield Event(port.id, before.about.finished, snapshot.about.finished, "appeared")
+            yield from self._changes(key, _Known(snapshot, port))
+            self._there[key] = _Known(snapshot, port)
+        self._last = snapshot
+
+    def _gone(self, snapshot: Snapshot, ports: Mapping[MatchKey, Port]) -> Iterator[Event]:
+        """Yield the ports that were there and are no longer; those that may only not be seen are unread."""
+        unseen: dict[int, set[Node]] = {}  # by the snapshot that had the port last
+        for key, known in list(self._there.items()):
+            if key in ports:
+                continue
+            fabric = known.snapshot.fabric
+            if id(fabric) not in unseen:
+                unseen[id(fabric)] = unseen_in(snapshot.fabric, fabric)
+            if known.port.node in unseen[id(fabric)]:
+                self.unread.append((known.port.id, "PortInfo"))
+                continue
+            del self._there[key]
+            if self._concerns(known.port):
+                yield Event(known.port.id, known.snapshot.about.finished, snapshot.about.finished, "disappeared")
+
+    def _concerns(self, port: Port) -> bool:
+        return self.partition is None or any(key.partition == self.partition for _, key in port.occupied or ())
+
+    def _changes(self, key: MatchKey, new: _Known) -> Iterator[Event]:
+        for aspect in _ASPECTS if self.partition is None else _OF_A_PARTITION:
+            if not _was_read(aspect, new.port):
+                if aspect != "M_Key":  # else its PortInfo is named, or the port hides its key
+                    self.unread.append((new.port.id, aspect))
+                continue
+            old = self._known.get((key, aspect))
+            self._known[key, aspect] = new
+            if old is not None:
+                for each in self._differences(aspect, old, new):
+                    yield _event(each, old, new)
+
+    def _differences(self, aspect: Aspect, old: _Known, new: _Known) -> Iterator[Difference]:
+        if aspect == "PortInfo":
+            yield from setting_changes(old.port, new.port)
+        elif aspect == "P_KeyTable":
+            before, after = old.port.occupied or [], new.port.occupied or []
+            for each in table_changes(new.port, before, after) if before != after else ():
+                if self.partition in (None, _partition_of(each)):
+                    yield each
+        elif new.port.is_end_port:
+            numbers = key_numbers(old.snapshot, new.snapshot)
+            if numbers is None and old.port.m_key_state == new.port.m_key_state == "set":
+                self.keys_comparable = False
+            yield from m_key_changes(old.port, new.port, numbers)
+
+
+def _was_read(aspect: Aspect, port: Port) -> bool:
+    if aspect == "P_KeyTable":
+        return port.p_key_raw is not None
+    return port.info is not None and (aspect == "PortInfo" or port.m_key_state in ("zero", "set"))
+
+
+def _partition_of(change: Difference) -> int:
+    text: str = change.pkey or change.after or change.before
+    return int(text, 16) & PARTITION_MASK
+
+
+def _event(change: Difference, old: _Known, new: _Known) -> Event:
+    """Return the event without the port itself, which would keep its whole fabric in memory."""
+    since, taken = old.snapshot.about.finished, new.snapshot.about.finished
+    what = (change.kind, change.before, change.after, change.index, change.pkey, change.field)
+    return Event(change.port.id, since, taken, *what)

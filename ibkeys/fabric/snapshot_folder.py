@@ -1,0 +1,131 @@
+"""A folder of snapshots: each named by the time it was begun, pruned by age, the newest one linked as ``latest``.
+
+Only files are touched that this module would have named so and that are snapshots by their header; whatever else is in
+the folder stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from ibkeys.errors import StoreError
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.store.snapshot import SCHEMA, check_place, is_snapshot
+from ibkeys.store.sqlite import os_error
+
+LATEST: Final = "latest"
+_NAME: Final = re.compile(r"ibkeys-([0-9]{8}T[0-9]{6}Z)(?:-([0-9]{1,6}))?\.db", re.ASCII)
+_STAMP: Final = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Place:
+    """A file by its name. ``number`` tells those apart that were begun in one second; the order is that of time."""
+
+    begun: datetime
+    number: int
+    path: Path = field(compare=False)
+
+    @classmethod
+    def of(cls, path: Path) -> Self | None:
+        found = _NAME.fullmatch(path.name)
+        if found is None:
+            return None
+        try:
+            begun = datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
+        except ValueError:  # a 13th month
+            return None
+        return cls(begun, int(found[2] or 1), path)
+
+
+class SnapshotFolder:
+    """The snapshots in one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def check(self) -> None:
+        """Raise StoreError when no snapshot can be put here, or ``latest`` is something that is not ours."""
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path}: is no directory, so no snapshots can be put into it")
+        check_place(self.path / "ibkeys-19700101T000000Z.db")
+        self._check_latest()
+
+    def place_for(self, snapshot: Snapshot) -> Path:
+        """Return where *snapshot* goes: ``ibkeys-20261120T093000Z.db``, with ``-2`` where that is there already."""
+        begun = datetime.fromisoformat(snapshot.about.started)
+        stem, number = f"ibkeys-{begun.strftime(_STAMP)}", 1
+        path = self.path / f"{stem}.db"
+        while os.path.lexists(path):
+            number += 1
+            path = self.path / f"{stem}-{number}.db"
+        return path
+
+    def snapshots(self) -> list[Path]:
+        """Return the snapshots, the oldest first. Raises StoreError: there is no such folder, or it cannot be read."""
+        return [place.path for place in self._places()]
+
+    def last(self, number: int) -> list[Path]:
+        """Return the last *number* snapshots, the oldest first. Raises StoreError where there are fewer."""
+        found = self.snapshots()
+        if len(found) < number:
+            there = f"{len(found)} snapshot{'' if len(found) == 1 else 's'}"
+            raise StoreError(
+                f"{self.path}: {number} snapshots are needed and {there} there; `ibkeys snapshot --into {self.path}` "
+                "takes one"
+            )
+        return found[-number:]
+
+    def finish(self, written: Path, keep: timedelta | None) -> list[Path]:
+        """Let ``latest`` lead to *written*, and remove what is older than that by more than *keep*; return what went.
+
+        None keeps all. The newest snapshot is never removed. Raises StoreError.
+        """
+        try:
+            self._link(written)
+            return [] if keep is None else self._prune(written, keep)
+        except OSError as error:
+            raise os_error(self.path, SCHEMA.what, error) from error
+
+    def _places(self) -> list[_Place]:
+        try:
+            named = (_Place.of(Path(entry.path)) for entry in os.scandir(self.path) if _is_file(entry))
+            return sorted(place for place in named if place is not None and is_snapshot(place.path))
+        except FileNotFoundError:
+            raise StoreError(f"{self.path}: there is no such folder; `ibkeys snapshot --into` makes one") from None
+        except OSError as error:
+            raise os_error(self.path, "folder of snapshots", error) from error
+
+    def _check_latest(self) -> None:
+        link = self.path / LATEST
+        if os.path.lexists(link) and not (link.is_symlink() and _NAME.fullmatch(os.readlink(link))):
+            raise StoreError(f"{link}: is no link to a snapshot beside it, so it is not replaced; move it away")
+
+    def _link(self, written: Path) -> None:
+        self._check_latest()
+        fresh = self.path / f".{LATEST}.{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(written.name)
+        os.replace(fresh, self.path / LATEST)
+
+    def _prune(self, written: Path, keep: timedelta) -> list[Path]:
+        newest = _Place.of(written)
+        assert newest is not None
+        old = [place.path for place in self._places() if newest.begun - place.begun > keep]
+        for path in old:
+            path.unlink(missing_ok=True)
+        return old
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False)
+
+
+def newest_snapshot(path: Path) -> Path:
+    """Return *path*; of a folder its newest snapshot. Raises StoreError where there is none in it."""
+    return SnapshotFolder(path).last(1)[0] if path.is_dir() else path

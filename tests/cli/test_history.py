@@ -1,0 +1,120 @@
+"""snapshot --into, diff DIR and history, as a user runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ibkeys.fabric.snapshot import take_snapshot
+from ibkeys.fabric.snapshot_file import save_snapshot
+from ibkeys.fabric.snapshot_folder import SnapshotFolder
+from ibkeys.keys.fingerprint import Fingerprints
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.fabricsim import subnet, tool
+
+GUID = "0x0002c903000a1031"
+
+
+@pytest.fixture
+def folder(cli: Cli, tmp_path: Path) -> Path:
+    """Three snapshots: at LID 3 a P_Key came, then its membership was lowered."""
+    folder = tmp_path / "snapshots"
+    assert cli("snapshot", "--into", folder).code == 0
+    assert cli("pkey-add", 3, "0x8001", "--yes").code == 0
+    assert cli("snapshot", "--into", folder).code == 0
+    assert cli("pkey-set", 3, "1=0x0001", "--yes").code == 0
+    assert cli("snapshot", "--into", folder, "--keep", "30d").code == 0
+    return folder
+
+
+def test_a_snapshot_into_a_folder_is_named_linked_and_read(cli: Cli, tmp_path: Path) -> None:
+    result = cli("snapshot", "--into", tmp_path / "made", "-f", "json")
+    assert result.code == 0
+    file = Path(result.json["file"])
+    assert file.parent == tmp_path / "made"
+    assert file.name == f"ibkeys-{result.json['started'].replace('-', '').replace(':', '')}.db"
+    assert result.json["removed"] == []
+    assert run("pkey-show", "--all", "--from", file.parent / "latest").code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "where to? Give FILE, or --into DIR"),
+        (["a.db", "--into", "x"], "FILE and --into DIR are two places"),
+        (["--keep", "30d"], "where to? Give FILE, or --into DIR with --keep"),
+        (["--into", "x", "--keep", "30"], "is no length of time: write 90s, 15m, 12h, 30d or 8w"),
+        (["--into", "x", "--keep", "0d"], "is no length of time"),
+    ],
+)
+def test_usage(args: list[str], said: str) -> None:
+    result = run("snapshot", "--backend", TWO_SWITCH, *args)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_diff_of_a_folder_takes_its_last_two(folder: Path) -> None:
+    result = run("diff", folder, "-f", "json")
+    assert result.code == 1
+    assert [change["kind"] for change in result.json["changes"]] == ["membership"]
+    assert result.json["b"] == str((folder / "latest").resolve())
+    assert "is no folder of snapshots" in run("diff", next(folder.glob("*.db"))).error
+
+
+def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    assert cli("snapshot", "--into", tmp_path / "one").code == 0
+    result = run("diff", tmp_path / "one")
+    assert result.code == 3
+    assert "2 snapshots are needed and 1 snapshot there" in result.error
+
+
+@pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0x8001"], ["0x1:full"]])
+def test_when_a_port_or_a_partition_changed(folder: Path, what: list[str]) -> None:
+    result = run("history", *what, folder, "-f", "json")
+    assert result.code == 0
+    assert result.json["schema"] == "ibkeys.history/1"
+    assert result.json["snapshots"] == 3
+    assert [(each["kind"], each["before"], each["after"]) for each in result.json["events"]] == [
+        ("pkey-added", None, "0x8001"),
+        ("membership", "0x8001", "0x0001"),
+    ]
+    assert all(each["port_guid"] == GUID for each in result.json["events"])
+    assert result.json["unread"] == []
+
+
+def test_the_table_and_csv_name_the_port_and_the_two_times(folder: Path) -> None:
+    lines = run("history", 3, folder).out.splitlines()
+    assert lines[0].startswith("2 changes in 3 snapshots, ")
+    assert lines[1].startswith("node03 mlx4_0 (ca ")
+    assert lines[2].endswith("Z  P_Key 0x8001 added at index 1")
+    assert lines[3].endswith("Z  membership lowered to limited at index 1: 0x8001 -> 0x0001")
+    assert len(run("history", 3, folder, "-f", "csv").out.splitlines()) == 3
+    assert run("history", 4, folder).out.startswith("no change in 3 snapshots, ")
+
+
+def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
+    for what in (["999"], ["nobody"], ["0x0002c903000a1031", "9"]):
+        result = run("history", *what, folder)
+        assert result.code == 2
+        assert "has such a port" in result.error
+    assert "there is no such folder" in run("history", 3, tmp_path / "no").error
+    assert "there is no snapshot in it" in run("history", 3, tmp_path).error
+    assert "PORTNUM does not go with it" in run("history", "0x8001", "1", folder).error
+    assert run("history", "3").code == 2
+
+
+def test_a_port_that_is_silent_in_the_newest_snapshot_is_named_and_exit_3(tmp_path: Path) -> None:
+    folder = SnapshotFolder(tmp_path)
+    net = subnet("two-switch")
+    for started in ("2026-11-20T09:30:00Z", "2026-11-21T09:30:00Z"):
+        with tool(net) as fabric:
+            taken = take_snapshot(fabric, Fingerprints.generate())
+        taken.about = dataclasses.replace(taken.about, started=started)
+        save_snapshot(folder.place_for(taken), taken)
+        net.silence("node03 mlx4_0")
+    result = run("history", GUID, tmp_path, "-f", "json")
+    assert result.code == 3
+    assert [(port["node_desc"], port["attribute"]) for port in result.json["unread"]] == [("node03 mlx4_0", "PortInfo")]
+    assert "was not read in the newest snapshot" in result.err
