@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from ibkeys.client.reports import Report, Subscriber
+from ibkeys.client.report_port import Report, ReportPort
+from ibkeys.client.reports import Subscriber
 from ibkeys.errors import ClosedError, IbkeysError, TransportError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import read_constraint_errors
@@ -99,7 +100,7 @@ class Watch:
         self._names, self._counters = Names(), Counters()
         self._folder, self._log_reader = Folder(settings.again), LogReader()
         self._said: dict[str, str] = {}
-        self._swept_at = self._started_at = self._now()
+        self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:
         """Sweep once: names, and what the counters are now. Raises as `Fabric.sweep`."""
@@ -114,7 +115,7 @@ class Watch:
         while not self._is_over():
             self._outlet.turn()
             self._hear(self._next_wait())
-            if self._settings.interval and self._now() - self._swept_at >= self._settings.interval:
+            if self._settings.interval and self._now() >= self._next_sweep:
                 self._sweep_again()
             self._tell_all(self._folder.due(self._now()))
 
@@ -140,7 +141,7 @@ class Watch:
     def _next_wait(self) -> float:
         ends = [TURN]
         if self._settings.interval:
-            ends.append(self._swept_at + self._settings.interval - self._now())
+            ends.append(self._next_sweep - self._now())
         if self._settings.seconds is not None:
             ends.append(self._started_at + self._settings.seconds - self._now())
         return max(0.0, min(ends))
@@ -153,12 +154,18 @@ class Watch:
             self._take_reports(self._subscriber.poll(seconds))
             trouble = self._subscriber.trouble
             self._say_change("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
-            if self._subscriber.port.lost and "lost" not in self._said:
-                self._say_change("lost", "more Reports come than can be taken: some were lost, and counts are too low")
+            self._say_of_reports(self._subscriber.port)
         else:
             self._fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
         if self._log is not None:
             self._follow(self._log)
+
+    def _say_of_reports(self, port: ReportPort) -> None:
+        """Say once when Reports are lost, and once when somebody else than the SA sends some."""
+        if port.lost:
+            self._say_change("lost", "more Reports come than can be taken: some were lost, and counts are too low")
+        if port.strangers:
+            self._say_change("strangers", "Reports come from another port than the SA's: they are not believed")
 
     def _take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
@@ -198,8 +205,12 @@ class Watch:
     # --- sweeping ------------------------------------------------------------------------------------------------
 
     def _sweep_again(self) -> None:
-        """Sweep; a sweep that fails is said, and leaves names and counters as they were."""
+        """Sweep; a sweep that fails is said, and leaves names and counters as they were.
+
+        Keys may have been changed by another command: with the former ones each port would count a violation.
+        """
         try:
+            self._fabric.reload_keys()
             found = self._sweep()
         except (TransportError, ClosedError):
             raise
@@ -210,8 +221,13 @@ class Watch:
         self._take_sweep(found)
 
     def _sweep(self) -> Topology:
-        self._swept_at = self._now()  # its start, so that one that fails at once is not tried all the time
-        found = self._fabric.sweep(progress=lambda _nodes, _ports: self._outlet.turn())
+        began = self._now()
+        try:
+            found = self._fabric.sweep(progress=lambda _nodes, _ports: self._outlet.turn())
+        finally:
+            # counted from its beginning, but a sweep that takes long leaves the fabric alone for as long again
+            self._swept_at = began
+            self._next_sweep = max(began + self._settings.interval, 2 * self._now() - began)
         self.summary.sweeps += 1
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ import ibkeys
 from ibkeys.client.reports import Report
 from ibkeys.errors import NoReply
 from ibkeys.fabric.live import Fabric
+from ibkeys.mad.const import Method
 from ibkeys.mad.notice import BadPKeyDetails, Notice
+from ibkeys.mad.sa import build_sa
+from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile
@@ -118,6 +122,45 @@ def test_a_sweep_that_fails_is_said_once_and_ends_nothing(monkeypatch: pytest.Mo
     assert watching.summary.failed_sweeps > 1
     assert [text.partition(";")[0] for text in told.said] == ["the sweep failed", "the last sweep read everything"]
     assert [event.kind for event in told.events] == ["bad-p_key"]
+
+
+def test_keys_are_read_again_before_each_sweep_but_the_first() -> None:
+    net = watched_subnet()
+    read = []
+    with subscribed(net) as (fabric, subscriber):
+        fabric.reload_keys = lambda: read.append(watching.summary.sweeps)
+        watching = Watch(fabric, Told(), Settings(interval=10, seconds=35), subscriber)
+        watching.start()
+        watching.run()
+    assert read == [1, 2, 3]
+
+
+def test_a_sweep_that_takes_long_is_not_followed_by_the_next_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = watched_subnet()
+    real, began = Fabric.sweep, []
+
+    def sweep(self: Fabric, **values: object) -> object:
+        began.append(self.umad.now())
+        net.advance(30)
+        return real(self, **values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Fabric, "sweep", sweep)
+    watch(net, Told(), Settings(interval=10, seconds=300))
+    assert all(later - earlier >= 60 for earlier, later in pairwise(began))
+    assert len(began) > 3
+
+
+def test_a_report_of_somebody_else_than_the_sa_is_said_once_and_not_told() -> None:
+    net = watched_subnet()
+    forged = build_sa(Method.REPORT, 0x0002, data=_report(net, 3).notice.raw)
+
+    def forge() -> None:
+        net.receivers.deliver(net.attach_port(net.node("node04 mlx4_0")), Delivery(0.0, forged, 5))
+
+    told = Told({3: forge, 5: forge})
+    watch(net, told, Settings(interval=0, seconds=20))
+    assert told.events == []
+    assert told.said == ["Reports come from another port than the SA's: they are not believed"]
 
 
 def test_an_sm_that_goes_and_comes_back_is_said_and_still_heard() -> None:

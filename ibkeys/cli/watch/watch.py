@@ -126,9 +126,9 @@ def _run(
     from ibkeys.watch.watching import Watch
 
     watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
-    watching.start()
-    outlet.ready(_begins(subscriber, log, settings))
     try:
+        watching.start()
+        outlet.ready(_begins(subscriber, log, settings))
         watching.run()
     except (KeyboardInterrupt, _Enough):
         outlet.say("ending")
