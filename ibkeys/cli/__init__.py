@@ -55,6 +55,7 @@ COMMANDS: Final = {
     "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
     "counters-clear": Entry("tools.counters", "Clear the violation counters."),
     "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
+    "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
     "sm-show": Entry(
         "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any, Final
 
 from ibkeys.cli.exits import clean, write
@@ -85,10 +85,12 @@ def _as_data(text: str) -> str:
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 
-def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_table(
+    titles: Sequence[str], rows: Iterable[Sequence[Any]], below: Iterable[Sequence[str]] | None = None
+) -> None:
     """Write columns, each as wide as its widest cell; numbers to the right. None is unreadable.
 
-    A cell may be a list: its items stand on lines of their own.
+    A cell may be a list: its items stand on lines of their own. *below*: lines that follow each row, as they are.
     """
     cells = [[_lines(value) for value in row] for row in rows]
     numeric = [all(_is_number(line) for row in cells for line in row[at]) for at in range(len(titles))]
@@ -102,9 +104,11 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         write("  ".join(padded).rstrip())
 
     write_line(titles)
-    for row in cells:
+    for row, further in zip(cells, repeat(()) if below is None else below, strict=False):
         for line in zip_longest(*row, fillvalue=""):
             write_line(line)
+        for text in further:
+            write(text)
 
 
 def _is_number(text: str) -> bool:

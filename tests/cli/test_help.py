@@ -19,6 +19,8 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--each",
+    "--fold",
     "--yes",
     "--force",
     "--override",
@@ -31,6 +33,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--exec",
     "--via",
     "--open-while-rotating",
+    "--unconfirmed",
     "--rewrite",
     "--dry-run",
     "--leave-open",
@@ -82,6 +85,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
+    "--only",
 }
 
 

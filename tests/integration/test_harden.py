@@ -190,6 +190,8 @@ def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when
     assert "folders" not in steps(document)
     assert_hardened(opensm, document)
     assert failing(document) == {"PK001", *OF_OPENSM}
+    operations = json.loads(opensm.served.ibkeys("journal", "-f", "json").stdout)["operations"]
+    assert [each for each in operations if each["state"] != "done"] == []
 
 
 def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm) -> None:

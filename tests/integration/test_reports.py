@@ -18,6 +18,7 @@ from tests.corpus import DATA
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.opensms import NodesOpensm
 from tests.integration.test_served_mkeys import Log
 
 SA_KEY = 0x5A5A_0000_1234_0001
@@ -30,9 +31,11 @@ OFFERED = 0x0BAD_C0DE_5EC2_E701
 # Subscribes with the SM_Key of its first argument and says each thing in a line of JSON, until SIGTERM.
 _SUBSCRIBER = """
 import json, signal, sys
+import ibkeys
 from ibkeys.client.reports import Subscriber
 from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError
+from ibkeys.fabric.subnet_manager import OwnSmLid
 from ibkeys.keys.smkey import SMKey
 from ibkeys.opening import open_port
 
@@ -41,8 +44,10 @@ def say(**what):
 
 ended = []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
-with open_port("umad") as port:
-    subscriber = Subscriber(port, sm_key=SMKey.parse(sys.argv[1]), timing=Timing(0.5, 2), renew_every=0.5)
+subscriber = Subscriber(open_port("umad"), sm_key=SMKey.parse(sys.argv[1]), timing=Timing(0.5, 2), renew_every=0.5)
+with ibkeys.open(subscriber.port) as fabric:
+    fabric.sweep()
+    subscriber.ask_sm_lid = OwnSmLid(fabric)
     try:
         subscriber.subscribe()
     except IbkeysError as error:
@@ -205,6 +210,22 @@ def test_a_new_opensm_reports_to_the_old_subscriber(served: Hosted, stack: ExitS
         served.steer('packet "node02 mlx4_0" "node03 mlx4_0" pkey=0x8123')
         watching.report(257, before)
         assert watching.end()["closed"] == "None"
+
+
+def test_the_subscription_follows_to_the_opensm_that_takes_over(served: Hosted, stack: ExitStack) -> None:
+    first = NodesOpensm(served, "node01 mlx4_0", 9, stack, options=CONF)
+    first.log.wait("SUBNET UP")
+    second = NodesOpensm(served, "node05 mlx4_0", 3, stack, options=CONF)
+    second.log.wait("ENTERING SM STANDBY STATE")
+    watching = Watching(served, stack)
+    watching.said("subscribed")
+    first.process.kill()
+    before = len(watching.log.lines)
+    watching.log.wait('"troubled": true', before)
+    assert json.loads(watching.log.wait('"troubled": false', before))["renewals"] == 1
+    served.steer('packet "node02 mlx4_0" "node03 mlx4_0" pkey=0x8123')
+    assert watching.report(257)["lid"] == port_of(served, "node05 mlx4_0").lid
+    assert watching.end()["closed"] == "None"
 
 
 def test_two_programs_on_one_port_and_one_on_another(served: Hosted, stack: ExitStack) -> None:

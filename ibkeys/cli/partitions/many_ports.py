@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -185,32 +182,3 @@ class Bar:
             with suppress(OSError, ValueError):
                 self._bar.stop()
             self._bar = None
-
-
-def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
-    """Return a function that waits for Enter at the terminal, up to the given seconds; without one it only waits.
-
-    It raises KeyboardInterrupt when a signal asks to stop.
-    """
-    listening = sys.stdin is not None and sys.stdin.isatty()
-
-    def wait(seconds: float) -> bool:
-        nonlocal listening
-        try:
-            interrupts.check()
-        except KeyboardInterrupt:
-            interrupts.forget()  # it says no to the change; going back is not to be cut short by a second one
-            raise
-        if not listening:
-            time.sleep(seconds)
-            return False
-        try:
-            if not select.select([sys.stdin.fileno()], [], [], seconds)[0]:
-                return False
-            typed = os.read(sys.stdin.fileno(), 1024)
-        except (OSError, ValueError):
-            typed = b""
-        listening = bool(typed)  # the terminal is gone: the time runs on
-        return b"\n" in typed
-
-    return wait
