@@ -21,6 +21,7 @@ from tests.corpus import DATA
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.opensms import NodesOpensm
 from tests.integration.test_reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 from tests.integration.test_served_mkeys import Log
 
@@ -204,6 +205,20 @@ def test_after_opensm_was_killed_and_started_it_still_hears(served: Hosted, stac
     assert subscriptions.answered[-4:] == [0, 0, 0, 0], "it has ended its subscriptions"
 
 
+def test_it_follows_to_the_opensm_that_takes_over(served: Hosted, stack: ExitStack, key: str) -> None:
+    first = NodesOpensm(served, "node01 mlx4_0", 9, stack, options=CONF)
+    first.log.wait("SUBNET UP")
+    second = NodesOpensm(served, "node05 mlx4_0", 3, stack, options=CONF)
+    second.log.wait("ENTERING SM STANDBY STATE")
+    watching = Watched(served, stack, "--smkey", key, "--interval", "1").begun()
+    first.process.kill()
+    watching.log.wait("traps may be missed")
+    watching.log.wait("the SA has the subscriptions again")
+    before = len(watching.log.lines)
+    wrong_p_key(served)
+    assert ends(watching.event("bad-p_key", before)) == (("node02 mlx4_0", 1), ("node03 mlx4_0", 1))
+
+
 def test_two_on_one_port_and_one_on_another_host(served: Hosted, stack: ExitStack, key: str) -> None:
     with hosted.opensm(served, None, CONF):
         first = Watched(served, stack, "--smkey", key, "--interval", "0").begun()
@@ -297,7 +312,7 @@ def test_a_burst_of_traps_is_folded_and_memory_stays_flat(
 ) -> None:
     passed = Answered()
     with hosted.opensm(served, None, CONF) as running:
-        watching = Watched(served, stack, "--smkey", key, "--interval", "0", "--fold", "3600").begun()
+        watching = Watched(served, stack, "--smkey", key, "--interval", "0", "--repeats", "3600").begun()
         port_of(served, "node03 mlx4_0").subnet_timeout = 0  # so its traps may follow each other at once
         served.watchers.append(passed)
         resident = 0

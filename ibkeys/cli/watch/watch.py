@@ -55,7 +55,11 @@ class _Enough(Exception):
     help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
 )
 @options.option(
-    "--fold", type=Number(1, 86_400), default=60, metavar="S", help="Seconds between two counts of what is repeated."
+    "--repeats",
+    type=Number(1, 86_400),
+    default=60,
+    metavar="S",
+    help="Seconds between two counts of what is the same again.  [default: 60]",
 )
 @options.option("--policy", metavar="FILE", help="Names partitions by this partitions.conf; opensm: the master's here.")
 @options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log in the place of Reports: needs no SM_Key.")
@@ -78,7 +82,7 @@ def watch(
     sa: AskSa,
     all_traps: bool,
     interval: int,
-    fold: int,
+    repeats: int,
     policy: str | None,
     opensm_log: str | None,
     command: str | None,
@@ -102,7 +106,7 @@ def watch(
     sm_key = sm_key_of(where, sa)
     if opensm_log is not None and (sa.smkey is not None or all_traps):
         raise UsageError("--opensm-log takes the place of Reports: --smkey and --all-traps do not go with it")
-    settings = Settings(float(interval), float(fold), count, seconds and float(seconds), sa.pkey_idx)
+    settings = Settings(float(interval), float(repeats), count, seconds and float(seconds), sa.pkey_idx)
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
@@ -170,6 +174,7 @@ def _listening(
 ) -> Iterator[tuple[Fabric, Subscriber | None]]:
     """Open the fabric and subscribe to *traps*; the subscriptions end with the block."""
     from ibkeys.client.reports import Subscriber
+    from ibkeys.fabric.subnet_manager import OwnSmLid
     from ibkeys.keys.smkey import NO_SM_KEY
     from ibkeys.umad.tap import Tap
     from ibkeys.watch.systemd import SignsOfLife
@@ -188,6 +193,8 @@ def _listening(
 
     with open_fabric(where, around=around) as fabric:
         subscriber = _subscribed(made[0], sm_key is not None, has_counters) if made else None
+        if subscriber is not None and sa.sm_port is None:
+            subscriber.ask_sm_lid = OwnSmLid(fabric)
         try:
             yield fabric, subscriber
         finally:
