@@ -78,17 +78,19 @@ class Commands:
     def finish(self, seconds: float = LONGEST) -> None:
         """Start what waits still and wait for all of it, at most *seconds*; kill the rest."""
         end = self._now() + seconds
-        while (self._waiting or self._running) and (left := end - self._now()) > 0:
-            self.tend()
-            if self._running:
-                with suppress(subprocess.TimeoutExpired):
-                    self._running[0].process.wait(min(left, 0.1))
+        try:
+            while (self._waiting or self._running) and (left := end - self._now()) > 0:
+                self.tend()
+                if self._running:
+                    with suppress(subprocess.TimeoutExpired):
+                        self._running[0].process.wait(min(left, 0.1))
+        finally:  # also when the user does not want to wait any more
+            for running in self._running:
+                _kill(running.process)
+            self._running.clear()
         if self._waiting:
             self._say(f"--exec: it was not run for {counted(len(self._waiting), 'event')} any more")
             self._waiting.clear()
-        for running in self._running:
-            _kill(running.process)
-        self._running.clear()
 
     def _start(self, document: bytes) -> None:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
