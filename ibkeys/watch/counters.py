@@ -86,7 +86,9 @@ class Counters:
         stopped = value == LARGEST[kind]
         words = "it has stopped at its largest value: until it is cleared nothing more shows in it" if stopped else ""
         if before is None:
-            return Event(time, "counters", kind, None, End.of(port), value=value, detail=words) if stopped else None
+            if not stopped:
+                return None
+            return Event(time, "counters", kind, None, End.of(port), value=value, detail=words, count=0)
         cleared = value < before.value
         rose = value if cleared else value - before.value
         if rose <= told and not (stopped and rose):
@@ -95,7 +97,7 @@ class Counters:
         if cleared:
             notes.append(f"it was cleared in between, from {before.value}: there may have been more")
         if told:
-            notes.append(f"traps told of {told} of them")
+            notes.append(f"by {rose} since the last reading, of which traps told of {told}")
         return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:

@@ -8,8 +8,9 @@ from typing import Final
 from ibkeys.cli.exits import clean
 from ibkeys.cli.render import UNREADABLE
 from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.policy import NOT_IN_POLICY
 
-LONGEST_NAME: Final = 24
+LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"[\w ./;:+-]+")
 _COUNTERS: Final[dict[Kind, str]] = {
     "m_key-violations": "M_KeyViolations",
@@ -33,26 +34,27 @@ class Lines:
         lines = [] if day == self._day else [f"{day} (times in UTC)"]
         self._day = day
         doubt = " (?)" if event.doubtful else ""
-        lines.append(f"{time}  {_what(event)}{_policy(event)}{_often(event, day)}{doubt}")
+        lines.append(f"{time}  {_what(event, _since(event, day))}{_policy(event)}{doubt}")
         if self._with_guids:
             lines += [f"          {line}" for line in (_identities(event), *event.doubtful)]
         return [clean(line) for line in lines]
 
 
-def _what(event: Event) -> str:
+def _what(event: Event, since: str) -> str:
     kind = event.kind
+    rest = f"; {event.detail}" if event.detail and event.detail != NOT_IN_POLICY else ""
     if kind in _COUNTERS:
-        rest = f"; {event.detail}" if event.detail else ""
-        rose = "" if "largest" in event.detail and event.count == 1 else f" +{event.count}"
+        rose = f" +{event.count}{since}" if event.count else ""
         return f"{_COUNTERS[kind]}{rose}, now {event.value}, at {_name(event.at)}{rest}"
+    often = f" ({event.count} times{since})" if event.count > 1 else ""
     if not kind.startswith("bad-"):
-        return f"{kind.replace('-', ' ')} at {_name(event.at)}: {event.detail}"
+        return f"{kind.replace('-', ' ')} at {_name(event.at)}{rest}{often}"
     words = f"{_key(event)}: {_name(event.sender)} > {_name(event.receiver)}"
     if kind == "bad-m_key" and event.method:
         words += f", {event.method}({event.attribute})"
     if event.receiver != event.at:
         words += f", stopped at {_name(event.at)}"
-    return words + (f"; {event.detail}" if event.detail else "")
+    return words + rest + often
 
 
 def _key(event: Event) -> str:
@@ -64,14 +66,17 @@ def _key(event: Event) -> str:
 
 
 def _policy(event: Event) -> str:
-    return f" [{event.partition_name}, line {event.policy_line}]" if event.partition_name is not None else ""
+    if event.partition_name is not None:
+        return f" [{event.partition_name}, line {event.policy_line}]"
+    return " [not in policy]" if event.detail == NOT_IN_POLICY else ""
 
 
-def _often(event: Event, day: str) -> str:
-    if event.count == 1 or not event.since or event.kind in _COUNTERS:
+def _since(event: Event, day: str) -> str:
+    """Return since when it is counted, with the day where that is another one; "" for what came once."""
+    if event.since in ("", event.time):
         return ""
     since_day, _, since = event.since.rstrip("Z").partition("T")
-    return f" ({event.count} times since {since if since_day == day else f'{since_day} {since}'})"
+    return f" since {since if since_day == day else f'{since_day} {since}'}"
 
 
 def _name(end: End | None) -> str:
