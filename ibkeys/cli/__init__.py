@@ -70,6 +70,7 @@ COMMANDS: Final = {
     "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
     "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
+    "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
     "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
     "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
     "ipoib-check": Entry("partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),

@@ -73,8 +73,11 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:
-        if click.get_current_context().get_parameter_source("into") == ParameterSource.COMMANDLINE:
+        source = click.get_current_context().get_parameter_source
+        if source("into") == ParameterSource.COMMANDLINE:
             raise UsageError("FILE and --into DIR are two places: give one of them")
+        if source("keep") == ParameterSource.COMMANDLINE:
+            raise UsageError("--keep goes with --into DIR: beside FILE nothing is removed")
         return None
     if into is None:
         raise UsageError("where to? Give FILE, or --into DIR" + (" with --keep" if keep is not None else ""))
