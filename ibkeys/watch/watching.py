@@ -1,7 +1,7 @@
 """The loop of a watch: hears Reports or follows OpenSM's log, sweeps now and then, and tells what is new.
 
-One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once and told
-after it.
+One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once, and told
+in the middle of the sweep.
 """
 
 from __future__ import annotations
@@ -169,17 +169,17 @@ class Watch:
 
     def _take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
-        if not reports:
-            return
-        self.summary.reports += len(reports)
         for first in range(0, len(reports), AT_ONCE):
-            some = reports[first : first + AT_ONCE]
-            events = [self._event_of(report) for report in some]
-            if looks and self._may_look_for_names():
-                self._sweep_again()
-                events = [self._event_of(report) for report in some]
-            self._take(events)
+            self._tell_of(reports[first : first + AT_ONCE], looks)
             self._fabric.umad.recv(0)  # what comes meanwhile is answered, or the SA would send it again
+
+    def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
+        self.summary.reports += len(reports)
+        events = [self._event_of(report) for report in reports]
+        if looks and self._may_look_for_names():
+            self._sweep_again()
+            events = [self._event_of(report) for report in reports]
+        self._take(events)
 
     def _event_of(self, report: Report) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
@@ -223,13 +223,19 @@ class Watch:
     def _sweep(self) -> Topology:
         began = self._now()
         try:
-            found = self._fabric.sweep(progress=lambda _nodes, _ports: self._outlet.turn())
+            found = self._fabric.sweep(progress=self._meanwhile)
         finally:
             # counted from its beginning, but a sweep that takes long leaves the fabric alone for as long again
             self._swept_at = began
             self._next_sweep = max(began + self._settings.interval, 2 * self._now() - began)
         self.summary.sweeps += 1
         return found
+
+    def _meanwhile(self, _nodes: int, _ports: int) -> None:
+        """Go on telling while a sweep runs, with the names of the last one; what comes in is the sweep's to receive."""
+        self._outlet.turn()
+        if self._subscriber is not None and self.summary.sweeps:
+            self._tell_of(self._subscriber.port.take(), looks=False)
 
     def _take_sweep(self, found: Topology) -> None:
         self._names.learn(found)

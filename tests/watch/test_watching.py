@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,6 +134,26 @@ def test_keys_are_read_again_before_each_sweep_but_the_first() -> None:
         watching.start()
         watching.run()
     assert read == [1, 2, 3]
+
+
+def test_what_happens_during_a_sweep_is_told_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = watched_subnet()
+    real, told_in_sweep = Fabric.sweep, []
+    told = Told()
+
+    def sweep(self: Fabric, **values: Any) -> object:
+        if told.turns:
+            wrong_p_key(net)
+            self.umad.recv(0.1)
+            values["progress"](1, 64)
+            told_in_sweep.append(len(told.events))
+        return real(self, **values)
+
+    monkeypatch.setattr(Fabric, "sweep", sweep)
+    watch(net, told, Settings(interval=10, seconds=15))
+    assert told_in_sweep == [1]
+    assert told.events[0].sender is not None
+    assert told.events[0].sender.node_desc == "node02 mlx4_0"
 
 
 def test_a_sweep_that_takes_long_is_not_followed_by_the_next_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
