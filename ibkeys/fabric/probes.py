@@ -23,7 +23,7 @@ BULK: Final = "node-records-sm-key-0"
 """The question: GetTable(NodeRecord) with SM_Key 0."""
 WILDCARD: Final = "inform-info-all-traps-sm-key-0"
 """The question: Set(InformInfo) with SM_Key 0 and TrapNumber 0xFFFF, of Type security; ended at once."""
-_REFUSALS: Final = frozenset({0x0200, 0x0700})
+REFUSALS: Final = frozenset({0x0200, 0x0700})
 _ENFORCEMENT_BYTE: Final = 43
 _ENFORCEMENT_BITS: Final = 0x0C
 
@@ -117,7 +117,7 @@ def _probe(ask: Callable[[], str]) -> SaProbe:
     try:
         return SaProbe("answered", ask())
     except MadStatusError as error:
-        is_refusal = error.status in _REFUSALS or error.status & 0x1F != MadStatus.OK
+        is_refusal = error.status in REFUSALS or error.status & 0x1F != MadStatus.OK
         return SaProbe("refused" if is_refusal else "answered", str(error))
     except NoReply as error:
         return SaProbe("silent", str(error))

@@ -30,6 +30,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--exec",
     "--via",
     "--open-while-rotating",
     "--unconfirmed",
