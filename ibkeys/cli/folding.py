@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.errors import UsageError
@@ -48,6 +49,14 @@ def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list
     for row in sorted(rows, key=_order):
         groups.setdefault(said(row), []).append(row)
     return list(groups.values())
+
+
+def write_folded(
+    names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
+) -> None:
+    """Write `folded_lines`."""
+    for line in folded_lines(names, rows, titles, cells):
+        write(line)
 
 
 def folded_lines(

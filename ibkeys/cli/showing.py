@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
-from ibkeys.cli.folding import FoldedNames, folded_lines, is_folded
+from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
@@ -167,8 +167,7 @@ def show(
             return [column.cell(row) for column in columns]
 
         if folded:
-            for line in folded_lines(FoldedNames(sheet.ports), rows, titles, cells):
-                write(line)
+            write_folded(FoldedNames(sheet.ports), rows, titles, cells)
         else:
             write_table([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
         write_unreached(sheet.unreached)
