@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from ibkeys.cli.exits import write
 from ibkeys.cli.options import Folding
-from ibkeys.cli.render import Row, write_table
+from ibkeys.cli.render import Row, table_lines
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean
 
@@ -53,9 +54,17 @@ def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list
 def write_folded(
     names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
 ) -> None:
-    """Write *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
+    """Write `folded_lines`."""
+    for line in folded_lines(names, rows, titles, cells):
+        write(line)
+
+
+def folded_lines(
+    names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
+) -> Iterator[str]:
+    """Yield *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
     groups = fold_rows(rows, lambda row: tuple(map(_frozen, cells(row))))
-    write_table(
+    return table_lines(
         ("Ports", *titles),
         ([len(group), *cells(group[0])] for group in groups),
         [names.indented(group) for group in groups],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat, zip_longest
 from typing import Any, Final
 
@@ -85,10 +85,16 @@ def _as_data(text: str) -> str:
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 
-def write_table(
+def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write `table_lines`."""
+    for line in table_lines(titles, rows):
+        write(line)
+
+
+def table_lines(
     titles: Sequence[str], rows: Iterable[Sequence[Any]], below: Iterable[Sequence[str]] | None = None
-) -> None:
-    """Write columns, each as wide as its widest cell; numbers to the right. None is unreadable.
+) -> Iterator[str]:
+    """Yield the lines of columns, each as wide as its widest cell; numbers to the right. None is unreadable.
 
     A cell may be a list: its items stand on lines of their own. *below*: lines that follow each row, as they are.
     """
@@ -96,19 +102,18 @@ def write_table(
     numeric = [all(_is_number(line) for row in cells for line in row[at]) for at in range(len(titles))]
     widths = [max([len(title), *(len(line) for row in cells for line in row[at])]) for at, title in enumerate(titles)]
 
-    def write_line(values: Iterable[str]) -> None:
+    def padded_line(values: Iterable[str]) -> str:
         padded = (
             value.rjust(width) if right else value.ljust(width)
             for value, width, right in zip(values, widths, numeric, strict=True)
         )
-        write("  ".join(padded).rstrip())
+        return "  ".join(padded).rstrip()
 
-    write_line(titles)
+    yield padded_line(titles)
     for row, further in zip(cells, repeat(()) if below is None else below, strict=False):
         for line in zip_longest(*row, fillvalue=""):
-            write_line(line)
-        for text in further:
-            write(text)
+            yield padded_line(line)
+        yield from further
 
 
 def _is_number(text: str) -> bool:

@@ -181,7 +181,7 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 """Titles of the columns that name a port."""
 
 
-def naming(row: dict[str, Any]) -> list[Any]:
+def naming(row: Row) -> list[Any]:
     """Return the cells that name a port."""
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
