@@ -17,7 +17,8 @@ from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of,
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.moves import Moved, Moves, Pair, Unknown, place_of
 
-_MOVED: Final = "whether its cable moved"
+WHETHER_MOVED: Final = "whether its cable moved"
+"""What is unknown of a port."""
 _REPLACED: Final = "whether it was replaced"
 
 
@@ -121,7 +122,7 @@ class _Classifier:
             is_there = key in other.places or port.node in unseen or match_key(place_of(port)) in other.blind
             if not is_there and port.node.guid not in self.doubled:
                 why = f"in the {which} snapshot it may be behind a port whose far end was not read"
-                self._unknown(port, _MOVED, why)
+                self._unknown(port, WHETHER_MOVED, why)
 
     def _replaced(self) -> None:
         """Find the nodes that went and those that came to their places."""
@@ -170,7 +171,7 @@ class _Classifier:
             old, new = self._places_of(guid, self.before), self._places_of(guid, self.after)
             if old.keys() - new.keys() and new.keys() - old.keys():
                 port = next(port for place, port in new.items() if place not in old)
-                self._unknown(port, _MOVED, "several nodes have this node GUID, or that of a switch")
+                self._unknown(port, WHETHER_MOVED, "several nodes have this node GUID, or that of a switch")
 
     def _places_of(self, guid: int, side: _Side) -> dict[tuple[int, MatchKey], Port]:
         """Return by port number and place the ports of the nodes with *guid*, or behind a switch with it."""

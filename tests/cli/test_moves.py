@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.subnet import Subnet
-from tests.cli.conftest import run
+from tests.cli.conftest import Result, run
 from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 
 SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies"
@@ -139,3 +140,60 @@ def test_history_tells_when_a_port_changed_its_place_and_its_name(tmp_path: Path
     (event,) = run("history", "0x0002c903000a1031", tmp_path, "-f", "json").json["events"]
     assert (event["kind"], event["before"], event["after"]) == ("cable-moved", *where)
     assert "renamed: 'node06 mlx4_0' -> 'stage6 mlx4_0'" in run("history", "0x0002c903000a1061", tmp_path).out
+
+
+# --- audit --baseline ------------------------------------------------------------------------------------------------
+
+FORMS = ("table", "json", "csv", "junit", "sarif", "html")
+Audited = Callable[[str], Result]
+
+
+@pytest.fixture
+def audited(tmp_path: Path) -> Audited:
+    """HY004 of the fabric after the work, held against the one before; node03 was in a partition."""
+    net = subnet("two-switch")
+    net.port("node03 mlx4_0", 1).p_keys = [0xFFFF, 0x8010]
+    baseline = save(net, tmp_path / "baseline.db")
+    rework(net)
+    now = save(net, tmp_path / "now.db", 1)
+    options = ("--from", now, "--baseline", baseline, "--check", "HY004", "--fail-on", "medium")
+    return lambda form: run("audit", *options, "-f", form)
+
+
+def test_hy004_is_in_every_form_with_one_exit_status(audited: Audited) -> None:
+    results = {form: audited(form) for form in FORMS}
+    assert {form: result.code for form, result in results.items()} == dict.fromkeys(FORMS, 1)
+    for form, result in results.items():
+        assert "HY004" in result.out, form
+        assert f"'{SWITCH_B}' 0x0002c90200401040 port 5 now" in " ".join(unescape(result.out).split()), form
+    (rule,) = results["json"].json["results"]
+    assert [(each["node_desc"], each["port"]) for each in rule["subjects"]] == [("node03 mlx4_0", 1)]
+    (finding,) = (each for each in results["sarif"].json["runs"][0]["results"] if each["kind"] == "fail")
+    assert finding["ruleId"] == "HY004"
+
+
+def test_what_moved_since_the_baseline_is_in_table_page_and_json(audited: Audited) -> None:
+    moved = f"cable moved: node03 mlx4_0 port 1: {SWITCH_A} port 3 -> {SWITCH_B} port 5"
+    table = audited("table").out.split("\nMOVED SINCE THE BASELINE\n")[1].splitlines()
+    kinds = [line.partition(":")[0].strip() for line in table[:4]]
+    assert kinds == ["swapped", "cable moved", "HCA replaced", "renamed"]
+    assert table[1] == f"  {moved}"
+    assert moved in unescape(audited("html").out)
+    assert [each["kind"].split("-")[-1] for each in audited("json").json["moved"]] == [
+        "swapped",
+        "moved",
+        "replaced",
+        "renamed",
+    ]
+
+
+def test_hy004_without_a_baseline_is_unknown(before: Path) -> None:
+    result = run("audit", "--from", before, "--check", "HY004", "-f", "json")
+    assert (result.code, result.json["moved"]) == (0, None)
+    assert [each["result"] for each in result.json["results"]] == ["unknown"]
+
+
+def test_hy004_explains_itself() -> None:
+    text = run("audit", "--explain", "hy004").out
+    assert "protected or partitioned port recabled" in text
+    assert "proof" in text
