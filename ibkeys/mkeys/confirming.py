@@ -100,11 +100,13 @@ class Confirmation:
     waiting: Callable[[], None]
 
 
-def is_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
-    """Let a run that is at its end be confirmed; False where it is to go back now.
+def let_be_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
+    """Wait until a run that is at its end is confirmed; return whether it stays as it is, False where it is to go back
+    now.
 
     Also one that *error* stopped waits: whoever looks after it may want to go on with it. One that was interrupted goes
-    back at once. One whose level was not raised does not wait: there is nothing to go back. Raises StoreError.
+    back at once. One whose level was not raised stays, and does not wait: there is nothing to go back. Raises
+    StoreError.
     """
     runs, record = Runs(writer.keystore), record_of_last_run(writer)
     if not is_raised(record):

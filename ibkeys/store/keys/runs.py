@@ -23,7 +23,9 @@ COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""How far a run through a subnet manager is that is to be confirmed: ``unconfirmed`` waits for it."""
+"""How far a run through a subnet manager is that is to be confirmed. ``running``: it is being made, or was cut off;
+``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm it any more,
+and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower."""
 KEPT_STAGE: Final = "stage"
 """Under this name what is kept of a run through a subnet manager has its `RunStage`."""
 

@@ -14,7 +14,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_confirmed, is_unconfirmed
+from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_unconfirmed, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
@@ -202,7 +202,7 @@ def ended(writer: Writer, error: BaseException | None = None, answers: bool = Fa
         return answers
 
     how = Confirmation(60, lambda: clock[0], wait, said.append, lambda: said.append("waiting"))
-    return is_confirmed(writer, 1, error, how), said
+    return let_be_confirmed(writer, 1, error, how), said
 
 
 def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -> None:
