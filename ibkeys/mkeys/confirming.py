@@ -1,6 +1,7 @@
 """A run through OpenSM that is to be confirmed: who confirms it, and what becomes of it when nobody does.
 
-How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it. Only a level is
+How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it; no other run
+begins while it may go back. Only a level is
 lowered without anybody: see `ibkeys.mkeys.opensm.lowering`.
 """
 
@@ -18,10 +19,7 @@ from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs, RunStage
-
-GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
-"""The stages of a run that goes back unless somebody confirms it."""
+from ibkeys.store.keys.runs import GOES_BACK, Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
-from ibkeys.store.keys.runs import REMOVAL, RunOptions
+from ibkeys.store.keys.runs import GOES_BACK, REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
@@ -143,6 +143,8 @@ def _of_the_subnet(run: PlannedRun) -> str:
 def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was cut off, or of whose ports some were away.
 
+    One that nobody confirmed stays from now on, where its level has not gone back yet.
+
     Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
@@ -150,6 +152,7 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
+    run.is_open = run.is_open or record.stage in GOES_BACK  # the store is told that it stays
     note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
     _describe(writer, run, run.way)

@@ -11,13 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.change.writer import Writer
-from ibkeys.errors import NotStored, StoreError, UsageError
+from ibkeys.errors import NotStored, Refused, StoreError, UsageError
+from ibkeys.host.check import check_run
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_unconfirmed, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.planned import Through, plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs, RunStage
 from tests.mkeys.opensm.madeup import Bench
@@ -187,6 +190,30 @@ def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(
     bench.opensm.is_deaf = False
     bench.lower()
     assert bench.opensm.key()[1:] == (1, 60)
+
+
+def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Bench) -> None:
+    bench.deploy(confirm=True)  # its process died at the end of it
+    before = bench.opensm.key()
+    assert (bench.run_state(), stage(bench)) == ("ended", "running")
+    with pytest.raises(Refused, match=r"run 1 .* --confirm 1 or --resume keeps it, --unconfirmed 1 lowers") as refused:
+        bench.rotate()
+    assert refused.value.interlock == "open-run"
+    with bench.writer() as writer:
+        assert plan_rest(writer, Through([SmHost()], 1)).pending
+    bench.resume()
+    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", None)
+    bench.rotate()
+    assert bench.opensm.key()[0] != before[0]
+
+
+def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with KeyStore(keystore(bench)) as store:
+        [found] = check_run(store)
+        assert (found.ok, "goes back unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
+        assert Runs(store).move_stage(1, "running", "confirmed")
+        assert not list(check_run(store))
 
 
 # --- who confirms -----------------------------------------------------------------------------------------------------
