@@ -7,11 +7,13 @@ lowered without anybody: see `ibkeys.mkeys.opensm.lowering`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
@@ -78,12 +80,30 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
         raise StoreError(f"run {run} {why or 'waits for no confirmation, or is not the last one'}; nothing was changed")
     if not runs.move_stage(run, stage, "going-back"):
         raise StoreError(f"run {run} was confirmed at this moment; nothing was changed")
-    lowering = plan_lowering(writer, through)
-    if lowering is None:
-        runs.move_stage(run, "going-back", "gone-back")
-    else:
-        writer.apply(lowering)
+    with _still_to_go_back(writer.command, run):
+        lowering = plan_lowering(writer, through)
+        if lowering is None:
+            runs.move_stage(run, "going-back", "gone-back")
+        else:
+            writer.apply(lowering)
     return lowering
+
+
+@contextmanager
+def _still_to_go_back(command: str, run: int) -> Iterator[None]:
+    """Let an error or an interrupt that is raised within this say how the level of *run* is lowered after all. What it
+    says itself is meant for a run that goes on, whose --resume raises the level."""
+    way_on = (
+        f"the level of run {run} is still to go back: `ibkeys {command} --via opensm --unconfirmed {run}` lowers it, "
+        "--resume keeps it"
+    )
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Explained(f"while the level went back: {way_on}") from None
+    except IbkeysError as error:
+        error.args = (f"{error}; {way_on}", *error.args[1:])
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.host.check import check_run
@@ -24,7 +25,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs, RunStage
 from tests.mkeys.opensm.madeup import Bench
-from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, stop_at
+from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, interrupt_at, stop_at
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 
@@ -180,16 +181,22 @@ def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Ben
     assert bench.run_state() == "ended"
 
 
-def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(bench: Bench) -> None:
-    bench.deploy(confirm=True)
+@pytest.mark.parametrize("what", sorted(RUNS))
+def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(bench: Bench, what: str) -> None:
+    falls_to, _, make = RUNS[what]
+    if what == "rotate":
+        bench.deploy()
+    make(bench)
+    number = 2 if what == "rotate" else 1
     bench.opensm.is_deaf = True
-    with pytest.raises(NotStored, match="did not take it"):
-        bench.lower()
-    assert b"m_key_protection_level 1\n" in bench.opensm.conf.read_bytes()
-    assert is_unconfirmed(keystore(bench), 1)
+    with pytest.raises(NotStored, match="did not take it") as told:
+        bench.lower(number)
+    assert f"`ibkeys mkey-rotate --via opensm --unconfirmed {number}` lowers it, --resume keeps it" in str(told.value)
+    assert f"m_key_protection_level {falls_to}\n" in bench.opensm.conf.read_text()
+    assert is_unconfirmed(keystore(bench), number)
     bench.opensm.is_deaf = False
-    bench.lower()
-    assert bench.opensm.key()[1:] == (1, 60)
+    bench.lower(number)
+    assert bench.opensm.key()[1:] == (falls_to, 60)
 
 
 def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Bench) -> None:
@@ -214,6 +221,15 @@ def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> 
         assert (found.ok, "goes back unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
         assert Runs(store).move_stage(1, "running", "confirmed")
         assert not list(check_run(store))
+
+
+def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with pytest.raises(Explained, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"):
+        interrupt_at(bench, lambda each: each.lower(), 2)
+    assert is_unconfirmed(keystore(bench), 1)
+    bench.lower()
+    assert bench.opensm.key()[1:] == (1, 60)
 
 
 # --- who confirms -----------------------------------------------------------------------------------------------------
