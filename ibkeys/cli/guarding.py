@@ -41,12 +41,22 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", *words),
+        *(*own_program(), *words),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),
         *(["--trust-topology"] if where.trust_topology else []),
     ]
+
+
+def own_program() -> list[str]:
+    """Return the words that start this program once more. Python would look for it in the current folder first, where
+    anybody may have put one of that name; it does so only where this process has its own code from there."""
+    try:
+        here = {"", os.getcwd()}
+    except FileNotFoundError:
+        here = {""}
+    return [sys.executable, *([] if here & set(sys.path) else ["-P"]), "-m", "ibkeys"]
 
 
 def _file(secret: str | None) -> str | None:

@@ -20,12 +20,13 @@ from ibkeys.keys.mkey import MKey
 
 POLL: Final = 0.5
 """Seconds between two looks at whether it was confirmed."""
-TRIES: Final = 30
-"""How often that command is started, when another changing command holds the lock or the fabric does not answer."""
+TRIES: Final = 60
+"""How often that command is started, when another changing command holds the lock or the fabric does not answer: for
+about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
 LONGEST: Final = 1800.0
 """Seconds that one of them may take: a driver that answers nothing must not hold it for ever."""
-PAUSE: Final = 2.0
-"""Seconds between two of them."""
+PAUSES: Final = 2.0, 60.0
+"""Seconds between two of them: the first ones, doubled each time, and at most."""
 
 
 class Guardian:
@@ -126,8 +127,19 @@ class Watch:
         return None
 
 
-def _go_back(command: list[str], operation: int, key: str, wanted: Callable[[], bool]) -> None:
+def _go_back(
+    command: list[str],
+    operation: int,
+    key: str,
+    wanted: Callable[[], bool],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Start *command* as long as it is *wanted*. *key*: the M_Key that was typed, which reaches it as a file in
+    memory."""
+    pause, longest_pause = PAUSES
     for _ in range(TRIES):
+        if not wanted():  # it may have been confirmed in the pause
+            return
         descriptors: list[int] = []
         if key:
             descriptor = os.memfd_create("m_key")
@@ -141,4 +153,5 @@ def _go_back(command: list[str], operation: int, key: str, wanted: Callable[[], 
             os.close(each)
         if not wanted():
             return
-        time.sleep(PAUSE)
+        sleep(pause)
+        pause = min(2 * pause, longest_pause)
