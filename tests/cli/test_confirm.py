@@ -11,14 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibkeys.change.confirming.guardian import Watch, _go_back
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import own_program
+from ibkeys.cli.guarding import command_for_child, own_program
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
+from ibkeys.errors import UsageError
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
 
@@ -190,6 +192,18 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     ]
     kept = undo_command(Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"}), stores, hosts)
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
+
+
+@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0", "fifo"])
+def test_a_secret_that_can_be_read_only_once_is_refused(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    file = tmp_path / path
+    values = dict.fromkeys(field.name for field in dataclasses.fields(Where))
+    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
+    for name, option in (("m_key", "--m_key"), ("keystore_passphrase", "--keystore-passphrase")):
+        where: Any = {**values, name: f"@{file}"}
+        with pytest.raises(UsageError, match=f"{option}: .*{file}.*regular file"):
+            command_for_child(["undo"], Where(**where), stores, SmHosts((), False, None, None))
 
 
 # --- apply as a process of its own -----------------------------------------------------------------------------------
