@@ -62,14 +62,16 @@ class Guardian:
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
 
-    def leave(self) -> None:
-        """This process is at its end. When all is well, or was undone, so is the child; else it does what is left."""
+    def leave(self) -> bool:
+        """This process is at its end. When all is well, or was undone, so is the child; else it does what is left.
+        Return whether it does."""
         if self._operation is None or not self._is_unconfirmed(self._operation):
             self.send("over")
             os.close(self._writer)
             os.waitpid(self._pid, 0)
-        else:
-            os.close(self._writer)
+            return False
+        os.close(self._writer)
+        return True
 
 
 def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> NoReturn:

@@ -85,7 +85,8 @@ def awaiting(
     try:
         yield Awaiting(guardian, seconds, through)
     finally:
-        guardian.leave()
+        if guardian.leave():
+            _say("the level is still to go back: a process that stays behind tries again for about an hour")
 
 
 def _refuse_closed_store(where: Where, path: Path) -> None:
