@@ -19,6 +19,8 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--each",
+    "--fold",
     "--yes",
     "--force",
     "--override",
@@ -28,6 +30,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--exec",
     "--via",
     "--open-while-rotating",
     "--unconfirmed",
@@ -82,6 +85,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--partition",
+    "--only",
 }
 
 

@@ -140,6 +140,7 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--confirm-within", "1")
     assert code == 3, said
     assert "the level goes back to 1 in 1 s, with the same M_Key" in said
+    assert said.count("step: level 1: 8 of 8\n") == 2  # proven on every port, up and down
     key = assert_gone_back(opensm)
     done = opensm.served.ibkeys("mkey-deploy", "--confirm", "1")
     assert (done.returncode, "it was too late" in done.stderr) == (3, True), done.stderr
@@ -164,6 +165,14 @@ def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back
     assert only(opensm.keys()) == (0, 0, 0)
     assert stage(opensm.served) == ("undone", None)
     opensm.assert_nothing_was_lost()
+
+
+def test_killed_while_it_goes_back_its_child_finishes_that(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    waiting.hear()
+    with killed_at_a_set(opensm, waiting, 1, has_key=True):
+        assert waiting.wait() == -signal.SIGKILL
+    assert_gone_back(opensm)
 
 
 def test_killed_while_the_level_rises_its_child_lowers_it_on_every_port(opensm: KeyedOpensm) -> None:
@@ -285,6 +294,8 @@ def test_the_child_goes_through_ssh_to_another_host(tmp_path: Path) -> None:
         assert waiting.wait() == -signal.SIGKILL
         before = site.key()
         assert before[1:] == (1, 60)
+        code, said = site.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
+        assert (code, site.key()) == (3, before), said
         code, said = site.ibkeys("mkey-deploy", "--resume")
         assert code == 0, said
         assert site.key() == (before[0], 2, 60)

@@ -60,7 +60,7 @@ class Awaiting:
             waiting = partial(self.guardian.send, "waiting")
             how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
             if self.number is not None and not let_be_confirmed(writer, self.number, error, how):
-                _say_silent(lower_unconfirmed(writer, self.through(), self.number))
+                _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
                 run.account.gone_back = True
         if error is not None:
             raise error
@@ -120,17 +120,17 @@ def lower(writer: Writer, through: Through, run: int) -> int:
         exits.write(f"run {run}: its level was not raised yet, so there is nothing to lower")
         return exits.DONE
     exits.write(
-        f"run {run}: level {lowering.level} on every port, with the same M_Key; `ibkeys {writer.command} --resume` "
+        f"run {run}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` "
         f"raises it again, `ibkeys {writer.command} --abort` gives back what was there before"
     )
-    return exits.NOT_COMPLETED if _say_silent(lowering) else exits.DONE
+    return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
 
 
-def _say_silent(lowering: Lowering | None) -> bool:
-    silent = lowering.silent if lowering is not None else {}
-    for error in silent.values():
-        exits.warn(f"{error}; its level is not known: OpenSM lowers it when it is there", "not lowered")
-    return bool(silent)
+def _say_unproven(lowering: Lowering | None) -> bool:
+    unproven = lowering.unproven if lowering is not None else {}
+    for guid, why in unproven.items():
+        exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when it is there", "not proven")
+    return bool(unproven)
 
 
 def _say(text: str) -> None:

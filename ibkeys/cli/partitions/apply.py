@@ -14,7 +14,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
-from ibkeys.cli.options import Changing, SmHosts, Through, Where
+from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 )
 @options.sm_hosts
 @options.changing
+@options.folding
 @options.format
 @options.fabric
 def apply(
@@ -68,6 +69,7 @@ def apply(
     consent: Changing,
     sm_hosts: SmHosts,
     through: Through,
+    folding: Folding,
     format: str,
     plan: Path | None,
     allow_removals: bool,
@@ -99,7 +101,9 @@ def apply(
     if rewrite and through.via != "opensm" and not resume:
         raise UsageError("--rewrite goes with --via opensm")
     permissions = Permissions(allow_removals, allow_break, first)
-    return _apply(_Asked(where, consent, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within)
+    return _apply(
+        _Asked(where, consent, folding, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class _Asked:
 
     where: Where
     consent: Changing
+    folding: Folding
     format: str
     path: Path | None
     permissions: Permissions
@@ -168,7 +173,8 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
                 apply_plan = _plan(asked, writer, document, run)
-                return ManyPortsChange(writer, apply_plan, consent, asked.format, interrupts, bar).carry_out()
+                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.folding, interrupts, bar)
+                return shown.carry_out()
     finally:
         if guardian is not None:
             guardian.leave()

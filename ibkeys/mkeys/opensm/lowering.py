@@ -7,11 +7,11 @@ lease that was set stays. The run is one that is not finished afterwards: --resu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.key_run import KeyRun
@@ -24,24 +24,24 @@ from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.runs import Run, RunPort, Runs
 from ibkeys.store.origin import Origin
-from ibkeys.topology.model import Port
+from ibkeys.topology.model import Port, Topology
 
 _REASON: Final = "nobody confirmed the run, so its level was lowered"
 
 
 class Lowering:
     """The level of the last run, lowered; a change as `ibkeys.change.writer` sees it. ``level``: the one that all ports
-    get; ``silent``: ports that did not answer when it was proven, by port GUID, and why: OpenSM sets it when they are
-    there."""
+    get; ``unproven``: ports of the run that were not found, or did not answer when it was proven, by port GUID, and
+    why: OpenSM sets it when they are there."""
 
     looks_itself = True
     pending = True
 
-    def __init__(self, way: OpensmWay, last: Run, kept: Sequence[RunPort], handles: Mapping[int, PortHandle]) -> None:
+    def __init__(self, way: OpensmWay, last: Run, ports: _RunPorts) -> None:
         self.way = way
         self.level = level_to_fall_to(way.record)
-        self.silent: dict[int, IbkeysError] = {}
-        self._last, self._kept, self._handles = last, kept, handles
+        self.unproven = dict(ports.lost)
+        self._last, self._ports = last, ports
 
     @property
     def objections(self) -> list[Objection]:
@@ -50,7 +50,7 @@ class Lowering:
 
     def ports(self) -> list[Port]:
         """Return the ports that are to be changed."""
-        return [handle.port for handle in self._handles.values()]
+        return [handle.port for handle in self._ports.found.values()]
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """It is a new operation of the journal."""
@@ -68,14 +68,13 @@ class Lowering:
         with store.together():
             runs.reopen(last.id, last.options)
             note(record)
-            for each in self._kept:
-                if each.is_begun:
-                    runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = KeyRun(record, self.way.surroundings(writer, operation, self._handles, note))
+            for each in self._ports.begun:
+                runs.mark(last.id, each.sequence, "sent", _REASON)
+        key_run = KeyRun(record, self.way.surroundings(writer, operation, self._ports.found, note))
         key_run.make(number + 1)
         record.stage = "gone-back"
         note(record)
-        self.silent = key_run.last.silent
+        self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
 
 
 def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
@@ -88,21 +87,39 @@ def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
     if not is_raised(record):
         return None
     last, kept = last_run(writer.keystore)
+    writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
     found = writer.fabric.sweep(wanted=READING)
     refuse_another_subnet(writer, found)
     way = way_again(writer, found, record, reached, through, record.keys.wanted)
-    reachable = reachable_ports(writer, found)
-    ports = [
-        port
-        for each in kept
-        if each.is_begun
-        for port, reason in [reachable.get(each.port_guid, (None, ""))]
-        if port is not None and not reason
-    ]
+    of_run = _RunPorts.of(writer, kept, found)
+    ports = [handle.port for handle in of_run.found.values()]
     if not _is_above(level_to_fall_to(record), ports, way):
         return None
     writer.note_master_sm_lids(ports, [seen.port for seen in way.managers.seen.report.managers or ()])
-    return Lowering(way, last, kept, {port.port_guid: writer.fabric.handle(port) for port in ports})
+    return Lowering(way, last, of_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunPorts:
+    """The ports of a run that may have been set. ``found``: those that can be asked, by port GUID; ``lost``: the others
+    that are waited for, and why they cannot."""
+
+    begun: Sequence[RunPort]
+    found: Mapping[int, PortHandle]
+    lost: Mapping[int, str]
+
+    @classmethod
+    def of(cls, writer: Writer, kept: Sequence[RunPort], swept: Topology) -> Self:
+        begun = [each for each in kept if each.is_begun]
+        reachable = reachable_ports(writer, swept)
+        found, lost = dict[int, PortHandle](), dict[int, str]()
+        for guid in (each.port_guid for each in begun):
+            port, reason = reachable.get(guid, (None, "the sweep did not find it"))
+            if port is not None and not reason:
+                found[guid] = writer.fabric.handle(port)
+            elif port is not None or guid not in writer.fabric.ring.settled:
+                lost[guid] = reason
+        return cls(begun, found, lost)
 
 
 def _is_above(level: int, ports: Iterable[Port], way: OpensmWay) -> bool:

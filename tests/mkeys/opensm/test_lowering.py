@@ -232,6 +232,23 @@ def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
     assert bench.opensm.key()[1:] == (1, 60)
 
 
+def test_a_port_that_is_away_meanwhile_is_named_and_the_others_are_proven(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    net = bench.opensm.net
+    host = next(node for node in net.nodes if node.description.startswith("node03"))
+    peer = net.unplug(host, 1)
+    assert peer is not None
+    lowering = bench.lower()
+    assert lowering is not None
+    assert lowering.unproven == {host.ports[0].guid: "the sweep did not find it"}
+    assert bench.opensm.key()[1:] == (1, 60)  # of all that are there
+    net.plug(host, 1, peer.node, peer.number)
+    bench.opensm.restart()
+    bench.resume()
+    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "ended")
+    assert bench.quiet()
+
+
 # --- who confirms -----------------------------------------------------------------------------------------------------
 
 

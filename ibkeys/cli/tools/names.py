@@ -1,0 +1,125 @@
+"""What a port is called: GUID, name, LID and switch port of each, found by any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import options, typed
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
+
+if TYPE_CHECKING:
+    from ibkeys.topology.directory import Directory
+    from ibkeys.topology.model import Port
+
+_PEER: Final = ("peer_node_guid", "peer_node_desc", "peer_port")
+_ONE: Final[dict[str, Callable[[Port], Any]]] = {
+    "name": lambda port: port.node.description,
+    "host": lambda port: _host(port),
+    "port-guid": lambda port: f"0x{port.guid:016x}" if port.guid else None,
+    "node-guid": lambda port: f"0x{port.node.guid:016x}",
+    "lid": lambda port: port.lid,
+    "switch-port": lambda port: _switch_port(port),
+}
+
+
+@click.command("names")
+@click.argument("words", nargs=-1, metavar="[WHO]...")
+@options.option(
+    "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
+)
+@options.format
+@options.reading
+def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -> int:
+    """Show GUID, name, LID and switch port of end ports.
+
+    WHO is any of them: a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for what is linked to
+    port 3 of a switch. Without WHO every end port is listed.
+    """
+    from ibkeys.errors import UsageError
+    from ibkeys.topology.directory import Directory
+
+    if only is not None and format != "table":
+        raise UsageError(f"--only prints lines, and -f {format} is a document: one of the two")
+    say_guids(words)
+    with open_source(where) as source:
+        found = sweep(source, where)
+    directory = Directory(found)
+    ports = _ports(directory, words)
+    errors = errors_of(found)
+    if only is not None:
+        for port in ports:
+            value = _ONE[only](port)
+            write(NOTHING if value in (None, "") else clean(str(value)))
+    elif format == "json":
+        listed = [_document(port) for port in ports]
+        write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
+    elif format == "csv":
+        write_csv([*IDENTITY, *_PEER], (_row(port) for port in ports))
+    else:
+        titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
+        write_table(titles, (_cells(port) for port in ports))
+        if not words:
+            write_unreached(found.unreached)
+    return finish(errors, format)
+
+
+def say_guids(words: Iterable[str]) -> None:
+    """Let messages show those of *words* that are GUIDs: they look like keys."""
+    from ibkeys.client.address import parse_guid
+    from ibkeys.errors import AddressError
+
+    for word in words:
+        guid, _, _ = word.partition(":")
+        if guid.lower().startswith("0x") and len(guid) > 6:
+            try:
+                typed.is_a_guid(parse_guid(guid).guid)
+            except AddressError:
+                continue  # said where the word is read
+
+
+def _ports(directory: Directory, words: tuple[str, ...]) -> list[Port]:
+    if not words:
+        return directory.ports
+    return list(dict.fromkeys(port for ports in directory.find_all(words).values() for port in ports))
+
+
+def _host(port: Port) -> str | None:
+    from ibkeys.topology.name_patterns import split_description
+
+    return split_description(port.node.description)[0] if port.node.description else None
+
+
+def _switch_port(port: Port) -> str | None:
+    """Return the switch port that *port* is linked to, in the form that WHO takes."""
+    peer = port.peer
+    if peer is None or not peer.is_external:
+        return None
+    return f"{peer.node.description or f'0x{peer.node.guid:016x}'}:{peer.num}"
+
+
+def _peer(port: Port) -> dict[str, Any] | None:
+    peer = port.peer
+    if peer is None:
+        return None
+    return {"node_guid": f"0x{peer.node.guid:016x}", "node_desc": peer.node.description, "port": peer.num}
+
+
+def _document(port: Port) -> dict[str, Any]:
+    return {**port.identity(), "host": _host(port), "peer": _peer(port)}
+
+
+def _row(port: Port) -> dict[str, Any]:
+    peer = _peer(port) or {}
+    return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
+
+
+def _cells(port: Port) -> list[Any]:
+    guid = f"0x{port.guid:016x}" if port.guid else None
+    return [port.node.description, port.num, port.lid, guid, _switch_port(port) or NOTHING]

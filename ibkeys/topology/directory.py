@@ -1,0 +1,196 @@
+"""The end ports of a fabric by what people call them: GUID, LID, host name, the switch port they are linked to."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ibkeys.client.address import parse_guid, parse_lid
+from ibkeys.errors import AddressError
+from ibkeys.printable import clean
+from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_description, wildcard
+
+_NEAR: Final = 5
+_TWINS: Final = 8
+_SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})")
+_TAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""Names that a folded set can hold; a node may call itself anything."""
+
+
+class NotFound(AddressError):
+    """A word names nothing. ``words``: what was looked for and is not there."""
+
+    def __init__(self, message: str, words: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.words = words
+
+
+class Directory:
+    """The end ports of *fabric* that a link reaches, to be looked up by words. Sends nothing."""
+
+    def __init__(self, fabric: Topology) -> None:
+        self.fabric = fabric
+        self.ports = list(fabric.end_ports())
+        self.by_description: dict[str, list[Port]] = {}
+        self.by_host: dict[str, list[Port]] = {}
+        for port in self.ports:
+            description = port.node.description
+            if description:
+                self.by_description.setdefault(description, []).append(port)
+                self.by_host.setdefault(split_description(description)[0], []).append(port)
+
+    def find(self, word: str) -> list[Port]:
+        """Return the end ports that *word* names, in the order of the fabric.
+
+        ``0x`` and more than four digits is a port or node GUID, a decimal number a LID, ``NAME:3`` what is linked to
+        port 3 of the switch of that name or GUID, anything else a name (`ibkeys.topology.name_patterns`). A whole node
+        description is taken as it is. Every name of a folded set has to be there.
+
+        Raises NotFound, with names that are near; AddressError for what is no address or pattern.
+        """
+        if word in self.by_description:
+            return list(self.by_description[word])
+        if word.lower().startswith("0x") and len(word) > 6 and ":" not in word:
+            return self._or_not_found(self.fabric.find_guid(parse_guid(word).guid), word)
+        if word.isascii() and word.isdigit():
+            port = self.fabric.find_lid(parse_lid(word).lid)
+            return self._or_not_found([port] if port is not None else [], word)
+        behind = self._behind_switch_port(word)
+        return behind if behind is not None else self._by_pattern(word)
+
+    def find_all(self, words: Iterable[str]) -> dict[str, list[Port]]:
+        """Return what each of *words* names. Raises NotFound, which names all that are not there; AddressError."""
+        found: dict[str, list[Port]] = {}
+        missing: list[NotFound] = []
+        for word in words:
+            try:
+                found[word] = self.find(word)
+            except NotFound as error:
+                missing.append(error)
+        if missing:
+            words_missing = tuple(word for error in missing for word in error.words)
+            raise missing[0] if len(missing) == 1 else NotFound("; ".join(map(str, missing)), words_missing)
+        return found
+
+    def _by_pattern(self, word: str) -> list[Port]:
+        pattern = parse_pattern(word)
+        found: dict[Port, None] = {}
+        missing = []
+        for host in pattern.hosts:
+            there = self._of_host(host)
+            if pattern.devices is not None:
+                devices = [wildcard(device) for device in pattern.devices]
+                there = [port for port in there if _has_device(port, devices)]
+            found.update(dict.fromkeys(there))
+            if not there:
+                missing.append(host)
+        if missing:
+            raise self._not_found(missing, word)
+        order = {port: at for at, port in enumerate(self.ports)}
+        return sorted(found, key=order.__getitem__)
+
+    def _of_host(self, name: str) -> list[Port]:
+        if not is_wild(name):
+            return self.by_host.get(name, [])
+        expression = wildcard(name)
+        return [port for host, ports in self.by_host.items() if expression.fullmatch(host) for port in ports]
+
+    def _behind_switch_port(self, word: str) -> list[Port] | None:
+        """Return what is linked to the switch port that *word* names; None where it names none."""
+        match = _SWITCH_PORT.fullmatch(word)
+        if match is None:
+            return None
+        switches = self._switches(match[1])
+        if not switches:
+            return None
+        if len(switches) > 1:
+            raise AddressError(f"{match[1]!r} is the name of {len(switches)} switches: {guids_of(switches)}")
+        port = switches[0].ports.get(int(match[2]))
+        peer = port.peer if port is not None else None
+        if port is None or port.num == 0 or peer is None:
+            raise NotFound(f"{word!r}: nothing is linked to that port, or what is was not read", (word,))
+        return [peer.end_port]
+
+    def _switches(self, name: str) -> list[Node]:
+        if name.lower().startswith("0x"):
+            ports = self.fabric.find_guid(parse_guid(name).guid)
+        else:
+            ports = self.by_description.get(name) or self.by_host.get(name, [])
+        return [port.node for port in ports if port.node.is_switch]
+
+    def _or_not_found(self, ports: list[Port], word: str) -> list[Port]:
+        if not ports:
+            raise self._not_found([], word)
+        return ports
+
+    def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
+        shown = folded(list(hosts)) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
+        near = list(
+            dict.fromkeys(
+                each
+                for host in (hosts[:_NEAR] if not is_wild(word) else ())
+                for each in difflib.get_close_matches(host, self.by_host, _NEAR, 0.6)
+            )
+        )
+        hint = f"; near it are {', '.join(clean(name) for name in near[:_NEAR])}" if near else ""
+        troubles = len(self.fabric.troubles)
+        if troubles:
+            hint += f" ({troubles} ports could not be read: see discover)"
+        return NotFound(f"{clean(shown)!r}: nothing that was read is called so{hint}", tuple(hosts) or (word,))
+
+
+def require_distinct(ports: Iterable[Port]) -> None:
+    """Raise AddressError where one of *ports* is of a node that others are called like: by its name it cannot be told
+    which of them is meant. *ports*: all that a name was found to mean."""
+    nodes: dict[str, dict[Node, None]] = {}
+    for port in ports:
+        nodes.setdefault(port.node.description or "", {})[port.node] = None
+    for name, twins in nodes.items():
+        if len(twins) > 1:
+            raise AddressError(f"{clean(name)!r} is the name of {len(twins)} nodes: {guids_of(list(twins))}")
+
+
+def guids_of(nodes: Sequence[Node]) -> str:
+    """Return *nodes* by their GUIDs, for a message that asks which of them was meant."""
+    listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
+    more = f" and {len(nodes) - _TWINS} more" if len(nodes) > _TWINS else ""
+    return f"{listed}{more}; name them by their GUIDs"
+
+
+def folded_ports(ports: Iterable[Port]) -> list[str]:
+    """Return *ports* as few names: hosts with the same device and port number are one folded set.
+
+    Where several nodes have one name, and where a name cannot be folded, the port stands alone; a name that repeats has
+    its GUID beside it. Every port is in it.
+    """
+    sets: dict[tuple[str | None, int | None], list[str]] = {}
+    alone: list[str] = []
+    listed = list(ports)
+    owners: dict[str, set[Node]] = {}
+    for port in listed:
+        owners.setdefault(port.node.description or "", set()).add(port.node)
+    for port in listed:
+        description = port.node.description or ""
+        host, device = split_description(description)
+        number = port.num if not port.node.is_switch and port.node.num_ports > 1 else None
+        if len(owners[description]) > 1 or not _TAME.fullmatch(host):
+            alone.append(f"{clean(description)} (0x{port.guid or port.node.guid:016x})".strip() + _at(number))
+        else:
+            sets.setdefault((device, number), []).append(host)
+    named = [
+        folded(hosts) + (f" {clean(device)}" if device is not None else "") + _at(number)
+        for (device, number), hosts in sets.items()
+    ]
+    return named + alone
+
+
+def _at(number: int | None) -> str:
+    return f" port {number}" if number is not None else ""
+
+
+def _has_device(port: Port, devices: Sequence[re.Pattern[str]]) -> bool:
+    device = split_description(port.node.description or "")[1]
+    return device is not None and any(expression.fullmatch(device) for expression in devices)

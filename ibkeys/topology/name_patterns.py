@@ -1,0 +1,73 @@
+"""Names as people type them: ``stage[1-48]``, ``tank*``, ``leaf1 mlx5_0``.
+
+A node description begins with the host's name; what follows the first blank is the device (``mlx5_0``, ``HCA-1``). A
+pattern without a blank says nothing of the device, so it takes all devices of the host. Brackets are folded sets as
+ClusterShell has them, with its set operations; ``*`` and ``?`` are wildcards.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import AddressError
+
+MOST_NAMES: Final = 100_000
+"""More names than one pattern may stand for: no subnet has as many LIDs."""
+_LONG_NUMBER: Final = re.compile(r"\d{7,}")
+_FOLDED: Final = re.compile(r"[\[\],]")
+_WILD: Final = re.compile(r"[*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """What a pattern stands for: ``hosts``, one for each name that it unfolds to, and ``devices``, None for any."""
+
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...] | None
+
+
+def split_description(description: str) -> tuple[str, str | None]:
+    """Return the host's name and the device of a node description; None where it names no device."""
+    host, _, device = description.strip().partition(" ")
+    return host, device.strip() or None
+
+
+def parse_pattern(text: str) -> NamePattern:
+    """Read a pattern. Raises AddressError for a folded set that is none, or of more than `MOST_NAMES` names."""
+    host, device = split_description(text)
+    return NamePattern(_unfolded(host, text), _unfolded(device, text) if device is not None else None)
+
+
+def is_wild(name: str) -> bool:
+    """Whether *name* has a wildcard."""
+    return _WILD.search(name) is not None
+
+
+def wildcard(name: str) -> re.Pattern[str]:
+    """Return the expression that *name* with its wildcards stands for; case counts."""
+    return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in name), re.DOTALL)
+
+
+def folded(names: list[str]) -> str:
+    """Return *names* as one folded set, in natural order: ``stage[1-2,10],tank1``."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+
+    return str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+
+
+def _unfolded(text: str, whole: str) -> tuple[str, ...]:
+    if not _FOLDED.search(text):
+        return (text,)
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    if _LONG_NUMBER.search(text):
+        raise AddressError(f"{whole!r}: a number of more than six digits in a set of names")
+    try:
+        found = NodeSet(text, resolver=RESOLVER_NOGROUP)
+    except NodeSetException as error:
+        raise AddressError(f"{whole!r} is no set of names, as stage[1-48] is: {error}") from None
+    if not 0 < len(found) <= MOST_NAMES:
+        raise AddressError(f"{whole!r} stands for {len(found)} names; 1 to {MOST_NAMES} are taken")
+    return tuple(found)
