@@ -82,6 +82,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--pairs",
     "--partition",
     "--only",
+    "--limited",
 }
 
 
