@@ -75,6 +75,7 @@ COMMANDS: Final = {
     "policy-remove": Entry("policies.edit", "Take ports out of a partition in a policy file."),
     "policy-move": Entry("policies.edit", "Move ports from one partition to another in a policy file."),
     "policy-from": Entry("policies.from_fabric", "Write a policy that describes the fabric as it is."),
+    "policy-diff": Entry("policies.diff", "Show what two policies mean for the fabric."),
     "ipoib-check": Entry("partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
     "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
     "apply": Entry("partitions.apply", "Make a plan true on the fabric."),
