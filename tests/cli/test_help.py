@@ -93,6 +93,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--only",
+    "--limited",
 }
 
 
