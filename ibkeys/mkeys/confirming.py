@@ -61,7 +61,10 @@ def confirm_run(store: KeyStore, run: int) -> bool:
     if stage in ("going-back", "gone-back"):
         raise StoreError(f"run {run} is going back, or has gone back: it was too late; --resume raises its level again")
     if stage == "running":
-        raise StoreError(f"run {run} is not at its end yet: confirm it when it asks")
+        raise StoreError(
+            f"run {run} is not at its end yet: confirm it when it asks; where its process has died, --resume "
+            "goes on with it, and keeps its level"
+        )
     if stage != "confirmed":
         raise StoreError(f"run {run} waits for no confirmation")
     return False
