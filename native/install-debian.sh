@@ -5,7 +5,8 @@ set -eu
 
 if ! [ -f /etc/debian_version ] || ! command -v apt-get >/dev/null; then
     echo "Not Debian: ibkeys' extension needs a C compiler, pkg-config, Python's and libibumad's headers, and the tests"
-    echo "need ibsim with libumad2sim, OpenSM, infiniband-diags, an SSH server and tshark. On Debian those are: $*"
+    echo "need ibsim with libumad2sim, OpenSM, infiniband-diags, an SSH server, tshark, Prometheus, systemd-analyze,"
+    echo "logrotate and openssl. On Debian those are: $*"
     exit 0
 fi
 

@@ -8,43 +8,43 @@ happens: both move the operation's stage, and the journal lets one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from dataclasses import dataclass
+from pathlib import Path
 
 from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.apply.carriers import options_of
 from ibkeys.apply.opensm.guards import confirm_guards
+from ibkeys.change.confirming.waiting import Decision, await_confirmation
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.store.journal import Journal
 
-POLL: Final = 0.5
-"""Seconds between two looks at the journal."""
+
+@dataclass(frozen=True, slots=True)
+class _AwaitedOperation:
+    """An operation of the journal that is to be confirmed: an `Awaited`."""
+
+    journal: Journal
+    operation: int
+
+    @property
+    def stage(self) -> str | None:
+        plan = self.journal.plan_of(self.operation)
+        return plan.stage if plan is not None else None
+
+    def move(self, new: Decision) -> bool:
+        return self.journal.move_stage(self.operation, "unconfirmed", new)
 
 
-def await_confirmation(
-    journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
-) -> Literal["", "here", "elsewhere"]:
-    """Wait until *operation* is confirmed, and return where that was done; "" when *seconds* are over, and nobody can
-    confirm it any more.
-
-    *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
-    user confirmed meanwhile. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
-    """
-    deadline = now() + seconds
-    while True:
-        plan = journal.plan_of(operation)
-        if plan is None or plan.stage != "unconfirmed":
-            return "elsewhere" if plan is not None and plan.stage == "confirmed" else ""
-        left = deadline - now()
-        try:
-            if left > 0 and not wait(min(left, POLL)):
-                continue
-        except KeyboardInterrupt:
-            left = 0
-        if left > 0:
-            if journal.move_stage(operation, "unconfirmed", "confirmed"):
-                return "here"
-        elif journal.move_stage(operation, "unconfirmed", "going-back"):
-            return ""
+def is_unconfirmed(journal: Path, operation: int) -> bool:
+    """Return whether an operation of the *journal* goes back unless somebody confirms it. What cannot be read was not
+    confirmed."""
+    try:
+        with Journal.read(journal) as stored:
+            record = stored.find(operation)
+    except IbkeysError:
+        return True
+    is_cut_off = record.state == "open" and record.stage == "running"
+    return record.awaits_confirmation or record.is_going_back or is_cut_off
 
 
 def confirm_or_go_back(
@@ -82,7 +82,7 @@ def confirm_or_go_back(
         f"going back in {seconds:g} s{how} unless this is confirmed: press Enter, or `ibkeys apply "
         f"--confirm {operation.id}` from any shell"
     )
-    confirmed = await_confirmation(operation.journal, operation.id, seconds, now, wait)
+    confirmed = await_confirmation(_AwaitedOperation(operation.journal, operation.id), seconds, now, wait)
     if confirmed:
         # Whoever confirms elsewhere has reached those on other hosts before.
         for problem in carrier.disarm(confirmed=True) if confirmed == "here" else ():

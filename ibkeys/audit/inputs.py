@@ -15,8 +15,8 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
-from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve, uncertain_partitions
+from ibkeys.partitions.model import Policy
 from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
@@ -248,10 +248,7 @@ class AuditInput:
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
         """Partitions whose members depend on where the SM is, while that is not known."""
-        if self.policy is None or self.master is not None:
-            return frozenset()
-        named = {each.base for each in self.policy.partitions if any(rule.who == "SELF" for rule in each.rules)}
-        return frozenset(named | {DEFAULT_PARTITION} if self.policy.names_the_sm else named)
+        return frozenset() if self.policy is None or self.master is not None else uncertain_partitions(self.policy)
 
     @cached_property
     def _baseline(self) -> dict[tuple[int, int, int], Port]:

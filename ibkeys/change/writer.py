@@ -141,6 +141,16 @@ class Writer:
         stores = self.fabric.stores
         return self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
 
+    @contextmanager
+    def open_store(self) -> Iterator[KeyStore]:
+        """Yield the key store; for a dry run it is neither made nor brought up to date. Raises StoreError."""
+        if not self.dry_run:
+            yield self.keystore
+            return
+        paths = self.fabric.stores
+        with KeyStore(paths.keystore, create=False, upgrade=False, passphrase=paths.passphrase) as store:
+            yield store
+
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def objection_to_active_sm(self, what: str) -> list[Objection]:

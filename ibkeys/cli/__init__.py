@@ -66,9 +66,14 @@ COMMANDS: Final = {
     "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
     "diff": Entry("audit.diff", "Show what changed between two snapshots."),
     "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
+    "compare": Entry(
+        "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
+    ),
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
     "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+    "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
+    "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
     "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
     "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
     "policy-add": Entry("policies.edit", "Make ports members of a partition in a policy file."),

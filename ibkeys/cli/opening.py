@@ -34,10 +34,13 @@ DEFAULT_TIMEOUT_MS: Final = 1000
 
 
 @contextmanager
-def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
+def open_fabric(
+    where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
+) -> Iterator[Fabric]:
     """Open the fabric that the options mean; say on standard error what its user should hear.
 
     A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
+    *around*: returns what is to be used in the place of the local port.
     """
     if where.debug:
         exits.show_frames()
@@ -49,7 +52,7 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
             "--ask-unproven: each protected port that is asked without its key counts an M_Key violation, and with a "
             "lease it opens when that has run out"
         )
-    with _open(where, _config(where)) as fabric:
+    with _open(where, _config(where), around) as fabric:
         for warning in fabric.warnings:
             exits.warn(warning)
         if not fabric.is_simulated:
@@ -64,8 +67,8 @@ def open_fabric(where: Where, changing: bool = False) -> Iterator[Fabric]:
                 _say_statistics(fabric)
 
 
-def _open(where: Where, config: Config) -> Fabric:
-    """Open the fabric; with --debug and --pcap on a local port that something watches."""
+def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
+    """Open the fabric; with --debug and --pcap on a local port that something watches, and *around* that."""
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = _m_key(where)
     settings: dict[str, Any] = {
@@ -77,11 +80,13 @@ def _open(where: Where, config: Config) -> Fabric:
         "limits": ibkeys.Limits.parse(where.limit),
         "node_names": where.node_name_map or _default_name_map(where),
     }
-    if not (where.debug or where.pcap):
+    if not (where.debug or where.pcap or around):
         return ibkeys.open(where.backend, local=local, **settings)
     port = ibkeys.open_port(where.backend, local)
     try:
-        return ibkeys.open(_tapped(port, where), **settings)
+        if where.debug or where.pcap:
+            port = _tapped(port, where)
+        return ibkeys.open(around(port) if around is not None else port, **settings)
     except BaseException:
         port.close()
         raise
@@ -205,10 +210,11 @@ def load(path: Path) -> Snapshot:
 
 def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
     """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
-    return fabric.sa(_sm_key(where, sa), sa.sm_port, sa.pkey_idx)
+    return fabric.sa(sm_key_of(where, sa), sa.sm_port, sa.pkey_idx)
 
 
-def _sm_key(where: Where, sa: AskSa) -> SMKey | None:
+def sm_key_of(where: Where, sa: AskSa) -> SMKey | None:
+    """Return the SM_Key that the options or ibdiag.conf give; None where none is given."""
     if sa.smkey is None:
         return _config(where).sa_key
     source = click.get_current_context().get_parameter_source("smkey")

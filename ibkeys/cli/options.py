@@ -71,6 +71,14 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Folding:
+    """Whether ports that say the same are one row of a table. Neither: on a terminal they are."""
+
+    each: bool
+    fold: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Changing:
     """What the user agrees to beforehand."""
 
@@ -251,6 +259,14 @@ format: Final = option(
     default="table",
     help="Form of the output.  [default: table]",
 )
+
+folding: Final = group(
+    "folding",
+    Folding,
+    option("--each", env=False, is_flag=True, help="One row for each port.  [default where no terminal is]"),
+    option("--fold", env=False, is_flag=True, help="One row for all ports that say the same.  [default on a terminal]"),
+)
+"""For commands with a row for each port."""
 
 inbound_check: Final = option(
     "--inbound-check",

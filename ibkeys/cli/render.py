@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat, zip_longest
 from typing import Any, Final
 
 from ibkeys.cli.exits import clean, write
@@ -86,25 +86,34 @@ def _as_data(text: str) -> str:
 
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write columns, each as wide as its widest cell; numbers to the right. None is unreadable.
+    """Write `table_lines`."""
+    for line in table_lines(titles, rows):
+        write(line)
 
-    A cell may be a list: its items stand on lines of their own.
+
+def table_lines(
+    titles: Sequence[str], rows: Iterable[Sequence[Any]], below: Iterable[Sequence[str]] | None = None
+) -> Iterator[str]:
+    """Yield the lines of columns, each as wide as its widest cell; numbers to the right. None is unreadable.
+
+    A cell may be a list: its items stand on lines of their own. *below*: lines that follow each row, as they are.
     """
     cells = [[_lines(value) for value in row] for row in rows]
     numeric = [all(_is_number(line) for row in cells for line in row[at]) for at in range(len(titles))]
     widths = [max([len(title), *(len(line) for row in cells for line in row[at])]) for at, title in enumerate(titles)]
 
-    def write_line(values: Iterable[str]) -> None:
+    def padded_line(values: Iterable[str]) -> str:
         padded = (
             value.rjust(width) if right else value.ljust(width)
             for value, width, right in zip(values, widths, numeric, strict=True)
         )
-        write("  ".join(padded).rstrip())
+        return "  ".join(padded).rstrip()
 
-    write_line(titles)
-    for row in cells:
+    yield padded_line(titles)
+    for row, further in zip(cells, repeat(()) if below is None else below, strict=False):
         for line in zip_longest(*row, fillvalue=""):
-            write_line(line)
+            yield padded_line(line)
+        yield from further
 
 
 def _is_number(text: str) -> bool:

@@ -16,6 +16,7 @@ from ibkeys.keys.smkey import SMKey
 
 _K = TypeVar("_K", bound=Secret64)
 
+_SHORTEST_TOKEN: Final = 16
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
 
 
@@ -100,6 +101,21 @@ def read_m_keys(path: Path, option: str) -> list[MKey]:
         return [MKey.parse(line) for line in _lines_of(path, option)]
     except EncodeError as error:
         raise EncodeError(f"{path}: {error}") from None
+
+
+def read_token(path: str, option: str) -> bytes:
+    """Return the bearer token in the first line of a file. Raises UsageError, which does not repeat it.
+
+    A token has 16 characters at least, for it is all that keeps strangers out; no blanks, for HTTP ends it there.
+    """
+    lines = _read_secret_file(Path(path), option).splitlines()
+    token = lines[0].strip() if lines else b""
+    if len(token) < _SHORTEST_TOKEN or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise UsageError(
+            f"{option}: {path}: the first line is no token: {_SHORTEST_TOKEN} printable ASCII characters or more, "
+            f"without blanks; `head -c 24 /dev/urandom | base64` makes one"
+        )
+    return token
 
 
 def _from_file(kind: type[_K], path: Path, option: str) -> _K:

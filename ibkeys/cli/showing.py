@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Kind, Where
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.options import Folding, Kind, Where
+from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
 
 if TYPE_CHECKING:
     from ibkeys.discovery.sweep import OnFound, Wanted
@@ -47,9 +48,9 @@ class Column:
 
     key: str
     title: str
-    text: Callable[[dict[str, Any]], Any] | None = None
+    text: Callable[[Row], Any] | None = None
 
-    def cell(self, row: dict[str, Any]) -> Any:
+    def cell(self, row: Row) -> Any:
         """Return the value for people."""
         return self.text(row) if self.text else row[self.key]
 
@@ -141,17 +142,34 @@ def finish(errors: Sequence[dict[str, Any]], format: str) -> int:
 
 
 def show(
-    command: str, sheet: Sheet, columns: Sequence[Column], format: str, in_table: Callable[[dict[str, Any]], bool]
+    command: str,
+    sheet: Sheet,
+    columns: Sequence[Column],
+    format: str,
+    folding: Folding,
+    in_table: Callable[[Row], bool],
 ) -> int:
-    """Render a sheet, one row for each port, and return the exit code. *in_table*: what a sweep's table lists."""
+    """Render a sheet and return the exit code. *in_table*: what a sweep's table lists; ports of which all columns say
+    the same are one row of it where *folding* says so.
+
+    Raises UsageError for a folding that does not go with *format*.
+    """
+    folded = is_folded(folding, format)
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
         write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
-        titles = [*NAMING, *(column.title for column in columns)]
-        write_table(titles, ([*naming(row), *(column.cell(row) for column in columns)] for row in rows))
+        titles = [column.title for column in columns]
+
+        def cells(row: Row) -> list[Any]:
+            return [column.cell(row) for column in columns]
+
+        if folded:
+            write_folded(FoldedNames(sheet.ports), rows, titles, cells)
+        else:
+            write_table([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:
@@ -163,7 +181,7 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 """Titles of the columns that name a port."""
 
 
-def naming(row: dict[str, Any]) -> list[Any]:
+def naming(row: Row) -> list[Any]:
     """Return the cells that name a port."""
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 

@@ -39,7 +39,8 @@ class Subscriber:
     now, by default MasterSMLID as this host has it.
 
     ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how often it was made anew
-    after trouble or at another LID.
+    after trouble or at another LID. ``ask_sm_lid``: asked for the LID in the place of *sm_lid* while there is trouble,
+    for this host may not have heard of a new master; None: nobody is.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Subscriber:
         self.traps = tuple(dict.fromkeys(traps))
         self.trouble: IbkeysError | None = None
         self.renewals = 0
+        self.ask_sm_lid: Callable[[], int] | None = None
         self._sm_key = sm_key
         self._timing = timing or Timing()
         self._current_lid = sm_lid or self._lid_of_host
         self._pkey_index = pkey_index
         self._renew_every = renew_every
         self._subscribed: list[int] = []
+        self._said = 0
         self._due = self._look_at = 0.0
 
     @property
@@ -131,7 +134,7 @@ class Subscriber:
         if now < self._look_at and now < self._due:
             return
         self._look_at = now + RETRY_EVERY
-        if now < self._due and self._current_lid() == self.sm_lid:
+        if now < self._due and self._current_lid() == self._said:
             return
         before = self.sm_lid if self.trouble is None else 0
         # one attempt where the last one failed: an SM that is not there must not hold up who polls
@@ -153,7 +156,7 @@ class Subscriber:
         self._due, self._look_at = now + seconds, now + min(seconds, RETRY_EVERY)
 
     def _ask_for_all(self, timing: Timing) -> None:
-        lid = self._current_lid()
+        lid = self._lid_now()
         if not lid:
             where = f"{self.port.ca_name} port {self.port.port}"
             raise Unreachable(f"{where} knows no subnet manager (its MasterSMLID is 0), so there is no SA to ask")
@@ -169,6 +172,13 @@ class Subscriber:
                 raise reports_taken(self.port, error.errno) from error
             if trap not in self._subscribed:
                 self._subscribed.append(trap)
+
+    def _lid_now(self) -> int:
+        """Return where to ask: where it went well, until this host says something new or it no longer does."""
+        before, self._said = self._said, self._current_lid()
+        if self.trouble is not None and self.ask_sm_lid is not None:
+            return self.ask_sm_lid()
+        return self.sm_lid if before == self._said and self.sm_lid else self._said
 
     def _client(self, timing: Timing) -> SaClient:
         return SaClient(self.port, timing, self._sm_key, self.sm_lid or None, self._pkey_index)

@@ -65,9 +65,9 @@ class _Known:
 class History:
     """The events of the ports that *wanted* picks. Hand it the snapshots in order of time.
 
-    *partition*: only what concerns P_Keys of this partition; None: everything. ``unread``: what of a port could not be
-    read in the snapshot added last. ``keys_comparable``: false once two M_Keys that are set could not be told apart,
-    for want of one secret.
+    *partition*: only what concerns P_Keys of this partition; None: everything. ``found_any``: whether some snapshot had
+    such a port. ``unread``: what of a port could not be read in the snapshot added last. ``keys_comparable``: false
+    once two M_Keys that are set could not be told apart, for want of one secret.
     """
 
     def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:
@@ -84,7 +84,7 @@ class History:
         """Take the next snapshot, and yield what changed; read all of it before the next one."""
         self.unread = []
         ports = {match_key(port): port for port in snapshot.fabric.ports() if self.wanted(port)}
-        self.found_any = self.found_any or bool(ports)
+        self.found_any = self.found_any or any(self._concerns(port) for port in ports.values())
         yield from self._gone(snapshot, ports)
         before = self._last
         unseen = unseen_in(before.fabric, snapshot.fabric) if before is not None else set()

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.client.sa import SaClient
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.live import Fabric
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
-from ibkeys.mad.const import MadStatus
+from ibkeys.mad.const import MadStatus, NoticeType
+from ibkeys.mad.inform import ALL_TRAPS, inform_info
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
 from ibkeys.topology.model import Port, Topology
 
@@ -19,7 +21,9 @@ WITHOUT_KEY: Final = "port-info-sm-key-0"
 """The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
 BULK: Final = "node-records-sm-key-0"
 """The question: GetTable(NodeRecord) with SM_Key 0."""
-_REFUSALS: Final = frozenset({0x0200, 0x0700})
+WILDCARD: Final = "inform-info-all-traps-sm-key-0"
+"""The question: Set(InformInfo) with SM_Key 0 and TrapNumber 0xFFFF, of Type security; ended at once."""
+REFUSALS: Final = frozenset({0x0200, 0x0700})
 _ENFORCEMENT_BYTE: Final = 43
 _ENFORCEMENT_BITS: Final = 0x0C
 
@@ -70,10 +74,10 @@ def read_constraint_errors(
 
 
 def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None) -> dict[str, SaProbe]:
-    """Ask the SA three questions that any host may ask, and return what it did with each. Nothing is raised.
+    """Ask the SA four questions that any host may ask, and return what it did with each. Nothing is raised.
 
     One of them with SM_Key 1, which everybody knows. An SA that has another is silent to it, as OpenSM is, and writes
-    it to its log.
+    it to its log. One of them is a subscription, which is ended as soon as it is taken.
     """
     lid = fabric.local().base_lid
 
@@ -84,11 +88,28 @@ def probe_sa(fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None =
     def nodes() -> str:
         return f"{len(fabric.sa(NO_SM_KEY, sm_lid, pkey_index).get_table(NodeRecord))} NodeRecords"
 
+    def subscription() -> str:
+        return _subscribe_and_end(fabric.sa(NO_SM_KEY, sm_lid, pkey_index))
+
     return {
         WITHOUT_KEY: _probe(lambda: port_info(NO_SM_KEY)),
         WITH_DEFAULT_KEY: _probe(lambda: port_info(SMKey(1))),
         BULK: _probe(nodes),
+        WILDCARD: _probe(subscription),
     }
+
+
+def _subscribe_and_end(client: SaClient) -> str:
+    """Subscribe to all security traps as a stranger, and end that again; returns what was had.
+
+    Of Type security: so it is another subscription than that of a monitor on this port, and its end does not end that.
+    """
+    client.set_inform_info(inform_info(ALL_TRAPS, subscribe=True, kind=NoticeType.SECURITY))
+    try:
+        client.set_inform_info(inform_info(ALL_TRAPS, subscribe=False, kind=NoticeType.SECURITY))
+    except IbkeysError as error:
+        return f"a subscription to all traps, of which the end was not confirmed: {error}"
+    return "a subscription to all traps, ended again"
 
 
 def _probe(ask: Callable[[], str]) -> SaProbe:
@@ -96,7 +117,7 @@ def _probe(ask: Callable[[], str]) -> SaProbe:
     try:
         return SaProbe("answered", ask())
     except MadStatusError as error:
-        is_refusal = error.status in _REFUSALS or error.status & 0x1F != MadStatus.OK
+        is_refusal = error.status in REFUSALS or error.status & 0x1F != MadStatus.OK
         return SaProbe("refused" if is_refusal else "answered", str(error))
     except NoReply as error:
         return SaProbe("silent", str(error))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ibkeys.discovery.sweep import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
+from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
 from ibkeys.keys.mkey import MKey
@@ -50,8 +51,9 @@ class Snapshot:
     """One fabric at one time.
 
     ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
-    switch ports that enforce. ``sa_probes``: by question, where asked. ``fingerprints``: made of M_Keys, with the
-    secret of this snapshot; None when that is not at hand.
+    switch ports that enforce. ``sa_probes``: by question, where asked. ``sa_view``: what the SA says of every port;
+    None where it was not asked. ``fingerprints``: made of M_Keys, with the secret of this snapshot; None when that is
+    not at hand.
     """
 
     fabric: Topology
@@ -59,6 +61,7 @@ class Snapshot:
     m_key_traits: dict[Port, tuple[Trait, ...]] = field(default_factory=dict)
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
     sa_probes: dict[str, SaProbe] = field(default_factory=dict)
+    sa_view: SaView | None = None
     fingerprints: Fingerprints | None = None
 
     def number_of(self, key: MKey) -> int | None:

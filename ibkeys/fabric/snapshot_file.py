@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.probes import ConstraintErrors, SaProbe
+from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
@@ -44,6 +45,7 @@ _MOST_PORTS: Final = 255
 _MOST_HOPS: Final = 63
 _READINGS: Final[dict[str, Reading]] = {reading: reading for reading in get_args(Reading)}
 _TRAITS: Final[dict[str, Trait]] = {trait: trait for trait in get_args(Trait)}
+_OUTCOMES: Final[dict[str, Outcome]] = {outcome: outcome for outcome in get_args(Outcome)}
 _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
@@ -70,8 +72,16 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         ),
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
+        **_sa_rows(snapshot.sa_view or SaView(), port_ids),
     }
     write_snapshot(path, contents)
+
+
+def _sa_rows(view: SaView, port_ids: dict[Port, int]) -> dict[str, Iterable[Row]]:
+    return {
+        "sa_answers": ((record, answer.outcome, answer.detail) for record, answer in view.answers.items()),
+        "sa_ports": ((port_ids[port], said.port_info, said.p_key_raw) for port, said in view.ports.items()),
+    }
 
 
 def _about_rows(about: About, with_keys: bool) -> Iterator[Row]:
@@ -215,7 +225,16 @@ class _Loader:
         ]
         errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
         probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
-        return Snapshot(self.fabric, self.about, found, errors, probes)
+        return Snapshot(self.fabric, self.about, found, errors, probes, self._sa_view())
+
+    def _sa_view(self) -> SaView | None:
+        """Return what the SA said; None where it was not asked."""
+        view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
+        for number, info, table in self.tables["sa_ports"]:
+            if len(table or b"") % _P_KEY_BYTES:
+                raise ValueError("an attribute of another length")
+            view.ports[self.ports[number]] = SaPort(PortInfo(info).raw if info is not None else None, table)
+        return view if view.answers else None
 
     def _node(self, row: Row) -> Node:
         _, _, description, *_, path, twin, info, description_raw, switch_info = row

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.client.address import LOCAL
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, SMState
+from ibkeys.topology.model import Topology
 from ibkeys.topology.subnet_manager import Presence, SubnetManager, sm_state_name
 
 BESIDE_SM: Final = (
@@ -44,6 +45,32 @@ def find_subnet_manager(
         for lid in lids
     ]
     return max(asked, key=lambda manager: _WEIGHT[manager.presence])
+
+
+class OwnSmLid:
+    """MasterSMLID of the own port, asked of the port itself: for `ibkeys.client.reports.Subscriber.ask_sm_lid`.
+
+    A kernel hears of a new value, a program on libumad2sim (`sim serve`, ibsim) does not. The port is asked with the
+    key by which the last sweep read it, once, and after silence not again before the next sweep: its key may be another
+    one since, and each question would be a violation. Then, and before the first sweep, the host's word counts.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._silent_since: Topology | None = None
+
+    def __call__(self) -> int:
+        """Return the LID, 0 for none. Raises TransportError."""
+        fabric, local = self._fabric, self._fabric.local()
+        swept = fabric.swept
+        own = swept.nodes[0].ports.get(local.port) if swept is not None and swept.nodes else None
+        if own is None or own.info is None or swept is self._silent_since:
+            return local.sm_lid
+        try:
+            return PortInfo(fabric.get(PortInfo, own.num, LOCAL, own.m_key, retries=0)).master_sm_lid
+        except (NoReply, SendRefused, MadStatusError):
+            self._silent_since = swept
+            return local.sm_lid
 
 
 def _by_driver(fabric: Fabric) -> SubnetManager:

@@ -19,7 +19,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, UsageError
-from ibkeys.harden.enforcement_run import EnforcementPlan, LeafPort, OptionsChange
+from ibkeys.harden.enforcement_run import COMMAND, EnforcementPlan, LeafPort, OptionsChange
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
 from ibkeys.host.conf.edit import NewValue, with_options
@@ -35,9 +35,6 @@ from ibkeys.sm.site import Running, Seen, find_master, reach
 from ibkeys.store.journal import Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
-COMMAND: Final = "harden"
-ABORT: Final = "harden --abort"
-"""The commands of the journal, forth and back."""
 WAY_BACK: Final = "ibkeys harden --via opensm --abort"
 ENFORCE: Final = "part_enforce"
 NO_ENFORCEMENT: Final = "no_partition_enforcement"
@@ -55,6 +52,10 @@ class EnforcementStep(Step):
     command: str = COMMAND
     serves: frozenset[StepName] = frozenset()
     lifts: frozenset[str] = frozenset()
+
+    def is_due(self, writer: Writer, asked: Asked) -> bool:
+        """Whether it was begun, and cut off."""
+        return _cut_off(writer) is not None
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:
         """Return the change of the options files, None where they say so already and every leaf port enforces.
@@ -87,6 +88,7 @@ def plan_enforcement(writer: Writer, asked: Asked, wanted: str) -> EnforcementPl
     )
     plan.files = _files(seen, wanted, plan.notes)
     plan.leaves = list(_leaves(survey, Enforcement(wanted in ("both", "in"), wanted in ("both", "out"))))
+    plan.cut_off = _cut_off(writer)
     plan.words = _in_words(plan, wanted)
     if plan.pending:
         plan.objections += [
@@ -110,6 +112,13 @@ def plan_abort(writer: Writer, asked: Asked) -> EnforcementPlan:
     if not images or images[-1].before is None:
         raise UsageError("no hardening of the journal has changed part_enforce, so there is nothing to go back to")
     return plan_enforcement(writer, asked, str(read_options(images[-1].before).value(ENFORCE)))
+
+
+def _cut_off(writer: Writer) -> int | None:
+    """Return the last operation of this command where it has not ended well."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = [record for record in journal.list_operations() if record.command == writer.command][-1:]
+    return next((record.id for record in last if record.state in ("open", "failed")), None)
 
 
 def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock, Patience
@@ -21,8 +22,15 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.confs.conf_file import ConfFile
 from ibkeys.sm.confs.left_overs import remove_left_overs
 from ibkeys.sm.site import Running, Seen, verify_master
-from ibkeys.store.journal import Operation
+from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
+
+COMMAND: Final = "harden"
+ABORT: Final = "harden --abort"
+COMMANDS: Final = (COMMAND, ABORT)
+"""The commands of the journal, forth and back."""
 
 
 @dataclass(slots=True)
@@ -61,7 +69,8 @@ class OptionsChange:
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: those of all OpenSMs, that of the master last; ``leaves``: the switch ports;
     ``wait``: seconds without progress after which OpenSM is told once more, and then given up; ``say``: told what lies
-    beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end."""
+    beside a file and is none of ours; ``silent``: leaf ports that did not answer at the end; ``cut_off``: the operation
+    of the journal that this one goes on with."""
 
     seen: Seen
     wait: float
@@ -72,11 +81,17 @@ class EnforcementPlan(Plan):
     words: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
     clock: Clock = REAL_TIME
+    cut_off: int | None = None
 
     @property
     def pending(self) -> bool:
-        """Whether a file is to be written, or a switch port is not as it shall be."""
-        return any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
+        """Whether a file is to be written, a switch port is not as it shall be, or whether all are was not proven."""
+        is_open = self.cut_off is not None
+        return is_open or any(each.differs for each in self.files) or any(leaf.difference() for leaf in self.leaves)
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """Return the operation that was cut off, open again; None for a new one."""
+        return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Replace the files, tell every OpenSM, and wait. Raises NotStored where leaf ports do not take it; Refused
@@ -98,6 +113,8 @@ class EnforcementPlan(Plan):
                 f"{counted(len(wrong), 'leaf port')} did not become as part_enforce says within {self.wait:g} s, "
                 f"OpenSM told twice: {named(wrong)}; look into its log"
             )
+        close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
+        operation.outcome = "done"
 
     def _verify(self, writer: Writer) -> None:
         """Look again whether the master is the same process and still the one master."""

@@ -23,7 +23,7 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.confs.listeners import close, hindrance_to_closing, is_usable_alone
 from ibkeys.sm.confs.opensms import REFUSAL
-from ibkeys.sm.instance import Role
+from ibkeys.sm.instance import InstanceFile, Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, find_master, reach
 
@@ -71,7 +71,7 @@ class FileStep(Step):
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}; nothing was changed", REFUSAL)
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
-                yield _OpenFile(running, role, file.place, fact)
+                yield _OpenFile(running, role, _name_on_host(running, file, fact), file.place, fact)
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
@@ -84,10 +84,12 @@ class FileStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """A file on which others have rights. ``fact``: as it was looked at."""
+    """A file on which others have rights. ``path``: as its host names it; ``place``: as it is reached there, which ends
+    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was looked at."""
 
     running: Running
     role: Role
+    path: Path
     place: Path
     fact: FileFact
 
@@ -109,7 +111,7 @@ class _OpenFile:
     @property
     def _name(self) -> str:
         host = self.running.hands.name
-        return f"{self.place} on {host}" if host else str(self.place)
+        return f"{self.path} on {host}" if host else str(self.path)
 
 
 FOLDERS: Final = FileStep("folders", "folders of key files and logs closed to others", ("cache", "log"))
@@ -126,6 +128,19 @@ def _opensms(writer: Writer, asked: Asked) -> list[Running]:
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     seen = find_master(managers_of(found), reach(writer.enter, asked.hosts), writer.fabric.own_guid)
     return [*(running for _, running in seen.others() if running is not None), seen.master]
+
+
+def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
+    """Return the name by which the user of its host finds a file, as an OpenSM has it now (*fact*).
+
+    Raises FileError where that name is another file there, as it is for an OpenSM in a container.
+    """
+    assert file.path is not None
+    try:
+        is_same = running.hands.files.stat(file.path).identity == fact.identity
+    except OSError:
+        is_same = False
+    return file.path if is_same else running.place_of(file.role)[0]
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:

@@ -24,6 +24,7 @@ from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import Asked, Draft, Step
+from ibkeys.sm.halfway import told_halfway
 
 COMMAND: Final = "harden"
 STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
@@ -174,8 +175,9 @@ def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep
     done = f"the {number - 1} steps before it are made and proven" if number > 2 else ""
     done = done or ("the step before it is made and proven" if number == 2 else "nothing was made before it")
     back = f"; back from this step: {planned.draft.way_back}" if planned.draft and not _is_refused(error) else ""
+    text = told_halfway(f"{error}", "this step changed nothing")
     error.args = (
-        f"step {number} of {count} ({planned.step.title}): {error}; {done}{back}; ibkeys harden --via opensm goes on",
+        f"step {number} of {count} ({planned.step.title}): {text}; {done}{back}; ibkeys harden --via opensm goes on",
         *error.args[1:],
     )
     return error

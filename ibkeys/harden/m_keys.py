@@ -14,7 +14,6 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.planned import Through, plan_keys, plan_rest
 from ibkeys.mkeys.opensm.way import OpensmWay
-from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
@@ -74,7 +73,7 @@ NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key in the place of one that i
 
 def _open_run(writer: Writer) -> Run | None:
     """Return the last run, where it goes through OpenSM, gives keys, and is not finished."""
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last = Runs(store).last()
     is_ours = last is not None and last.state == "open" and last.via is not None and last.command != REMOVAL
     return last if is_ours else None

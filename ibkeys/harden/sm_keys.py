@@ -13,7 +13,6 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import Asked, Draft, Step
-from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.sm.site import reach
 from ibkeys.smkeys.managers import KINDS
 from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
@@ -32,7 +31,7 @@ class SmKeyStep(Step):
 
     def is_due(self, writer: Writer, asked: Asked) -> bool:
         """Whether a change was cut off: its keys are pending in the key store."""
-        with open_store(writer) as store:
+        with writer.open_store() as store:
             return any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows())
 
     def draft(self, writer: Writer, asked: Asked) -> Draft | None:

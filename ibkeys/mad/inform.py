@@ -81,17 +81,17 @@ class ReportNotice(SaRecord):
         return type(self)(self.notice.masked().raw + self.raw[64:])
 
 
-def inform_info(trap: int, subscribe: bool, *, qpn: int = 1) -> InformInfo:
+def inform_info(trap: int, subscribe: bool, *, kind: int = ALL_TYPES, qpn: int = 1) -> InformInfo:
     """Return the InformInfo that subscribes to (or with *subscribe* False ends) trap number *trap* of all ports.
 
-    *trap* may be `ALL_TRAPS`. Reports go to *qpn*, which must be the same when the subscription is ended.
-    Raises EncodeError.
+    *trap* may be `ALL_TRAPS`, of the one Type *kind* (`NoticeType`) or of all. Reports go to *qpn*, which must be the
+    same when the subscription is ended. Raises EncodeError.
     """
     return InformInfo.new(
         lid_range_begin=ALL_LIDS,
         is_generic=1,
         subscribe=int(subscribe),
-        type=ALL_TYPES,
+        type=kind,
         trap_number=trap,
         qpn=qpn,
         resp_time_value=_RESP_TIME,

@@ -81,6 +81,12 @@ class Resolution:
         return {guid: tuple(found) for guid, found in keys.items()}
 
 
+def uncertain_partitions(policy: Policy) -> frozenset[int]:
+    """Return the partitions whose members depend on where the SM is, for whoever does not know that."""
+    named = {each.base for each in policy.partitions if any(rule.who == "SELF" for rule in each.rules)}
+    return frozenset(named | {DEFAULT_PARTITION} if policy.names_the_sm else named)
+
+
 def resolve(
     policy: Policy | None,
     ports: Iterable[EndPort],

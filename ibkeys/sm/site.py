@@ -197,13 +197,19 @@ def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_gui
     that it may run on.
     """
     report = look_around(managers, reached, own_guid)
+    manager, instance = master_in(report)
+    return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
+
+
+def master_in(report: Report) -> tuple[Manager, Instance]:
+    """Return the one master that a report has, and its OpenSM. Raises as `find_master`."""
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:
         raise _not_seen(report, manager)
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: {_NO_PROGRAM}")
-    return Seen(report, reached, manager, Running(instance, hands_of(reached, instance), manager))
+    return manager, instance
 
 
 def hands_of(reached: Sequence[Reached], instance: Instance) -> SmHands:

@@ -166,17 +166,10 @@ def plan_change(
 
 
 def _stored(writer: Writer) -> list[StoredSmKey]:
-    """Return the keys of the key store, which is not made or changed for that. Raises Refused (``open-run``)."""
-    stores = writer.fabric.stores
-    if not writer.dry_run:
-        return _rows(writer.keystore)
-    with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
-        return _rows(store)
-
-
-def _rows(store: KeyStore) -> list[StoredSmKey]:
-    _refuse_while_standbys_are_stopped(store)
-    return SmKeys(store).rows()
+    """Return the keys of the key store. Raises Refused (``open-run``)."""
+    with writer.open_store() as store:
+        _refuse_while_standbys_are_stopped(store)
+        return SmKeys(store).rows()
 
 
 def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:

@@ -97,8 +97,12 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "sa_probes": ("question TEXT PRIMARY KEY", "answer TEXT NOT NULL", "detail TEXT NOT NULL"),
     "notes": ("text TEXT NOT NULL",),
+    "sa_answers": ("record TEXT PRIMARY KEY", "outcome TEXT NOT NULL", "detail TEXT NOT NULL"),
+    "sa_ports": ("port INTEGER PRIMARY KEY REFERENCES ports (id)", "port_info BLOB", "p_key_table BLOB"),
 }
 """Table → its columns, and constraints in capitals."""
+_SINCE_2: Final = ("sa_answers", "sa_ports")
+"""Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -121,18 +125,20 @@ def _columns_of(definitions: Sequence[str]) -> dict[str, Column]:
     return found
 
 
+def _create(name: str) -> str:
+    return f"CREATE TABLE {name} ({', '.join(TABLES[name])}){' WITHOUT ROWID' if name == 'p_keys' else ''}"
+
+
 SCHEMA: Final = Schema(
     what="snapshot",
     application_id=0x49424B53,  # "IBKS"
     steps=(
         (
-            *(
-                f"CREATE TABLE {name} ({', '.join(columns)}){' WITHOUT ROWID' if name == 'p_keys' else ''}"
-                for name, columns in TABLES.items()
-            ),
+            *(_create(name) for name in TABLES if name not in _SINCE_2),
             "CREATE INDEX members ON p_keys (partition)",
             *_VIEWS,
         ),
+        tuple(_create(name) for name in _SINCE_2),
     ),
     columns={name: _columns_of(definitions) for name, definitions in TABLES.items()},
 )

@@ -64,8 +64,8 @@ class Database:
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
     memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
     through a copy in memory and stays as it is: whoever reads may not be allowed to write. ``read_only`` is for files
-    that are handed on: others may read them, and nothing changes them, not even to a newer schema. Every failure is a
-    StoreError of one line.
+    that are handed on: others may read them, and nothing changes them; of an earlier schema they are read in the same
+    way. Every failure is a StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
@@ -107,10 +107,9 @@ class Database:
                     self._check_kind()
                     if read_only:
                         self._refuse_damage()
-                if not read_only:
-                    if path is not None and not upgrade and self._version() < schema.version:
-                        self._go_on_in_memory()
-                    self._migrate()
+                if path is not None and (read_only or not upgrade) and self._version() < schema.version:
+                    self._go_on_in_memory()
+                self._migrate()
             except BaseException:
                 self.close()
                 raise
@@ -225,17 +224,13 @@ class Database:
             file.close()
 
     def _refuse_damage(self) -> None:
-        """Refuse a file for reading alone that is of another version, or not whole."""
+        """Refuse a file for reading alone that is of no version, or not whole."""
         if self.path is None:
             return
         if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is no ibkeys {self._what}; name another file")
-        version = self._version()
-        if version != self._schema.version:
-            raise StoreError(
-                f"{self.path}: {self._what} of schema {version}, and this ibkeys reads {self._schema.version}; read it "
-                "with the one that wrote it"
-            )
+        if not self._version():
+            raise StoreError(f"{self.path}: is no whole ibkeys {self._what}; take another")
         problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
         if problems != [("ok",)]:
             raise StoreError(f"{self.path}: the {self._what} is damaged; take another, or restore it from a backup")

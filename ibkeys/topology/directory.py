@@ -127,7 +127,7 @@ class Directory:
         return ports
 
     def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
-        shown = folded(list(hosts)) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
+        shown = folded(hosts) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
         near = list(
             dict.fromkeys(
                 each
@@ -158,37 +158,6 @@ def guids_of(nodes: Sequence[Node]) -> str:
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
     more = f" and {len(nodes) - _TWINS} more" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
-
-
-def folded_ports(ports: Iterable[Port]) -> list[str]:
-    """Return *ports* as few names: hosts with the same device and port number are one folded set.
-
-    Where several nodes have one name, and where a name cannot be folded, the port stands alone; a name that repeats has
-    its GUID beside it. Every port is in it.
-    """
-    sets: dict[tuple[str | None, int | None], list[str]] = {}
-    alone: list[str] = []
-    listed = list(ports)
-    owners: dict[str, set[Node]] = {}
-    for port in listed:
-        owners.setdefault(port.node.description or "", set()).add(port.node)
-    for port in listed:
-        description = port.node.description or ""
-        host, device = split_description(description)
-        number = port.num if not port.node.is_switch and port.node.num_ports > 1 else None
-        if len(owners[description]) > 1 or not _TAME.fullmatch(host):
-            alone.append(f"{clean(description)} (0x{port.guid or port.node.guid:016x})".strip() + _at(number))
-        else:
-            sets.setdefault((device, number), []).append(host)
-    named = [
-        folded(hosts) + (f" {clean(device)}" if device is not None else "") + _at(number)
-        for (device, number), hosts in sets.items()
-    ]
-    return named + alone
-
-
-def _at(number: int | None) -> str:
-    return f" port {number}" if number is not None else ""
 
 
 def _has_device(port: Port, devices: Sequence[re.Pattern[str]]) -> bool:

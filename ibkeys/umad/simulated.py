@@ -39,7 +39,7 @@ LocalRefusal = Literal["timeout", "silent", "einval"]
 
 _PERCENTAGES: Final = ("drop", "duplicate", "delay")
 _OPTIONS: Final = (
-    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust"),
+    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "sa-wildcards"),
     *_PERCENTAGES,
     "inbound-check",
 )
@@ -57,6 +57,7 @@ class SimSpec:
     sm: str = ""
     sa_key: SMKey | None = None
     enhanced_trust: bool = False
+    refuses_wildcards: bool = False
     drop: float = 0.0
     duplicate: float = 0.0
     delay: float = 0.0
@@ -70,6 +71,7 @@ class SimSpec:
             subnet.set_sm(self.sm)
             sa = subnet.sa_of(self.sm)
             sa.enhanced_trust = self.enhanced_trust
+            sa.subscriptions.refuses_wildcards = self.refuses_wildcards
             if self.sa_key is not None:
                 sa.sa_key = self.sa_key.reveal()
         faults = subnet.faults
@@ -79,8 +81,8 @@ class SimSpec:
 
 def parse_spec(text: str) -> SimSpec:
     """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
-    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced, drop=PCT, duplicate=PCT, delay=PCT,
-    inbound-check=partition|membership.
+    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced,
+    sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
 
     ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
     Raises UsageError; EncodeError for an sa-key that is no number.
@@ -107,8 +109,11 @@ def parse_spec(text: str) -> SimSpec:
     trust = values.get("sa-trust", "plain")
     if trust not in ("plain", "enhanced"):
         raise UsageError(f"sa-trust={trust}: plain and enhanced are known")
-    if "sm" not in values and values.keys() & {"sa-key", "sa-trust"}:
-        raise UsageError("sa-key= and sa-trust= are for the SA of the subnet manager that sm= names")
+    wildcards = values.get("sa-wildcards", "accepted")
+    if wildcards not in ("accepted", "refused"):
+        raise UsageError(f"sa-wildcards={wildcards}: accepted and refused are known")
+    if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:
+        raise UsageError("sa-key=, sa-trust= and sa-wildcards= are for the SA of the subnet manager that sm= names")
     check = values.get("inbound-check", DEFAULT_INBOUND_CHECK)
     if check not in INBOUND_CHECKS:
         raise UsageError(f"inbound-check={check}: {' and '.join(INBOUND_CHECKS)} are known")
@@ -122,6 +127,7 @@ def parse_spec(text: str) -> SimSpec:
         sm=values.get("sm", ""),
         sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
         enhanced_trust=trust == "enhanced",
+        refuses_wildcards=wildcards == "refused",
         inbound_check="membership" if check == "membership" else "partition",
         **shares,
     )

@@ -139,10 +139,10 @@ def drops(net: Subnet) -> None:
     net.port(SWITCH, 2).count("port_rcv_constraint_errors", 5)
 
 
-def asked(*, sa_key: int = 1, enhanced: bool = False, master: bool = True) -> AuditInput:
+def asked(*, sa_key: int = 1, enhanced: bool = False, refuses: bool = False, master: bool = True) -> AuditInput:
     net = ruled()
     sa = net.sa_of("node01 mlx4_0")
-    sa.sa_key, sa.enhanced_trust = sa_key, enhanced
+    sa.sa_key, sa.enhanced_trust, sa.subscriptions.refuses_wildcards = sa_key, enhanced, refuses
     if not master:
         net.set_sm("node01 mlx4_0", None)
     return look(net, probe=True)
@@ -291,6 +291,7 @@ CASES: dict[str, Case] = {
     ),
     "SM002": Case(asked, lambda: asked(sa_key=0x1234567), lambda: look(ruled())),
     "SM003": Case(asked, lambda: asked(enhanced=True), lambda: asked(master=False)),
+    "SM004": Case(asked, lambda: asked(refuses=True), lambda: asked(master=False)),
     "HY001": Case(
         lambda: look(two_switch(), host=host(devices=[umad(0o666)])),
         lambda: look(two_switch(), host=host(devices=[umad(0o660)])),

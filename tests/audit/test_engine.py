@@ -25,7 +25,7 @@ from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
 from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
 
-NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "PK014"}
+NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "SM004", "PK014"}
 """Rules that a silent node keeps nothing from: they ask the host, the SA or the policy."""
 SILENT_IS_THE_FINDING = {"MK011", "HY003"}
 
@@ -167,7 +167,7 @@ def test_selection() -> None:
     assert [rule.id for rule in select(["mk001", "SE001"])] == ["MK001", "SE001"]
     assert [rule.id for rule in select(groups=["kf"])] == ["KF001", "KF002"]
     assert [rule.id for rule in select(["MK001"], ["KF"], ["KF002"])] == ["MK001", "KF001"]
-    assert len(select(skip=["MK001"])) == 39
+    assert len(select(skip=["MK001"])) == 40
     for wrong in ({"check": ["MK999"]}, {"groups": ["XX"]}, {"check": ["MK001"], "skip": ["MK001"]}):
         with pytest.raises(UsageError):
             select(**wrong)

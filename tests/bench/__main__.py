@@ -144,6 +144,22 @@ def snapshot(bench: Bench) -> None:
     bench.add("snapshot / ibnetdiscover, wall time", f"{ratio:.1f}", "<= 5", figures)
 
 
+def export(bench: Bench) -> None:
+    """One sweep and one audit as metrics, against the two commands that do the same and write files."""
+
+    def measure() -> float:
+        return bench.on_fabric(*IBKEYS, "export", "--textfile", "ibkeys.prom").seconds
+
+    def both() -> float:
+        taken = bench.on_fabric(*IBKEYS, "snapshot", "snapshot.db").seconds
+        return taken + bench.on_fabric(*IBKEYS, "audit", "--fail-on", "never", "--from", "snapshot.db").seconds
+
+    ratio, a, b = bench.in_turns(measure, both, bench.turns)
+    lines = (bench.sim.folder / "ibkeys.prom").read_text().count("\n")
+    figures = f"{a:.2f} s against {b:.2f} s, {lines} lines"
+    bench.add("export / snapshot + audit --from, wall time", f"{ratio:.2f}", "<= 1.2", figures)
+
+
 def large_snapshot(bench: Bench, shape: Sequence[int]) -> None:
     """What is worked out from a snapshot of a large fabric; no other program does this, so these are no ratios."""
     env, folder = with_path(dict(os.environ)), bench.sim.folder
@@ -231,6 +247,7 @@ def main() -> None:
             smp_rate(bench, list(dict.fromkeys(far))[:WINDOW], args.smps)
             whole_fabric(bench, lines, args.sample)
             snapshot(bench)
+            export(bench)
             large_snapshot(bench, LARGE)
             start_up(bench)
             simulated(bench, LARGE)

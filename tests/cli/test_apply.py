@@ -25,6 +25,22 @@ to be done, in this order:
   removals, end ports: 1 port, 1 Set
   removals, leaf ports: 1 port, 1 Set
   enforcement on: 1 port, 1 Set
+Ports  Kind       Entries
+    1  ca         1: - -> 0x8001
+    node02 mlx4_0
+    1  ca         0: 0xffff -> 0x7fff
+                  1: - -> 0x8001
+    node03 mlx4_0
+    1  leaf port  1: - -> 0x8001
+    MF0;switch-a:IS5023/U1 port 2
+    1  leaf port  0: 0xffff -> 0x7fff
+                  1: - -> 0x8001
+    MF0;switch-a:IS5023/U1 port 3
+
+Ports  Enforces  Planned
+    1  off       in+out
+    MF0;switch-a:IS5023/U1 port 2
+
 P_Keys that go, full to limited included: 2
 """
 
@@ -40,6 +56,12 @@ def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` goes back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
     assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
+
+
+def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:
+    lines = cli("apply", plan, "--dry-run", "--each").out.splitlines()
+    named = sorted(line.split()[0] for line in lines if " 0x0002c90" in line)  # a GUID
+    assert named == [*["MF0;switch-a:IS5023/U1"] * 3, "node02", "node03"]
 
 
 def test_a_plan_of_version_1_is_applied(cli: Cli, plan: Path) -> None:

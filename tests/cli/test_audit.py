@@ -15,6 +15,7 @@ import pytest
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.host.facts import Device, HostFacts
 from tests.cli.conftest import DUAL_HOME, KEY, Cli, run
+from tests.corpus import DATA
 
 SM_PORT = "0x0002c903000a1011"
 SUBJECT = {
@@ -32,7 +33,7 @@ def test_json_has_an_entry_for_every_rule_and_the_keys_of_the_contract(cli: Cli)
     ]
     assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/1", "cloud-secured", None)
     assert [each["rule"] for each in document["results"]] == [rule.id for rule in CATALOGUE]
-    assert sum(document["summary"].values()) == 40
+    assert sum(document["summary"].values()) == 41
     assert set(document["summary"]) == {"pass", "fail", "unknown", "n/a", "waived"}
     for each in document["results"]:
         assert {"rule", "title", "severity", "result", "subjects", "remedy"} <= each.keys()
@@ -267,6 +268,13 @@ def test_sm_keys_are_probed_only_when_asked_for(tmp_path: Path) -> None:
     assert silent.code == 0
     assert "the SA did not tell" in silent.out
     assert "the SA was not asked (--probe-sa)" in run("audit", "--backend", backend, "--group", "SM").out
+
+
+@pytest.mark.parametrize(("wildcards", "result"), [("accepted", "fail"), ("refused", "pass")])
+def test_sm004_is_whether_the_sa_takes_a_wildcard_from_a_stranger(wildcards: str, result: str) -> None:
+    backend = f"sim:{DATA / 'fabrics' / 'two-switch.net'},sm=node01 mlx4_0,sa-wildcards={wildcards}"
+    (found,) = run("audit", "--backend", backend, "--check", "SM004", "--probe-sa", "-f", "json").json["results"]
+    assert (found["result"], found["severity"]) == (result, "high")
 
 
 def test_v_says_that_the_sweep_was_one_pass(cli: Cli) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.apply.guardian import Watch, _undo
+from ibkeys.change.confirming.guardian import Watch, _go_back
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
@@ -132,11 +132,11 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
     out = tmp_path / "out"
     script = (
         "import sys; from ibkeys.cli.secrets import read_m_key\n"
-        "option, operation = sys.argv[1:]\n"
+        "operation, option = sys.argv[1:]\n"
         "key = read_m_key(option.removeprefix('--m_key='), 'x')\n"
         f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
     )
-    _undo([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: False)
+    _go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: False)
     assert out.read_text() == "0x1234 7"
 
 
@@ -160,8 +160,8 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--sm-host=sm2",
         "--sudo",
     ]
-    kept = undo_command(Where(**{**values, "m_key": "@/etc/key"}), stores, hosts)
-    assert "--m_key=@/etc/key" in kept
+    kept = undo_command(Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"}), stores, hosts)
+    assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
 
 
 # --- apply as a process of its own -----------------------------------------------------------------------------------

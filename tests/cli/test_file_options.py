@@ -36,6 +36,7 @@ TEXTS: Final[dict[str, str]] = {
     "policy-check {}": "Default=0x7fff: ALL=full;\n",
     "plan --policy {}": "Default=0x7fff: ALL=full;\n",
     "audit --policy {}": "Default=0x7fff: ALL=full;\n",
+    "compare --policy {} -t 10": "Default=0x7fff: ALL=full;\n",
     "matrix --policy {}": "Default=0x7fff: ALL=full;\n",
     "ipoib-check {}": "Default=0x7fff: ALL=full;\n",
     "discover --node-name-map {}": '0x0002c90200401000 "leaf"\n',

@@ -19,6 +19,8 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--each",
+    "--fold",
     "--yes",
     "--force",
     "--override",
@@ -28,8 +30,10 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--exec",
     "--via",
     "--open-while-rotating",
+    "--unconfirmed",
     "--rewrite",
     "--dry-run",
     "--leave-open",

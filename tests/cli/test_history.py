@@ -44,6 +44,7 @@ def test_a_snapshot_into_a_folder_is_named_linked_and_read(cli: Cli, tmp_path: P
     [
         ([], "where to? Give FILE, or --into DIR"),
         (["a.db", "--into", "x"], "FILE and --into DIR are two places"),
+        (["a.db", "--keep", "30d"], "--keep goes with --into DIR"),
         (["--keep", "30d"], "where to? Give FILE, or --into DIR with --keep"),
         (["--into", "x", "--keep", "30"], "is no length of time: write 90s, 15m, 12h, 30d or 8w"),
         (["--into", "x", "--keep", "0d"], "is no length of time"),
@@ -70,7 +71,7 @@ def test_diff_of_a_folder_with_one_snapshot_is_one_line(cli: Cli, tmp_path: Path
     assert "2 snapshots are needed and 1 snapshot there" in result.error
 
 
-@pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0x8001"], ["0x1:full"]])
+@pytest.mark.parametrize("what", [["3"], ["3", "1"], [GUID], ["node03 mlx4_0"], ["0,1,3"], ["0x8001"], ["0x1:full"]])
 def test_when_a_port_or_a_partition_changed(folder: Path, what: list[str]) -> None:
     result = run("history", *what, folder, "-f", "json")
     assert result.code == 0
@@ -99,6 +100,9 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
         result = run("history", *what, folder)
         assert result.code == 2
         assert "has such a port" in result.error
+    nobody = run("history", "0x77", folder)
+    assert nobody.code == 0
+    assert nobody.err == "ibkeys: note: no port is in partition 0x0077 in any of these snapshots\n"
     assert "there is no such folder" in run("history", 3, tmp_path / "no").error
     assert "there is no snapshot in it" in run("history", 3, tmp_path).error
     assert "PORTNUM does not go with it" in run("history", "0x8001", "1", folder).error

@@ -162,10 +162,12 @@ def test_a_plan_is_shown_in_words_and_written_for_apply(policy: Path, tmp_path: 
     out = tmp_path / "plan.json"
     result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out)
     assert (result.code, result.err) == (1, "")
-    assert "    2  ca         node02 mlx4_0 port 1" in result.out
+    assert "    2  ca         0: 0xffff -> 0x7fff\n" in result.out
+    assert "\n    node[02-03] mlx4_0\n" in result.out
     assert "0: 0xffff -> 0x7fff" in result.out
     assert "1: - -> 0x8005" in result.out
-    assert "MF0;switch-a:IS5023/U1                1-3    off       in+out" in result.out
+    assert "    6  off       in+out\n" in result.out
+    assert "\n    MF0;switch-a:IS5023/U1 port 1-3\n" in result.out
     assert "partitions born: 0x0005 X" in result.out
     assert "pairs of end ports that gain each other: 0; that lose each other: 20" in result.out
     plan = read_plan(out)

@@ -90,6 +90,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "sets_lost": 0,
             "violations": 0,
             "stopped": None,
+            "gone_back": False,
         },
     }
 

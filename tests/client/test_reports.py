@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ibkeys
 from ibkeys.client.report_port import MOST_WAITING, ReportPort
 from ibkeys.client.reports import RENEW_EVERY, RETRY_EVERY, Subscriber
 from ibkeys.client.smp import Timing
 from ibkeys.errors import AgentRefused, MadStatusError, NoReply, Unreachable
+from ibkeys.fabric.subnet_manager import OwnSmLid
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method, TrapNumber
 from ibkeys.mad.inform import ALL_TRAPS
@@ -21,7 +26,7 @@ from ibkeys.mad.smp import build_smp
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
-from ibkeys.umad.port import Incoming, Outgoing, SendFailure
+from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure
 from ibkeys.umad.simulated import SimulatedPort
 from tests.client.sasim import SA_KEY
 from tests.fabricsim import subnet
@@ -267,6 +272,53 @@ def test_a_subscription_follows_the_sm_to_another_lid_at_once() -> None:
         assert [report.lid for report in subscriber.poll(1.0)] == [subscriber.sm_lid]
 
 
+class Deaf(Wire):
+    """A port of a host that never hears of another MasterSMLID, as under libumad2sim."""
+
+    def attributes(self) -> LocalPort:
+        return dataclasses.replace(super().attributes(), sm_lid=end_port(self.subnet, 0).lid)
+
+
+def test_where_the_host_does_not_hear_of_a_new_master_the_port_is_asked(tmp_path: Path) -> None:
+    net = fabric()
+    port = Deaf(net, net.nodes[WATCHER])
+    port.sent = []
+    with Subscriber(port, sm_key=KEY, timing=Timing(0.1, 0)) as subscriber:
+        subscriber.subscribe()
+        with ibkeys.open(subscriber.port, stores=ibkeys.Stores(tmp_path / "keys", tmp_path / "journal")) as tool:
+            tool.sweep()
+            subscriber.ask_sm_lid = OwnSmLid(tool)
+            net.set_sm(net.nodes[0], None)
+            start(net, VICTIM)
+            assert subscriber.poll(RENEW_EVERY + 2 * RETRY_EVERY) == []
+            assert (subscriber.trouble, subscriber.sm_lid) == (None, end_port(net, VICTIM).lid)
+            asked = len(port.sent)
+            assert subscriber.poll(5 * RENEW_EVERY) == []
+            assert (subscriber.trouble, subscriber.renewals) == (None, 1)
+            assert len(port.sent) - asked == 5 * len(subscriber.traps), "renewed, and nothing else asked"
+            send_bad_p_key(net)
+            assert len(subscriber.poll(1.0)) == 1
+            assert subscriber.close() is None
+
+
+def test_an_own_port_that_has_another_key_is_asked_once_in_a_sweep(tmp_path: Path) -> None:
+    net = fabric()
+    port = Deaf(net, net.nodes[WATCHER])
+    port.sent = []
+    with ibkeys.open(port, stores=ibkeys.Stores(tmp_path / "keys", tmp_path / "journal")) as tool:
+        lid = OwnSmLid(tool)
+        old, new = end_port(net, 0).lid, end_port(net, VICTIM).lid
+        assert lid() == old
+        assert port.sent == [], "before the first sweep nobody is asked"
+        tool.sweep()
+        start(net, VICTIM)
+        assert lid() == new
+        own = end_port(net, WATCHER)
+        own.m_key, own.protect_bits = 0x99, 2
+        assert [lid() for _ in range(3)] == [old] * 3
+        assert own.m_key_violations == 1
+
+
 def test_while_no_sm_is_there_it_is_tried_again_and_again_and_said() -> None:
     net = fabric()
     with Subscriber(wire(net), sm_key=KEY, timing=Timing(0.1, 1)) as subscriber:
@@ -358,6 +410,17 @@ def test_what_only_looks_like_a_report_is_left_alone(spoil: Any) -> None:
     port.expect(Flood.SM_LID)
     assert len(port.recv(0.0)) == 64
     assert port.take() == []
+
+
+@given(head=st.binary(min_size=0, max_size=20), rest=st.binary(max_size=280), status=st.sampled_from([0, 110, 5]))
+def test_no_bytes_make_a_port_that_takes_reports_raise(head: bytes, rest: bytes, status: int) -> None:
+    class Odd(Flood):
+        def recv(self, timeout: float) -> list[Incoming]:
+            return [Incoming(b"\1\3\2\6" + head + rest, status, self.SM_LID, 1)]
+
+    port = ReportPort(Odd())
+    port.expect(Flood.SM_LID)
+    assert len(port.recv(0.0)) + len(port.take()) == 1
 
 
 def test_a_trap_is_known_by_its_number() -> None:

@@ -162,7 +162,9 @@ def test_a_simulated_backend_with_a_subnet_manager_has_an_sa(tmp_path: Path) -> 
     assert "<SM_Key not shown>" in repr(parse_spec(backend))
 
 
-@pytest.mark.parametrize("options", ["sa-key=1", "sm=a,sa-trust=much", "sa-trust=enhanced"])
+@pytest.mark.parametrize(
+    "options", ["sa-key=1", "sm=a,sa-trust=much", "sa-trust=enhanced", "sm=a,sa-wildcards=no", "sa-wildcards=refused"]
+)
 def test_options_of_an_sa_that_is_not_there_are_refused(options: str) -> None:
     with pytest.raises(UsageError, match="sa-"):
         parse_spec(f"sim:,{options}")

@@ -32,6 +32,7 @@ def test_no_key_then_one_then_another_then_none(opensm: KeyedOpensm) -> None:
     assert first.bit_length() > 32
     code, said = opensm.ibkeys("mkey-rotate")
     assert code == 0, said
+    assert "whether OpenSM" not in said, "that it has read what mkey-deploy wrote was proven"
     second, level, lease = only(opensm.keys())
     assert (level, lease) == (2, 60)
     assert second not in (0, first)

@@ -267,7 +267,9 @@ def test_refused_where_the_file_has_keys_that_the_store_has_not(lab: Lab) -> Non
 
 def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: lab.cache.stat().st_uid + 1)
-    assert "belongs to another user" in is_refused(lab, "foreign-folder")
+    said = is_refused(lab, "foreign-folder")
+    assert "belongs to another user" in said
+    assert f"`chown -R {lab.cache.stat().st_uid} FOLDER`" in said
 
 
 def test_refused_for_a_folder_that_everybody_may_write_to(lab: Lab) -> None:

@@ -109,3 +109,24 @@ def test_a_store_of_before_gets_the_tables_and_keeps_its_keys(tmp_path: Path) ->
         assert row.m_key == MKey(7)
         assert store.current_of(2) is None
         assert Runs(store).last() is None
+
+
+def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "keys.db"
+    with KeyStore(path) as store, KeyStore(path) as elsewhere:
+        runs, others = Runs(store), Runs(elsewhere)
+        number = runs.begin("mkey-deploy", OPTIONS, PORTS, {"name": "opensm", "stage": "unconfirmed", "at": 3})
+        assert others.stage(number) == "unconfirmed"
+        assert others.move_stage(number, "unconfirmed", "confirmed")
+        assert not runs.move_stage(number, "unconfirmed", "going-back")
+        last = runs.last()
+        assert last is not None
+        assert last.via == {"name": "opensm", "stage": "confirmed", "at": 3}
+
+
+def test_a_run_by_own_sets_has_no_stage_nor_has_one_that_is_not_there() -> None:
+    runs = Runs(KeyStore(None))
+    number = runs.begin("mkey-deploy", OPTIONS, PORTS)
+    for each in (number, number + 1):
+        assert runs.stage(each) is None
+        assert not runs.move_stage(each, None, "running")

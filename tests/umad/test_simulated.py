@@ -130,7 +130,7 @@ def test_every_option() -> None:
         ("sims:x", "sim:FILE"),
         (
             "sim:x,what=1",
-            "known are state=, port-guids=, seed=, links=, sm=, sa-key=, sa-trust=, drop=, duplicate=, delay=",
+            "known are state=, port-guids=, seed=, links=, sm=, sa-key=, sa-trust=, sa-wildcards=, drop=, duplicate=, ",
         ),
         ("sim:a,b.net", "commas"),
         ("sim:x,seed=1,seed=2", "twice"),

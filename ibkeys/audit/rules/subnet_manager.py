@@ -6,7 +6,7 @@ from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Evidence, Rule, Verdict
-from ibkeys.fabric.probes import BULK, WITH_DEFAULT_KEY, WITHOUT_KEY
+from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
 from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
@@ -86,14 +86,28 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
 
 def bulk(data: AuditInput) -> Verdict:
     """SM003: SA serves bulk to untrusted."""
-    asked = data.snapshot.sa_probes.get(BULK)
+    return _stranger_gets(data, BULK, "the SA gives the list of all nodes to whoever asks, without an SM_Key")
+
+
+def wildcard(data: AuditInput) -> Verdict:
+    """SM004: SA takes wildcard subscriptions from untrusted."""
+    return _stranger_gets(
+        data,
+        WILDCARD,
+        "the SA takes a subscription to all traps from whoever asks, without an SM_Key: it gets those of refused keys, "
+        "the offered M_Keys in them",
+    )
+
+
+def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
+    """Fail with *what* where the SA answered *question* of an asker without an SM_Key."""
+    asked = data.snapshot.sa_probes.get(question)
     if asked is None:
         return Verdict.without(data, _NOT_ASKED)
     verdict = Verdict(data)
-    evidence = {"SA": {BULK: asked.answer}}
+    evidence = {"SA": {question: asked.answer}}
     if asked.answer == "answered":
-        message = f"the SA gives the list of all nodes to whoever asks, without an SM_Key ({asked.detail})"
-        verdict.fail(data.master, message, evidence)
+        verdict.fail(data.master, f"{what} ({asked.detail})", evidence)
     elif asked.answer == "refused":
         verdict.passed = 1
     else:
@@ -135,5 +149,18 @@ RULES: Final = (
         "Old tools that need it.",
         bulk,
         lower_in_cloud=True,
+    ),
+    Rule(
+        "SM004",
+        "SA takes wildcard subscriptions from untrusted",
+        "high",
+        "Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
+        "The notice of a wrong M_Key shows the key that was offered: often the right one of another port, or the next. "
+        "OpenSM wants an SM_Key for traps 256 to 259 only where they are named by number.",
+        ("OSM",),
+        "OpenSM has no option for it. A default partition of limited members keeps the notices of hosts from other "
+        "hosts; keys go only to ports that have them, so that none is offered in vain.",
+        "An SM that takes the subscription and sends such a subscriber no security notice.",
+        wildcard,
     ),
 )

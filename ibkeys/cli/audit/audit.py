@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from click.core import ParameterSource
 
 from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, compare, host_of, input_of, read_given, words_of
+from ibkeys.cli.audit.compared import (
+    Compare,
+    compare,
+    input_of,
+    read_given,
+    recorded_input,
+    refuse_what_asks,
+    waivers_of,
+    words_of,
+)
 from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
 from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
-from ibkeys.cli.opening import open_fabric, open_recorded, passphrase_of
+from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
-from ibkeys.cli.showing import errors_of, finish, say_notes
-from ibkeys.cli.sm.policy import is_opensm
-from ibkeys.errors import UsageError
+from ibkeys.cli.showing import errors_of, finish
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.audit.rule import Rule
-    from ibkeys.fabric.snapshot import Snapshot
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
 NEVER: Final = "never"
@@ -93,11 +95,8 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     given = read_given(compared)  # mistakes in files show before anything is sent
     if where.snapshot is not None:
-        if is_opensm(compared.policy):
-            raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
-        if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
-            raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
-        data, source = _from_snapshot(where, given), where.snapshot
+        refuse_what_asks(compared)
+        data, source = recorded_input(where, given), where.snapshot
     else:
         with open_fabric(where) as fabric:
             data, source = input_of(fabric, where, given, compared)
@@ -106,12 +105,9 @@ def audit(where: Where, compared: Compare, choice: Choice, explain: str | None, 
 
 def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice, format: str) -> int:
     from ibkeys.audit.engine import audit as run_audit
-    from ibkeys.audit.waivers import Waivers, read_waivers
 
     _say_unmatched(data)
-    waivers = Waivers()
-    if choice.waivers is not None:
-        waivers = read_waivers(Path(choice.waivers), datetime.now(UTC).date())
+    waivers = waivers_of(choice.waivers)
     report = run_audit(data, choice.profile, rules, waivers, source)
     for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
         exits.warn(text)
@@ -153,20 +149,3 @@ def _write(report: Report, format: str, with_remedy: bool) -> None:
 
 def _severity(text: str) -> Severity:
     return next(severity for severity in SEVERITIES if severity == text)
-
-
-def _from_snapshot(where: Where, given: dict[str, Any]) -> AuditInput:
-    """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
-    from ibkeys.audit.gather import look_at_store
-    from ibkeys.audit.inputs import AuditInput
-    from ibkeys.store.keys.sealing import Passphrase
-    from ibkeys.store.paths import store_paths
-
-    snapshot: Snapshot = open_recorded(where).snapshot
-    say_notes(snapshot.fabric)
-    own = None if snapshot.about.simulated else store_paths().keystore
-    keystore = Path(where.keystore) if where.keystore else own
-    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
-    is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
-    host = host_of(keystore, where) if is_here else None
-    return AuditInput(snapshot, store=store, host=host, **given)

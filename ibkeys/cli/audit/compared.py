@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+from click.core import ParameterSource
+
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
-from ibkeys.cli.opening import load
+from ibkeys.cli.opening import load, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.types import Number
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
+    from ibkeys.audit.waivers import Waivers
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
@@ -140,3 +147,35 @@ def host_of(keystore: Path | None, where: Where) -> HostView:
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
+
+
+def refuse_what_asks(compare: Compare) -> None:
+    """Raise UsageError for options that ask somebody, where ``--from`` asks nobody."""
+    if is_opensm(compare.policy):
+        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+    if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
+        raise UsageError("--from reads a file and asks nobody: --probe-sa does not go with it")
+
+
+def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
+    """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
+    from ibkeys.audit.gather import look_at_store
+    from ibkeys.audit.inputs import AuditInput
+    from ibkeys.store.keys.sealing import Passphrase
+    from ibkeys.store.paths import store_paths
+
+    snapshot = open_recorded(where).snapshot
+    say_notes(snapshot.fabric)
+    own = None if snapshot.about.simulated else store_paths().keystore
+    keystore = Path(where.keystore) if where.keystore else own
+    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
+    is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
+    host = host_of(keystore, where) if is_here else None
+    return AuditInput(snapshot, store=store, host=host, **given)
+
+
+def waivers_of(path: str | None) -> Waivers:
+    """Return the waivers in a file, as they count today; none without a file. Raises FileFormatError."""
+    from ibkeys.audit.waivers import Waivers, read_waivers
+
+    return Waivers() if path is None else read_waivers(Path(path), datetime.now(UTC).date())

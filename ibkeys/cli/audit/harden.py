@@ -78,7 +78,8 @@ def harden(
 
 
 def _abort(where: Where, consent: Changing, asked: Asked, format: str) -> int:
-    from ibkeys.harden.enforcement import ABORT, plan_abort
+    from ibkeys.harden.enforcement import plan_abort
+    from ibkeys.harden.enforcement_run import ABORT
 
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, ABORT, consent) as writer:
         return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()

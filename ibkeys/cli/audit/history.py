@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.audit.diff import in_words
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
-from ibkeys.cli.types import Number, parse_p_key
+from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
-from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
-    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.topology.model import Port
 
 _COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
 _LISTED: Final = 8
 """Ports that could not be read of which each is named in a table."""
-_PORTNUM: Final = Number(0, 254)
 
 
 @click.command("history")
@@ -58,8 +56,10 @@ def history(words: tuple[str, ...], format: str) -> int:
         snapshot = load(file)
         events += found.add(snapshot)
         taken.append(snapshot.about.finished)
-    if not found.found_any:
+    if not found.found_any and partition is None:
         raise AddressError(f"{what}: no snapshot in {folder} has such a port")
+    if not found.found_any:
+        exits.warn(f"no port is in partition 0x{partition:04x} in any of these snapshots", "note")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
     _write(about, events, found, format)
     return _finish(found)
@@ -69,31 +69,30 @@ def _words(words: Sequence[str]) -> tuple[str, int | None, str]:
     if len(words) == 2:
         return words[0], None, words[1]
     if len(words) == 3:
-        return words[0], _PORTNUM.convert(words[1], None, None), words[2]
+        return words[0], parse_portnum(words[1]), words[2]
     raise UsageError("give WHAT, then PORTNUM where one port is meant, then the folder of snapshots")
 
 
 def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool]:
-    """Return which ports are meant. A LID and a name are those of the newest snapshot that has them."""
+    """Return which ports are meant. A LID and a name are those of the newest snapshot that has them.
+
+    Raises AddressError: no address, or one that several nodes have there.
+    """
+    from ibkeys.client.address import GuidAddress, as_address
+    from ibkeys.topology.find import find_ports
     from ibkeys.topology.matching import match_key
 
-    if what.lower().startswith("0x"):
-        guid = parse_number(what, "GUID", 64)
+    address = as_address(what)
+    if isinstance(address, GuidAddress):
+        guid = address.guid
         return lambda port: guid in (port.node.guid, port.port_guid) and portnum in (None, port.num)
-    lid = parse_number(what, "LID", 16) if what.isascii() and what.isdigit() else None
     for file in reversed(files):
-        keys = {match_key(port) for port in _ports(load(file), what, lid) if portnum in (None, port.num)}
+        fabric = load(file).fabric
+        ends = find_ports(fabric, address)
+        keys = {match_key(port) for port in fabric.ports() if port.end_port in ends and portnum in (None, port.num)}
         if keys:
             return lambda port: match_key(port) in keys
     return lambda port: False
-
-
-def _ports(snapshot: Snapshot, name: str, lid: int | None) -> Iterable[Port]:
-    ports = snapshot.fabric.ports()
-    if lid is None:
-        return (port for port in ports if port.node.description == name)
-    owner = snapshot.fabric.find_lid(lid)
-    return (port for port in ports if port.end_port is owner)
 
 
 def _write(about: dict[str, Any], events: Sequence[Event], found: History, format: str) -> None:

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.opening import open_fabric, open_sa
+from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import DURATION
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
 @options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
 @options.probe_sa
-@options.sm_port
-@options.pkey_idx
+@options.option("--sa", "with_sa", is_flag=True, help="Keep what the SA says of every port, for compare --from.")
+@options.sa
 @options.format
 @options.fabric
 def snapshot(
@@ -40,8 +40,8 @@ def snapshot(
     keep: timedelta | None,
     format: str,
     probe_sa: bool,
-    sm_port: int | None,
-    pkey_idx: int | None,
+    with_sa: bool,
+    sa: AskSa,
 ) -> int:
     """Read the whole fabric's keys into one file.
 
@@ -51,20 +51,25 @@ def snapshot(
     the command ends. With --into DIR the file is named by its time, and none is replaced.
     """
     from ibkeys.fabric.probes import probe_sa as ask_sa
+    from ibkeys.fabric.sa_view import ask_sa_view
     from ibkeys.store.snapshot import check_place
 
     folder = _folder(file, into, keep)
     if file is not None:
         check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
+        client = open_sa(fabric, where, sa) if with_sa else None  # a key is asked for before the sweep
         taken = take_snapshot(fabric, where, make_secret=True)
         if probe_sa:
-            taken.sa_probes = ask_sa(fabric, sm_port, pkey_idx)
+            taken.sa_probes = ask_sa(fabric, sa.sm_port, sa.pkey_idx)
+        if client is not None:
+            taken.sa_view = ask_sa_view(client, taken.fabric)
     say_notes(taken.fabric)
     place = folder.place_for(taken) if folder is not None else Path(file or "")
     ibkeys.save(taken, place, with_keys=where.show_keys)
     removed = folder.finish(place, keep) if folder is not None else []
     _say_unread_counters(taken)
+    _say_silent_sa(taken)
     return _report(taken, str(place), [each.name for each in removed], where.show_keys, format)
 
 
@@ -73,8 +78,11 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:
-        if click.get_current_context().get_parameter_source("into") == ParameterSource.COMMANDLINE:
+        source = click.get_current_context().get_parameter_source
+        if source("into") == ParameterSource.COMMANDLINE:
             raise UsageError("FILE and --into DIR are two places: give one of them")
+        if source("keep") == ParameterSource.COMMANDLINE:
+            raise UsageError("--keep goes with --into DIR: beside FILE nothing is removed")
         return None
     if into is None:
         raise UsageError("where to? Give FILE, or --into DIR" + (" with --keep" if keep is not None else ""))
@@ -108,6 +116,13 @@ def _say_unread_counters(taken: Snapshot) -> None:
     if unread:
         (port, error), count = unread[0], f"{len(unread)} switch port{'s' if len(unread) != 1 else ''}"
         exits.warn(f"PortCounters of {count} that enforce partitions could not be read; {port}: {error}")
+
+
+def _say_silent_sa(taken: Snapshot) -> None:
+    """Say what the SA was asked and did not tell; that is no part of the sweep either."""
+    answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
+    for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
+        exits.warn(f"of what the SA says this is not in the snapshot: {detail}")
 
 
 def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:

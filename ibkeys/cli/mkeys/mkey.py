@@ -11,8 +11,8 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Where
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.render import Row, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import Number
@@ -34,8 +34,9 @@ _STATE_TEXT: Final = {
 @options.every_port
 @options.address()
 @options.format
+@options.folding
 @options.reading
-def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
@@ -57,7 +58,9 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     ]
     if format == "table":
         del columns[1]
-    return show("mkey-show", sheet, columns, format, lambda row: row["node_type"] != "switch" or row["port"] == 0)
+    return show(
+        "mkey-show", sheet, columns, format, folding, lambda row: row["node_type"] != "switch" or row["port"] == 0
+    )
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:
@@ -73,16 +76,16 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
     }
 
 
-def _key(row: dict[str, Any]) -> str:
+def _key(row: Row) -> str:
     return row["m_key"] or str(row["m_key_state"])
 
 
-def _key_in_words(row: dict[str, Any]) -> str:
+def _key_in_words(row: Row) -> str:
     text = _STATE_TEXT[row["m_key_state"]]
     return f"{text}, {row['m_key']}" if row["m_key"] else text
 
 
-def _protection(row: dict[str, Any]) -> str | None:
+def _protection(row: Row) -> str | None:
     bits = row["m_key_protect_bits"]
     if bits is None:
         return None
@@ -91,7 +94,7 @@ def _protection(row: dict[str, Any]) -> str | None:
     return f"{bits} ({PROTECTION_TEXT[bits]})"
 
 
-def _lease(row: dict[str, Any]) -> str | None:
+def _lease(row: Row) -> str | None:
     seconds = row["m_key_lease_period"]
     if seconds is None:
         return None

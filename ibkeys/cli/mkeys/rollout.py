@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.changing import writer_of
 from ibkeys.cli.mkeys import rollout_options
-from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Course, Keys, Way
-from ibkeys.cli.mkeys.rollout_output import RunOutput, Steps
+from ibkeys.cli.mkeys.confirming import Awaiting, awaiting, confirm, lower
+from ibkeys.cli.mkeys.rollout_options import AT_ONCE, MAX_FAILURES, Confirming, Course, Keys, Way
+from ibkeys.cli.mkeys.rollout_output import Steps
+from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.cli.showing import progress_bar, say_notes
+from ibkeys.cli.showing import progress_bar
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import UsageError
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.rest import GoOn
-    from ibkeys.mkeys.rollout.result import PortResult
     from ibkeys.store.keys.runs import RunOptions
 
     NewRun = Callable[[Writer, OnFound | None], PlannedRun]
@@ -46,6 +46,7 @@ class _Asked:
     course: Course
     way: Way
     sm_hosts: SmHosts
+    confirming: Confirming
     consent: Changing
     format: str
     opensm_conf: Path | None = None
@@ -58,26 +59,46 @@ class _Asked:
             return self.way.is_opensm
         return goes_through_opensm(writer)
 
-    def through(self) -> Through:
-        """Return what is asked of the way through OpenSM."""
+    def through(self, awaits: Awaiting | None = None) -> Through:
+        """Return what is asked of the way through OpenSM. *awaits*: who lets the run be confirmed."""
         from ibkeys.mkeys.opensm.planned import Through
         from ibkeys.mkeys.opensm.way import Telling
 
         self.way.check(self.course)
         telling = Telling(lambda text: exits.warn(text, "to do"), Steps().tell)
-        return Through(hosts_of(self.where, self.sm_hosts), self.way.sm_wait, self.way.open_while_rotating, telling)
+        if awaits is not None:
+            telling = replace(telling, began=awaits.began)
+        hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirming.confirm_within is not None
+        return Through(hosts, self.way.sm_wait, self.way.open_while_rotating, telling, is_awaited)
+
+    def awaits(self, stack: ExitStack) -> Awaiting | None:
+        """Leave the child of --confirm-within until *stack* is closed; None where no run is to be confirmed."""
+        seconds = self.confirming.confirm_within
+        if seconds is None or self.consent.dry_run or self.way.via == "direct":
+            return None
+        return stack.enter_context(
+            awaiting(self.command, self.where, self.sm_hosts, self.way.sm_wait, seconds, self.through)
+        )
 
 
 @click.command("mkey-deploy")
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.way
+@rollout_options.confirming
 @options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
 def mkey_deploy(
-    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+    where: Where,
+    keys: Keys,
+    course: Course,
+    way: Way,
+    confirming: Confirming,
+    sm_hosts: SmHosts,
+    consent: Changing,
+    format: str,
 ) -> int:
     """Give every port of the subnet its first M_Key.
 
@@ -85,19 +106,28 @@ def mkey_deploy(
     Each key is generated, and is in the key store, on disk, before it is sent. Level and lease travel with it; what is
     not given stays as it is. Where an OpenSM is master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
+    conf = keys.opensm_conf
+    return _give_keys(keys, _Asked("mkey-deploy", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
 @click.command("mkey-rotate")
 @rollout_options.keys
 @rollout_options.course
 @rollout_options.way
+@rollout_options.confirming
 @options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
 def mkey_rotate(
-    where: Where, keys: Keys, course: Course, way: Way, sm_hosts: SmHosts, consent: Changing, format: str
+    where: Where,
+    keys: Keys,
+    course: Course,
+    way: Way,
+    confirming: Confirming,
+    sm_hosts: SmHosts,
+    consent: Changing,
+    format: str,
 ) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
@@ -106,19 +136,28 @@ def mkey_rotate(
     the old one stays there. Level and lease travel with it; what is not given stays as it is. Where an OpenSM is
     master, use --via opensm: it gets one key, and sets it on all ports.
     """
-    return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, consent, format, keys.opensm_conf))
+    conf = keys.opensm_conf
+    return _give_keys(keys, _Asked("mkey-rotate", where, course, way, sm_hosts, confirming, consent, format, conf))
 
 
 @click.command("mkey-remove")
 @rollout_options.course
 @rollout_options.way
+@rollout_options.confirming
 @click.option("--leave-open", is_flag=True, help="That the ports are open to everybody afterwards is meant.")
 @options.sm_hosts
 @options.changing
 @options.format
 @options.fabric
 def mkey_remove(
-    where: Where, course: Course, way: Way, leave_open: bool, sm_hosts: SmHosts, consent: Changing, format: str
+    where: Where,
+    course: Course,
+    way: Way,
+    confirming: Confirming,
+    leave_open: bool,
+    sm_hosts: SmHosts,
+    consent: Changing,
+    format: str,
 ) -> int:
     """Take the M_Key of every port of the subnet away.
 
@@ -127,6 +166,8 @@ def mkey_remove(
     key store, and --abort gives it back. Where an OpenSM is master, use --via opensm.
     """
     course.check([])
+    confirming.check(course)
+    confirming.refuse_removal()
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.rollout.removal import plan_removal
@@ -146,12 +187,15 @@ def mkey_remove(
 
         return plan_removal(writer, through, progress, leaves_open=leave_open)
 
-    return _carry_out(_Asked("mkey-remove", where, course, way, sm_hosts, consent, format), plan, plan_via)
+    asked = _Asked("mkey-remove", where, course, way, sm_hosts, confirming, consent, format)
+    return _carry_out(asked, plan, plan_via)
 
 
 def _give_keys(keys: Keys, asked: _Asked) -> int:
     course, is_through_opensm = asked.course, asked.way.is_opensm
-    keys.check(course, is_through_opensm)
+    asked.confirming.check(course, keys.given())
+    if not asked.confirming.is_of_a_run:
+        keys.check(course, is_through_opensm)
     key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
@@ -181,8 +225,11 @@ def _give_keys(keys: Keys, asked: _Asked) -> int:
 
 
 def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
-    """Plan a new run, or take the last one up again, and carry out what was planned."""
+    """Plan a new run, or take the last one up again, and carry out what was planned; or say how a run ends."""
+    if asked.confirming.is_of_a_run:
+        return _end(asked)
     command, course, where = asked.command, asked.course, asked.where
+    stack = ExitStack()
 
     def plan(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.rollout.going_back import plan_return
@@ -198,14 +245,19 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
     def plan_via(writer: Writer, progress: OnFound | None) -> PlannedRun:
         from ibkeys.mkeys.opensm import planned
 
-        through = asked.through()
+        through = asked.through(awaits)
         if course.abort:
             return planned.plan_return(writer, through, progress)
         return (
             planned.plan_rest(writer, through, progress) if course.resume else plan_new_via(writer, progress, through)
         )
 
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
+    with stack:
+        awaits = asked.awaits(stack)
+        fabric = stack.enter_context(open_fabric(where, changing=True))
+        writer = stack.enter_context(writer_of(fabric, command, asked.consent))
+        if awaits is not None:
+            awaits.keep_key(where, fabric)
         with progress_bar(where) as progress:
             is_through_opensm = asked.is_through_opensm(writer)
             if not is_through_opensm:
@@ -215,65 +267,16 @@ def _carry_out(asked: _Asked, plan_new: NewRun, plan_new_via: NewRunVia) -> int:
         # Whoever means to give keys shall not take them away by finishing that run, nor the other way round.
         if "mkey-remove" in {command, begun} and command != begun:
             raise UsageError(f"the last run is one of {begun}: ibkeys {begun} {course.ways[0]}")
-        return _ShownRun(writer, run, asked.consent, asked.format, where).carry_out()
+        return ShownRun(writer, run, asked.consent, asked.format, where, awaits).carry_out()
 
 
-class _ShownRun(ShownChange):
-    """A run over many ports, shown in numbers and reported port by port."""
-
-    def __init__(self, writer: Writer, run: PlannedRun, consent: Changing, format: str, where: Where) -> None:
-        super().__init__(writer, run.plan, consent, format)
-        self._run = run
-        self._where = where
-        self._out = RunOutput(writer.command, run, format)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether ports are to be changed, or only the key store is to be told."""
-        return self._run.pending
-
-    def say_notes(self) -> None:
-        """Say what the sweep and the plan note, and under a subnet manager what to do instead."""
-        say_notes(self._run.found)
-        super().say_notes()
-        if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
-            for line in self._run.procedure:
-                exits.warn(line, "under a subnet manager")
-
-    def show(self, put: Callable[[str], None]) -> None:
-        """Write how many ports get what."""
-        self._out.write_plan(put)
-
-    def apply(self) -> None:
-        """Make the run; the account is written whatever becomes of it."""
-        from ibkeys.mkeys.rollout.planned_run import carry_out
-
-        try:
-            with _bar(self._where, self._run) as step:
-
-                def report(result: PortResult) -> None:
-                    self._out.report(result)
-                    step()
-
-                carry_out(self.writer, self._run, report)
-        finally:
-            self._out.write_summary()
-
-    def report(self, applied: bool) -> int:
-        """Say what a dry run would do to each port, or whether the run is complete."""
-        return self._out.exit_code() if applied else self._out.dry_run(self.consent.dry_run)
-
-
-@contextmanager
-def _bar(where: Where, run: PlannedRun) -> Iterator[Callable[[], None]]:
-    """Yield what is called for each port; on a terminal it moves a bar."""
-    if where.debug or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("ports"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=len(run.jobs) + len(run.already_set) + len(run.skipped))
-        yield lambda: bar.advance(task)
+def _end(asked: _Asked) -> int:
+    """Confirm a run that was made before, or lower its level."""
+    where, command, confirming = asked.where, asked.command, asked.confirming
+    if asked.consent.dry_run:
+        raise UsageError("--confirm and --unconfirmed plan nothing that a dry run could show: leave --dry-run out")
+    if confirming.confirm is not None:
+        return confirm(where, command, confirming.confirm)
+    assert confirming.unconfirmed is not None
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, command, asked.consent) as writer:
+        return lower(writer, asked.through(), confirming.unconfirmed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli import options
+from ibkeys.cli.guarding import MOST_SECONDS
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -174,6 +175,7 @@ class Way:
 _OF_OPENSM: Final = {
     "--wait": "sm_wait",
     "--open-while-rotating": "open_while_rotating",
+    "--confirm-within": "confirm_within",
     "--sm-host": "sm_host",
     "--sudo": "sudo",
     "--ssh-config": "ssh_config",
@@ -196,6 +198,66 @@ _WAY: Final = (
         help="With --via opensm: change the key at level 0, where every port shows it.",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """Whether a run is to be confirmed. ``confirm_within``: seconds. ``confirm``, ``unconfirmed``: the number of a run
+    that is confirmed, or goes back, by this command, which does nothing else then."""
+
+    confirm_within: int | None
+    confirm: int | None
+    unconfirmed: int | None
+
+    @property
+    def is_of_a_run(self) -> bool:
+        """Whether the command only says how a run ends that was made before."""
+        return self.confirm is not None or self.unconfirmed is not None
+
+    def check(self, course: Course, given: Sequence[str] = ()) -> None:
+        """Raise UsageError for options that contradict each other or *course*. *given*: others that belong to a new
+        run."""
+        alone = {"--confirm": self.confirm is not None, "--unconfirmed": self.unconfirmed is not None}
+        words = [f"{name} ID" for name, is_given in alone.items() if is_given]
+        within = ["--confirm-within"] if self.confirm_within is not None else []
+        if words and (len(words) > 1 or [*course.ways, *given, *within]):
+            raise UsageError(f"{words[0]} stands alone: it is about a run that was made before")
+        if within and course.abort:
+            raise UsageError("--abort goes back, so there is nothing to confirm: leave --confirm-within out")
+
+    def refuse_removal(self) -> None:
+        """Raise UsageError: what takes keys away raises no level."""
+        if self.confirm_within is not None:
+            raise UsageError(
+                "without a confirmation only a raised level goes back, never a key, and mkey-remove raises none: leave "
+                "--confirm-within out; --abort gives the keys back"
+            )
+
+
+_CONFIRMING: Final = (
+    options.option(
+        "--confirm-within",
+        env=False,
+        type=Number(1, MOST_SECONDS),
+        metavar="S",
+        help="With --via opensm: lower the level again unless confirmed within S seconds.",
+    ),
+    options.option(
+        "--confirm", env=False, type=Number(1, 2**31), metavar="ID", help="Confirm the run that waits for it."
+    ),
+    options.option(
+        "--unconfirmed",
+        env=False,
+        type=Number(1, 2**31),
+        metavar="ID",
+        help="Lower the level of a run that nobody confirmed, as --confirm-within does by itself.",
+    ),
+)
+
+
+def confirming(command: F) -> F:
+    """Give a command the argument ``confirming``, a `Confirming`."""
+    return _gathered(command, "confirming", Confirming, _CONFIRMING)
 
 
 def way(command: F) -> F:

@@ -149,7 +149,10 @@ class RunOutput:
         again = f"ibkeys {self._command}"
         if account.stopped:
             yield f"stopped: {account.stopped}"
-        if run.goes_back:
+        if account.gone_back:
+            yield "gone back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
+            yield f"next: `{again} --resume` raises the level again, `{again} --abort` gives back what was there before"
+        elif run.goes_back:
             if account.failed or account.waiting:
                 yield f"next: `{again} --abort` goes on with those that are not back"
         elif account.failed or account.stopped or (account.waiting and not run.later):
@@ -165,6 +168,10 @@ class RunOutput:
         missing = [f"{account.failed} failed"] if account.failed else []
         missing += [f"{account.unread} could not be asked"] if account.unread else []
         missing += [f"{account.waiting} were not begun"] if account.stopped else []
+        if account.gone_back:
+            exits.warn("the run has gone back: nobody confirmed it", "error")
+        if not missing:
+            return exits.NOT_COMPLETED
         exits.warn(f"the run is not complete: of the ports {', '.join(missing)}", "error")
         return exits.NOT_COMPLETED
 

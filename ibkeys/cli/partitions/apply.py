@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.guarding import MOST_SECONDS, command_for_child, wait_for_enter
 from ibkeys.cli.opening import journal_of, open_fabric, stores_of
-from ibkeys.cli.options import Changing, SmHosts, Through, Where
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, wait_for_enter
+from ibkeys.cli.options import Changing, Folding, SmHosts, Through, Where
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
     from ibkeys.apply.carriers import Via
-    from ibkeys.apply.guardian import Guardian
+    from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
     from ibkeys.store.journal import Operation
     from ibkeys.store.paths import StorePaths
-
-MOST_SECONDS: Final = 86_400
 
 
 @click.command("apply")
@@ -63,6 +61,7 @@ MOST_SECONDS: Final = 86_400
 )
 @options.sm_hosts
 @options.changing
+@options.folding
 @options.format
 @options.fabric
 def apply(
@@ -70,6 +69,7 @@ def apply(
     consent: Changing,
     sm_hosts: SmHosts,
     through: Through,
+    folding: Folding,
     format: str,
     plan: Path | None,
     allow_removals: bool,
@@ -101,7 +101,9 @@ def apply(
     if rewrite and through.via != "opensm" and not resume:
         raise UsageError("--rewrite goes with --via opensm")
     permissions = Permissions(allow_removals, allow_break, first)
-    return _apply(_Asked(where, consent, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within)
+    return _apply(
+        _Asked(where, consent, folding, format, plan, permissions, resume, through, rewrite, sm_hosts), confirm_within
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class _Asked:
 
     where: Where
     consent: Changing
+    folding: Folding
     format: str
     path: Path | None
     permissions: Permissions
@@ -170,7 +173,8 @@ def _apply(asked: _Asked, confirm_within: int | None) -> int:
                 _arm(run, confirm_within, interrupts, bar, guardian)
             with writer_of(fabric, "apply", consent) as writer:
                 apply_plan = _plan(asked, writer, document, run)
-                return ManyPortsChange(writer, apply_plan, consent, asked.format, interrupts, bar).carry_out()
+                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.folding, interrupts, bar)
+                return shown.carry_out()
     finally:
         if guardian is not None:
             guardian.leave()
@@ -188,43 +192,24 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
 
 def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
     """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
-    from ibkeys.apply.guardian import Guardian
+    from ibkeys.apply.confirm import is_unconfirmed
+    from ibkeys.change.confirming.guardian import Guardian
 
     stores = stores_of(where)
-    if stores.journal is None:
+    journal = stores.journal
+    if journal is None:
         return None
-    return Guardian(undo_command(where, stores, sm_hosts), stores.journal, seconds)
+    command = undo_command(where, stores, sm_hosts)
+    return Guardian(command, lambda operation: is_unconfirmed(journal, operation), seconds)
 
 
 def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
     """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
     from ibkeys.change.consent import INTERLOCKS
 
-    values = {
-        "Ca": where.ca,
-        "Port": where.port,
-        "backend": where.backend,
-        "at": where.at,
-        "timeout": where.timeout,
-        "retries": where.retries,
-        "outstanding_smps": where.outstanding_smps,
-        "m_key": where.m_key if where.m_key and where.m_key.startswith("@") else None,
-        "security-keys": where.security_keys,
-        "keystore": stores.keystore,
-        "journal": stores.journal,
-        "node-name-map": where.node_name_map,
-        "config": where.config,
-        "ssh-config": sm_hosts.ssh_config,
-        "sm-config": sm_hosts.sm_config,
-    }
-    return [
-        *(sys.executable, "-m", "ibkeys", "undo", "--yes", "--force", "--at-once", "--allow-break"),
-        *(f"--override={name}" for name in INTERLOCKS),
-        *(f"--{name}={value}" for name, value in values.items() if value is not None),
-        *(f"--sm-host={name}" for name in sm_hosts.sm_host),
-        *(["--sudo"] if sm_hosts.sudo else []),
-        *(["--trust-topology"] if where.trust_topology else []),
-    ]
+    overrides = [f"--override={name}" for name in INTERLOCKS]
+    words = ["undo", "--yes", "--force", "--at-once", "--allow-break", *overrides]
+    return command_for_child(words, where, stores, sm_hosts)
 
 
 def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:

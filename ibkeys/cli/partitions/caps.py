@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import options
-from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.options import Folding, Kind, Where
 from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
 
@@ -21,8 +21,9 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 @options.every_port
 @options.address()
 @options.format
+@options.folding
 @options.reading
-def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap that of a
@@ -41,7 +42,9 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
         Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
     ]
-    return show("caps-show", sheet, columns, format, lambda row: row["node_type"] != "switch" or row["port"] == 0)
+    return show(
+        "caps-show", sheet, columns, format, folding, lambda row: row["node_type"] != "switch" or row["port"] == 0
+    )
 
 
 def _column(key: str, title: str) -> Column:

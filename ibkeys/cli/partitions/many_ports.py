@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import select
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.exits import write
-from ibkeys.cli.options import Changing
+from ibkeys.cli.options import Changing, Folding
+from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.showing import LISTED_TROUBLES
 from ibkeys.errors import IbkeysError, Refused
@@ -44,14 +42,25 @@ PHASES: Final = {
 
 
 class ManyPortsChange(ShownChange):
-    """A change of many ports, shown by its phases. *interrupts* hold signals back while it is made, and only then."""
+    """A change of many ports, shown by its phases and by what changes at which port.
+
+    *folding*: whether each port gets a row. *interrupts* hold signals back while it is made, and only then.
+    """
 
     plan: ApplyPlan
 
     def __init__(
-        self, writer: Writer, plan: ApplyPlan, consent: Changing, format: str, interrupts: Interrupts, bar: Bar
+        self,
+        writer: Writer,
+        plan: ApplyPlan,
+        consent: Changing,
+        format: str,
+        folding: Folding,
+        interrupts: Interrupts,
+        bar: Bar,
     ) -> None:
         super().__init__(writer, plan, consent, format)
+        self._folding = folding
         self._interrupts = interrupts
         self._bar = bar
 
@@ -61,7 +70,7 @@ class ManyPortsChange(ShownChange):
         return bool(self.plan.phases)
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write the phases, with how many ports and Sets each has."""
+        """Write the phases, with how many ports and Sets each has, and what changes at which port."""
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"digest of the plan: {plan.digest}")
@@ -72,12 +81,22 @@ class ManyPortsChange(ShownChange):
             unit = "Set" if plan.carrier.sends_sets else "block"
             what = f"{counted(phase['ports'], 'port')}, {counted(phase['sets'], unit)}"
             put(f"  {PHASES[phase['phase']]}: {what if phase['ports'] else 'no port changes'}")
+        for line in self._changes():
+            put(line)
         if plan.rest:
             put(f"{plan.rest} further steps are left for `ibkeys apply --resume`")
         if plan.removed:
             put(f"P_Keys that go, full to limited included: {plan.removed}")
         for message in document["breaks"]:
             put(f"cut for a moment: {message}")
+
+    def _changes(self) -> Iterator[str]:
+        """Yield what changes in this run at which port; steps that are left for a later one are not in it."""
+        left = self.plan.remaining
+        now = {step.port.key for phase in self.plan.phases for step in phase.steps}
+        tables = [table for table in left.tables if table.port.key in now and table.differs]
+        enforcement = [change for change in left.enforcement if change.port.key in now]
+        return changed_ports(tables, enforcement, self._folding.each)
 
     def say_refusals(self) -> None:
         """Say what would refuse the plan: permissions that were not given, and interlocks."""
@@ -185,32 +204,3 @@ class Bar:
             with suppress(OSError, ValueError):
                 self._bar.stop()
             self._bar = None
-
-
-def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
-    """Return a function that waits for Enter at the terminal, up to the given seconds; without one it only waits.
-
-    It raises KeyboardInterrupt when a signal asks to stop.
-    """
-    listening = sys.stdin is not None and sys.stdin.isatty()
-
-    def wait(seconds: float) -> bool:
-        nonlocal listening
-        try:
-            interrupts.check()
-        except KeyboardInterrupt:
-            interrupts.forget()  # it says no to the change; going back is not to be cut short by a second one
-            raise
-        if not listening:
-            time.sleep(seconds)
-            return False
-        try:
-            if not select.select([sys.stdin.fileno()], [], [], seconds)[0]:
-                return False
-            typed = os.read(sys.stdin.fileno(), 1024)
-        except (OSError, ValueError):
-            typed = b""
-        listening = bool(typed)  # the terminal is gone: the time runs on
-        return b"\n" in typed
-
-    return wait

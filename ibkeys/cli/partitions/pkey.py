@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,14 +13,16 @@ from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.folding import FoldedNames, fold_rows, is_folded, width_of_output
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Where
-from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, write_csv, write_json, write_table
+from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.source import ReadablePort
@@ -34,18 +37,23 @@ _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 @options.every_port
 @options.address()
 @options.format
+@options.folding
 @options.reading
-def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, format: str) -> int:
+def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
     """Show P_Key tables.
 
     Entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N says otherwise;
     without it the local port is meant. PORTNUM: default 0 on a switch, the port reached on other nodes.
     """
+    folded = is_folded(folding, format)
     sheet = read_sheet(where, kind, words, every_port, _read, _values, p_keys=True)
     if format == "json":
         write_json("pkey-show", sheet.document())
     elif format == "csv":
         write_csv([*IDENTITY, "capacity", "index", "pkey", "partition", "membership"], _entries(sheet))
+    elif sheet.is_sweep and folded:
+        _write_folded(sheet)
+        write_unreached(sheet.unreached)
     elif sheet.is_sweep:
         titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
         write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
@@ -82,16 +90,34 @@ def _entries(sheet: Sheet) -> list[dict[str, Any]]:
     return [{**row, **key} for row in sheet.ports for key in row["pkeys"] or ()]
 
 
-def _used(row: dict[str, Any]) -> str:
+def _used(row: Row) -> str:
     used = UNREADABLE if row["pkeys"] is None else len(row["pkeys"])
     return f"{used}/{UNREADABLE if row['capacity'] is None else row['capacity']}"
 
 
-def _listed(row: dict[str, Any]) -> list[str] | None:
+def _listed(row: Row) -> list[str] | None:
     if row["pkeys"] is None:
         return None
-    keys = [f"{key['index']}:{key['pkey']}" for key in row["pkeys"]]
+    keys = _indexed(row)
     return [" ".join(keys[at : at + PER_LINE]) for at in range(0, len(keys), PER_LINE)]
+
+
+def _indexed(row: Row) -> list[str]:
+    return [f"{key['index']}:{key['pkey']}" for key in row["pkeys"]]
+
+
+def _write_folded(sheet: Sheet) -> None:
+    """Write each table that there is once, then the ports that have it: tables may be long, and ports many."""
+    names = FoldedNames(sheet.ports)
+    width = width_of_output()
+    for rows in fold_rows(sheet.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
+        first = rows[0]
+        keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
+        heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
+        for line in textwrap.wrap(heading, width, subsequent_indent="  ", break_on_hyphens=False):
+            write(line)
+        for line in names.indented(rows):
+            write(line)
 
 
 @click.command("pkey-set")

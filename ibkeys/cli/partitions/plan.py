@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.folding import FoldedNames
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, write_csv, write_table
+from ibkeys.cli.options import Folding, Where
+from ibkeys.cli.partitions.changed_ports import changed_ports
+from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.types import PKEY, Number
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.change.wanted import TableChange
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import PartitionPlan, Problem
+    from ibkeys.plan.model import IndexMove, PartitionPlan, Problem
     from ibkeys.topology.port_id import PortId
-
-_LISTED: Final = 20
-"""More ports than this are only counted in the table; JSON and CSV list all."""
-_NAMED: Final = 3
 
 
 @click.command("plan")
@@ -63,6 +61,7 @@ _NAMED: Final = 3
 )
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
+@options.folding
 @options.format
 @options.reading
 def plan(
@@ -76,6 +75,7 @@ def plan(
     sm_guid: int | None,
     full: bool,
     force: bool,
+    folding: Folding,
     format: str,
 ) -> int:
     """Plan what a partition policy changes on the fabric.
@@ -120,7 +120,7 @@ def plan(
     elif format == "csv":
         write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
     else:
-        _write_words(made, policy)
+        _write_words(made, policy, folding.each)
     return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
@@ -162,17 +162,16 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(made: PartitionPlan, policy: Policy) -> None:
+def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
-    _write_problems(made.problems)
-    _write_tables(made)
-    _write_enforcement(made)
-    for move in made.index_moves[:_LISTED]:
-        write(clean(f"INDEX MOVE: {move.pkey} of {move.port}: {move.source} -> {move.target}; running QPs lose it"))
-    for each in made.breaks:
-        write(clean(f"BREAK: {each.message}; apply needs --allow-break"))
+    _write_problems(made.problems, each)
+    for line in changed_ports(made.tables, made.enforcement, each):
+        write(line)
+    _write_moves(made.index_moves, each)
+    for cut in made.breaks:
+        write(clean(f"BREAK: {cut.message}; apply needs --allow-break"))
     for title, numbers in (("born", made.partitions.born), ("dying", made.partitions.dying)):
         if numbers:
             listed = ", ".join(
@@ -192,73 +191,42 @@ def _write_words(made: PartitionPlan, policy: Policy) -> None:
     )
 
 
-def _write_problems(problems: Sequence[Problem]) -> None:
-    """Write each kind with its first ports: thousands of ports may have the same one."""
-    kinds: dict[str, list[Problem]] = {}
-    for problem in problems:
-        kinds.setdefault(problem.kind, []).append(problem)
-    for kind, found in kinds.items():
-        for problem in found[:_NAMED]:
-            at = f"{problem.port}: " if problem.port is not None else ""
-            write(clean(f"PROBLEM {kind}: {at}{problem.message}"))
-        if len(found) > _NAMED:
-            write(f"PROBLEM {kind}: and {len(found) - _NAMED} more (all of them: -f json)")
+def _write_problems(problems: Sequence[Problem], each: bool) -> None:
+    said = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in problems]
+    _write_said(said, each)
     if problems:
         write("")
 
 
-def _write_tables(made: PartitionPlan) -> None:
-    """Write what changes, ports with the same change in one line."""
-    groups: dict[tuple[str, tuple[str, ...]], list[TableChange]] = {}
-    for table in made.tables:
-        lines = tuple(_entries(table)) if table.differs else ("stays as it is",)
-        kind = "leaf port" if table.port.is_external else table.port.node_type
-        groups.setdefault((kind, lines), []).append(table)
-    rows: list[list[Any]] = []
-    for (kind, lines), tables in groups.items():
-        rows.append([len(tables), kind, _ports([table.port for table in tables]), list(lines)])
-    if rows:
-        _write_some("kinds of change", ("Ports", "Kind", "Which", "Entries"), rows)
+def _write_moves(moves: Sequence[IndexMove], each: bool) -> None:
+    _write_said(
+        [
+            (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
+            for move in moves
+        ],
+        each,
+    )
 
 
-def _write_enforcement(made: PartitionPlan) -> None:
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    for change in made.enforcement:
-        name = change.port.node_desc or f"0x{change.port.node_guid:016x}"
-        groups.setdefault((name, str(change.before), str(change.after)), []).append(change.port.port)
-    if groups:
-        rows = [[name, _ranges(ports), before, after] for (name, before, after), ports in groups.items()]
-        _write_some("switches", ("Switch", "Ports", "Enforces", "Planned"), rows)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return ``1-3, 7`` for 1, 2, 3, 7."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
+def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> None:
+    """Write sentences of which each is about a port, or about none: (what comes before it, port, what follows). Ports
+    of which the same is said stand together unless *each* is to have a line."""
+    together: dict[tuple[str, str], list[PortId]] = {}
+    for before, port, after in said:
+        if port is None:
+            write(clean(f"{before}{after.removeprefix(': ')}"))
+        elif each:
+            write(clean(f"{before}{port}{after}"))
         else:
-            spans.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-
-
-def _write_some(what: str, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    write_table(titles, rows[:_LISTED])
-    if len(rows) > _LISTED:
-        write(f"({len(rows) - _LISTED} more {what}: -f json)")
-    write("")
-
-
-def _ports(ports: Sequence[PortId]) -> list[str]:
-    listed = [f"{port.node_desc or f'0x{port.node_guid:016x}'} port {port.port}" for port in ports[:_NAMED]]
-    return listed + ([f"and {len(ports) - _NAMED} more"] if len(ports) > _NAMED else [])
-
-
-def _entries(table: TableChange) -> Iterator[str]:
-    for index in sorted({*table.before, *table.after}):
-        before, after = table.before.get(index), table.after.get(index)
-        if before != after:
-            yield f"{index}: {before or '-'} -> {after or '-'}"
+            together.setdefault((before, after), []).append(port)
+    names = FoldedNames(port.to_json() for ports in together.values() for port in ports)
+    for (before, after), ports in together.items():
+        if len(ports) == 1:
+            write(clean(f"{before}{ports[0]}{after}"))
+            continue
+        write(clean(f"{before}{counted(len(ports), 'port')}{after}"))
+        for line in names.indented(port.to_json() for port in ports):
+            write(line)
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:

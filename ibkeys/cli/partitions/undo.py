@@ -7,7 +7,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.options import Changing, Folding, SmHosts, Where
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
@@ -25,6 +25,7 @@ from ibkeys.cli.types import Number
 @options.wait_for_sm
 @options.sm_hosts
 @options.changing
+@options.folding
 @options.format
 @options.fabric
 def undo(
@@ -32,6 +33,7 @@ def undo(
     consent: Changing,
     sm_hosts: SmHosts,
     sm_wait: int,
+    folding: Folding,
     format: str,
     operation: int | None,
     allow_break: bool,
@@ -55,4 +57,4 @@ def undo(
         via = Via(None, Settings(sm_wait, allow_break, at_once=at_once), hosts_of(where, sm_hosts))
         hooks = ApplyHooks(interrupts.check, bar)
         apply_plan = plan_undo(writer, operation, hooks, via=via, breaks=allow_break)
-        return ManyPortsChange(writer, apply_plan, consent, format, interrupts, bar).carry_out()
+        return ManyPortsChange(writer, apply_plan, consent, format, folding, interrupts, bar).carry_out()

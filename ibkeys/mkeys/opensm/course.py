@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal, get_args
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
@@ -18,8 +18,8 @@ from ibkeys.keys.mkey import NO_MKEY
 
 KeyName = Literal["none", "former", "wanted"]
 """Which key a step sets: 0, that which the ports had, or the new one. The key itself is in the key store."""
-Kind = Literal["key", "level", "lease"]
-WORDS: Final[Mapping[Kind, str]] = {"key": "the key", "level": "the level", "lease": "the lease"}
+Kind = Literal["key", "level", "lease", "lowered"]
+"""``lowered``: a level that goes back because nobody confirmed the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,11 @@ class KeyStep:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: a step of the run cannot be read") from None
-        if step.kind not in WORDS or step.key not in ("none", "former", "wanted") or not 0 <= step.protect <= 3:
+        if (
+            step.kind not in get_args(Kind)
+            or step.key not in ("none", "former", "wanted")
+            or not 0 <= step.protect <= 3
+        ):
             raise StoreError("the key store is damaged: a step of the run makes no sense")
         return step
 

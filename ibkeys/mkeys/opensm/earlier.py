@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import last_run, name_of, open_store
+from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
 from ibkeys.store.keys.runs import NewRunPort, Runs
@@ -17,14 +17,14 @@ from ibkeys.topology.model import Topology
 
 def goes_through_opensm(writer: Writer) -> bool:
     """Return whether the last run of the key store goes through OpenSM."""
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last = Runs(store).last()
     return last is not None and last.via is not None
 
 
 def record_of_last_run(writer: Writer) -> RunRecord:
     """Return what the key store remembers of the last run. Raises UsageError for none, and for one by own Sets."""
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last, _ = last_run(store)
         if last.via is None:
             raise UsageError(f"{name_of(last)} does not go through OpenSM: leave --via out to go on with it")
@@ -38,7 +38,7 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
     a link that nobody knows. The SA may name what is behind it.
     """
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last, ports = last_run(store)
     there = {port.port_guid for port in found.end_ports()}
     if not ports or any(port.port_guid in there for port in ports):

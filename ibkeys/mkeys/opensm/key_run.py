@@ -27,6 +27,7 @@ from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse
 from ibkeys.mkeys.opensm.wire import KeyWatch, Seen, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.confs.left_overs import remove_left_overs
+from ibkeys.sm.halfway import halfway
 from ibkeys.sm.site import Reached, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -70,16 +71,18 @@ class KeyRun:
     _running: list[KeyManager] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
 
-    def make(self) -> None:
-        """Make the steps that are left. Raises what stops it; the record says how to go on."""
+    def make(self, until: int | None = None) -> None:
+        """Make the steps that are left, those before number *until* only where that is given: then nobody starts a
+        standby at the end. Raises what stops it; the record says how to go on."""
         around, record = self.around, self.record
+        end = len(record.steps) if until is None else until
         self._running = list(around.managers.standbys)
         self._take_stock()
         self._clean_up()
         for manager in around.managers.all:
             close(manager)
         self._behind |= self._not_there_yet()
-        for number in range(record.at, len(record.steps)):
+        for number in range(record.at, end):
             around.check()
             record.at = number
             around.note(record)
@@ -88,9 +91,9 @@ class KeyRun:
             self._make_step(number)
             if record.steps[number].standbys:
                 self._start_standbys(number)
-        if record.stopped:  # a way back from before the key changed
-            self._start_standbys(len(record.steps) - 1)
-        record.at = len(record.steps)
+        if record.stopped and until is None:  # a way back from before the key changed
+            self._start_standbys(end - 1)
+        record.at = end
         around.note(record)
 
     def tell_again(self) -> Seen:
@@ -239,21 +242,22 @@ class KeyRun:
         )
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
-        """Return the error for a step that not all ports took. Where none did, OpenSM has not read its file: the file
+        """Return the error for a step that not all ports took. Where none did, OpenSM may not read its file: the file
         gets its former values again, lest a later sweep makes the step unseen."""
-        around, words = self.around, self.record.words(number)
+        around, words, master = self.around, self.record.words(number), self.around.managers.master
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
             entry.failed()
-        if len(seen.wrong) == len(seen.infos):
-            former = self._before(number)
+        former = self._before(number)
+        if len(seen.wrong) == len(seen.infos) and former != self._setting(number):
             for file in self._files():
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()
             return NotStored(
-                f"{words}: no port has it {around.wait:g} s after {around.managers.master.name} was told "
-                f"twice ({ports}); it has not read {around.managers.master.conf.name}, which has its former values "
-                "again: an options file that was not there when OpenSM started is never read"
+                f"{words}: {master.name} was told twice, and for {around.wait:g} s (--wait) no port came to have it "
+                f"({ports}). Either it does not read {master.conf.name}, which has its former values again: one that "
+                "was not there when OpenSM started is never read. Or its sweep takes longer, and may set it yet: go on "
+                "with --resume, and a longer --wait"
             )
         return NotStored(
             f"{words}: {counted(len(seen.wrong), 'port')} did not take it within {around.wait:g} s, OpenSM "
@@ -290,7 +294,9 @@ class KeyRun:
             helper.start_anew(standby, hands, partial(copy_key_files, master, standby, hands, around.operation))
             around.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
-            self._look_again([each.guid for each in self.record.stopped], self._setting(number))
+            made = f"{number + 1} of {len(self.record.steps)} steps are made and the standbys started: --resume goes on"
+            with halfway(made):
+                self._look_again([each.guid for each in self.record.stopped], self._setting(number))
             self.record.stopped.clear()
             around.note(self.record)
 

@@ -24,11 +24,13 @@ from ibkeys.mkeys.opensm.conf_file import KeyConf
 from ibkeys.printable import named
 from ibkeys.sm.confs.listeners import hindrance_to_closing
 from ibkeys.sm.confs.opensms import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.sm.confs.proven import is_proven
 from ibkeys.sm.hands.sm_hands import SmHands
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting
 from ibkeys.sm.report import HostReport, shared_files
 from ibkeys.sm.site import Reached, Running, Seen, find_master, stale
+from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
@@ -126,7 +128,7 @@ def find_key_managers(
     others = [running for _, running in seen.others() if running is not None]
     managers, notes = [], list[str]()
     for running in [*others, seen.master]:
-        manager, uncertain = _manager(running)
+        manager, uncertain = _manager(writer, running)
         managers.append(manager)
         notes += uncertain
     for manager in managers:
@@ -155,13 +157,21 @@ def refuse_newcomers(
         )
 
 
-def _manager(running: Running) -> tuple[KeyManager, list[str]]:
-    """Return an OpenSM with its files, and notes. Raises UsageError, FileError, Refused, HostNotReached."""
+def _manager(writer: Writer, running: Running) -> tuple[KeyManager, list[str]]:
+    """Return an OpenSM with its files, and notes. Raises UsageError, FileError, Refused, HostNotReached, StoreError."""
     conf, doubts = options_file(running, KeyConf, REFUSAL)
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     settings, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
+    if notes and _is_proven(writer, conf):
+        notes = []
     cache, _ = running.place_of("cache")  # the name that lasts when this process has ended
     return KeyManager(running, conf, cache, {**changed, **settings}), [*notes, *doubts]
+
+
+def _is_proven(writer: Writer, conf: KeyConf) -> bool:
+    """Return whether the options file is as a change of ours left it, which OpenSM has read."""
+    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
+        return is_proven(conf, journal, store)
 
 
 def _refuse_unfit(manager: KeyManager, wanted: KeySetting) -> None:

@@ -38,8 +38,7 @@ from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
-from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, turn_back
-from ibkeys.mkeys.rollout.earlier_run import open_store
+from ibkeys.mkeys.opensm.way_back import await_confirmation, refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -51,6 +50,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.keys.runs import REMOVAL, RunOptions
+from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
@@ -59,12 +59,13 @@ READING: Final = Wanted(link_downed=True, sm_info=True)
 @dataclass(frozen=True, slots=True)
 class Through:
     """What the user asks of the way. ``hosts``: this one first; ``wait``: seconds without progress; ``open``: the key
-    changes at level 0."""
+    changes at level 0; ``confirm``: the run is to be confirmed."""
 
     hosts: Sequence[SmHost]
     wait: float
     open: bool = False
     telling: Telling = field(default_factory=Telling)
+    confirm: bool = False
 
 
 def plan_keys(
@@ -126,8 +127,9 @@ def _plan_new(
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
+    await_confirmation(record, through.confirm)
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         run.away = list(away(store, run.found))
     run.skipped += [away_result(each) for each in run.away]
     _describe(writer, run, run.way)
@@ -143,12 +145,14 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
 
     Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
     """
-    record, reached = _reach_again(writer, through)
+    record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, "resume", progress=progress, reading=READING)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
-    _describe(writer, run, _way_of(writer, run, record, reached, through, record.keys.wanted))
+    await_confirmation(record, through.confirm)
+    run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
+    _describe(writer, run, run.way)
     return run
 
 
@@ -158,15 +162,16 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     Raises Refused (`MIXED`) while some ports have one key and some the other: then only forward. Raises UsageError and
     what `plan_keys` raises.
     """
-    record, reached = _reach_again(writer, through)
+    record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
-    way = _way_of(writer, run, record, reached, through, goal)
+    run.way = way = way_again(writer, run.found, record, reached, through, goal)
     turn_back(record, settings, way.managers.master.setting, through.open)
+    await_confirmation(record, through.confirm)
     _describe(writer, run, way)
     return run
 
@@ -226,27 +231,33 @@ def _refuse_other_options(managers: KeyManagers, now: KeySetting) -> None:
 # --- an earlier run ---------------------------------------------------------------------------------------------------
 
 
-def _reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
-    """Reach the hosts of the last run, or those that the user names now."""
+def reach_again(writer: Writer, through: Through) -> tuple[RunRecord, list[Reached]]:
+    """Return the last run, with its hosts reached, or those that the user names now. Raises what `plan_keys` raises,
+    and UsageError where no run went through OpenSM."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
     reached, _ = _reach(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
     return record, reached
 
 
-def _way_of(
-    writer: Writer, run: PlannedRun, record: RunRecord, reached: Sequence[Reached], through: Through, goal: KeySetting
+def way_again(
+    writer: Writer,
+    found: Topology,
+    record: RunRecord,
+    reached: Sequence[Reached],
+    through: Through,
+    goal: KeySetting,
 ) -> OpensmWay:
-    """Return the way of an earlier run, which is from now on that of *run*. *goal*: what all ports shall have."""
+    """Return the way of an earlier run through the OpenSMs that are there now. *found*: a sweep that has `READING`;
+    *goal*: what all ports shall have. Raises what `find_key_managers` raises."""
     try:
-        managers = find_key_managers(writer, reached, managers_of(run.found), goal)
+        managers = find_key_managers(writer, reached, managers_of(found), goal)
     except Refused as error:
         if error.interlock == MASTER:
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.args = (f"{error}; {where}: {AFTER_REPAIR}",)
         raise
-    run.way = way = OpensmWay(reached, managers, record, through.wait, through.telling)
-    return way
+    return OpensmWay(reached, managers, record, through.wait, through.telling)
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------

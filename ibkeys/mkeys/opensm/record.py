@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
@@ -13,6 +13,7 @@ from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import KEPT_STAGE, RunStage
 
 NAME: Final = "opensm"
 """What says in the key store that a run goes through OpenSM."""
@@ -23,7 +24,8 @@ class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and shall have; ``steps``: its way; ``at``: the
     step that is being made, all of them when it is past the end; ``hosts``: the other hosts, as `ibkeys.sm.site` has
     them; ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs
-    that were there, which are missed when one is not there any more; ``goes_back``: the way is the way back."""
+    that were there, which are missed when one is not there any more; ``goes_back``: the way is the way back;
+    ``stage``: of a run that is to be confirmed."""
 
     keys: Keys
     steps: list[KeyStep]
@@ -32,6 +34,7 @@ class RunRecord:
     stopped: list[Standby] = field(default_factory=list)
     members: list[Standby] = field(default_factory=list)
     goes_back: bool = False
+    stage: RunStage | None = None
 
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
         """Note which OpenSMs are *there*; all others that were there before count as stopped, a former master too: with
@@ -62,6 +65,7 @@ class RunRecord:
             "stopped": [each.to_json() for each in self.stopped],
             "members": [each.to_json() for each in self.members],
             "goes_back": self.goes_back,
+            KEPT_STAGE: self.stage,
         }
 
     @classmethod
@@ -78,9 +82,16 @@ class RunRecord:
                 [Standby.of_json(each) for each in kept["stopped"]],
                 [Standby.of_json(each) for each in kept["members"]],
                 bool(kept["goes_back"]),
+                _stage(kept.get(KEPT_STAGE)),
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None
+
+
+def _stage(kept: Any) -> RunStage | None:
+    if kept is not None and kept not in get_args(RunStage):
+        raise ValueError("no stage of a run")
+    return cast("RunStage | None", kept)
 
 
 def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, int | None]:

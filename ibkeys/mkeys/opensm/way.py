@@ -29,10 +29,12 @@ from ibkeys.store.keys.runs import Runs
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is."""
+    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is; ``began``: the
+    number of the run, which is in the key store, before anything is changed."""
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None
+    began: Callable[[int], None] = lambda run: None
 
 
 @dataclass(slots=True)
@@ -71,7 +73,34 @@ class OpensmWay:
         any file. Raises what stops it: --resume goes on."""
         work = _Work(self, writer, operation, number, run, report, stop)
         work.keep_keys()
+        self.telling.began(number)
         work.make()
+
+    def surroundings(
+        self,
+        writer: Writer,
+        operation: Operation,
+        ports: Mapping[int, PortHandle],
+        note: Callable[[RunRecord], None],
+        proven: Callable[[Seen, KeySetting], None] = lambda seen, setting: None,
+        check: Callable[[], None] = lambda: None,
+    ) -> Surroundings:
+        """Return what a `KeyRun` on this way needs; *ports* to *check* are as `Surroundings` has them."""
+        return Surroundings(
+            writer,
+            operation,
+            self.managers,
+            self.reached,
+            ports,
+            self.clock,
+            self.wait,
+            steady_seconds(self.managers.master),
+            note,
+            proven,
+            check,
+            self.telling.say,
+            self.telling.progress,
+        )
 
 
 class _Work:
@@ -105,30 +134,15 @@ class _Work:
     def make(self) -> None:
         """Make the steps, and report each port."""
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        key_run = KeyRun(self._way.record, self._surroundings(ports))
+        around = self._way.surroundings(
+            self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
+        )
+        key_run = KeyRun(self._way.record, around)
         if self._way.record.at < len(self._way.record.steps):
             key_run.make()
             self._settle(key_run.last)
         elif self._jobs:
             self._settle_late(key_run.tell_again())
-
-    def _surroundings(self, ports: Mapping[int, PortHandle]) -> Surroundings:
-        way = self._way
-        return Surroundings(
-            self._writer,
-            self._operation,
-            way.managers,
-            way.reached,
-            ports,
-            way.clock,
-            way.wait,
-            steady_seconds(way.managers.master),
-            self._note,
-            self._note_proven,
-            self._stop.check,
-            way.telling.say,
-            way.telling.progress,
-        )
 
     def _note(self, record: RunRecord) -> None:
         with self._store.together():

@@ -1,4 +1,7 @@
-"""A run that turns back: from what all ports have now to what they had before, by steps of the same kind."""
+"""A run that turns back: from what all ports have now to what they had before, by steps of the same kind.
+
+What goes back without anybody is less: only a level that was raised, and never a key.
+"""
 
 from __future__ import annotations
 
@@ -49,3 +52,56 @@ def turn_back(
     # The options files may say more than any port has seen: then they are written all the same.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
     record.keys, record.at, record.goes_back = Keys(now, target), 0, True
+
+
+# --- what goes back where nobody confirms -----------------------------------------------------------------------------
+
+
+def level_to_fall_to(record: RunRecord) -> int:
+    """Return the level that the ports of a run get where nobody confirms it: the former one. Never below 1, for at 0
+    every port would show the new key to everybody who asks."""
+    return max(record.keys.former.protect, 1)
+
+
+def raising_step(record: RunRecord) -> int | None:
+    """Return the number of the step that raises the level above what it falls to; None for a run without one."""
+    if record.goes_back:
+        return None
+    level = level_to_fall_to(record)
+    return next((at for at, each in enumerate(record.steps) if each.key == "wanted" and each.protect > level), None)
+
+
+def is_raised(record: RunRecord) -> bool:
+    """Whether a port may be above the level to which it would fall: the step that raises it was begun, and none that
+    lowers it was made since."""
+    number = raising_step(record)
+    return number is not None and record.at >= _lowering_step(record, number)
+
+
+def lower_level(record: RunRecord) -> int:
+    """Let a run whose level `is_raised` make the step that lowers it next, and return the number of that step. Key and
+    lease stay. What comes after it raises the level again."""
+    raising = raising_step(record)
+    assert raising is not None
+    number, step = _lowering_step(record, raising), record.steps[raising]
+    if number == raising:
+        record.steps.insert(number, KeyStep("lowered", step.key, level_to_fall_to(record), step.lease))
+    record.at = number
+    return number
+
+
+def _lowering_step(record: RunRecord, raising: int) -> int:
+    """Return the number of the step before the one that is *raising*, where it was made to go back; else *raising*."""
+    return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
+
+
+def await_confirmation(record: RunRecord, is_awaited: bool) -> None:
+    """Let the record say whether its run is to be confirmed from now on. Raises UsageError where nothing of it would go
+    back."""
+    if is_awaited and raising_step(record) is None:
+        raise UsageError(
+            f"without a confirmation only a level goes back that was raised above level {level_to_fall_to(record)}, "
+            "never a key, and this run raises none: leave --confirm-within out (--abort gives back what was there "
+            "before); nothing was changed"
+        )
+    record.stage = "running" if is_awaited else None

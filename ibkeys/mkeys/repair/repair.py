@@ -126,9 +126,11 @@ def plan_repair(
 
 def _refuse_folder_of_others(directory: Path) -> None:
     if directory.exists() and directory.stat().st_uid != os.geteuid():
+        user = directory.stat().st_uid
         raise Refused(
-            f"{directory} belongs to another user (UID {directory.stat().st_uid}): an OpenSM of that user could not "
-            "read what is written there; nothing was sent: run this as that user, or name another folder (--cache-dir)",
+            f"{directory} belongs to another user (UID {user}): an OpenSM of that user could not read what is written "
+            f"there; nothing was sent: run this as that user, or name a folder of your own (--cache-dir FOLDER), type "
+            f"`chown -R {user} FOLDER` when it is done, and start OpenSM with it (OSM_CACHE_DIR)",
             "foreign-folder",
         )
     if directory.exists() and (hindrance := hindrance_to_closing(directory, stat_file(directory), os.geteuid())):

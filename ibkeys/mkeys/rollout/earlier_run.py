@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +20,6 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Port
-
-
-@contextmanager
-def open_store(writer: Writer) -> Iterator[KeyStore]:
-    """Yield the key store; for a dry run without making one."""
-    if not writer.dry_run:
-        yield writer.keystore
-        return
-    paths = writer.fabric.stores
-    with KeyStore(paths.keystore, create=False, passphrase=paths.passphrase) as store:
-        yield store
 
 
 def last_run(store: KeyStore) -> tuple[Run, list[RunPort]]:

@@ -11,7 +11,7 @@ from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, open_store, refuse_other_way, with_bounds
+from ibkeys.mkeys.rollout.earlier_run import known_job, last_run, refuse_other_way, with_bounds
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
@@ -43,7 +43,7 @@ def return_of_last_run(
     reading: Wanted = LINKS,
 ) -> PlannedRun:
     """As `plan_return`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last, ports = last_run(store)
         options = replace(with_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.sweep(progress=progress, wanted=reading)

@@ -15,7 +15,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.beginning import NewRun
-from ibkeys.mkeys.rollout.earlier_run import open_store, refuse_while_open
+from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, nothing_behind, put_in_stages
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
@@ -43,7 +43,7 @@ def plan_new_run(
     read, "" when it does not. *reading*: what the sweep reads. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         refuse_while_open(store)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []

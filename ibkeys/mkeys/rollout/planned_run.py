@@ -25,9 +25,11 @@ from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import Account, PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal_records import OperationState
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
+from ibkeys.store.keys.runs import COMMANDS, REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Port, Topology
 
@@ -249,3 +251,13 @@ class RunPlan:
             account.waiting = run.waiting
         if not account.waiting:
             Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
+        if account.is_complete and not account.waiting:
+            self._close_cut_off(writer, operation)
+
+    def _close_cut_off(self, writer: Writer, operation: Operation) -> None:
+        """Let the journal say of the operations that were cut off in this run how they ended. They began after it, and
+        no other run began since."""
+        last = Runs(writer.keystore).last()
+        assert last is not None  # this one
+        state: OperationState = "undone" if self._run.goes_back else "done"
+        close_cut_off(operation.journal, COMMANDS, state, last.started, operation.id)

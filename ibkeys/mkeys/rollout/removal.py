@@ -15,7 +15,6 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.sweep import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.rollout.earlier_run import open_store
 from ibkeys.mkeys.rollout.found_ports import has_it_already
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
@@ -43,7 +42,7 @@ def plan_removal(
     That the ports are open afterwards is asked about, unless *leaves_open* says that it is meant. Raises Refused
     (``open-run``) while another run is not finished.
     """
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         stored = store.current()
     options = RunOptions(False, NOTHING.protect, NOTHING.lease, at_once, first, max_failures)
     run = plan_new_run(

@@ -18,7 +18,6 @@ from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
     last_run,
     name_of,
-    open_store,
     refuse_other_way,
     with_bounds,
 )
@@ -60,7 +59,7 @@ def rest_of_last_run(
     reading: Wanted = LINKS,
 ) -> PlannedRun:
     """As `plan_rest`, whatever the way of the run; nothing is said of it yet. *reading*: what the sweep reads."""
-    with open_store(writer) as store:
+    with writer.open_store() as store:
         last, ports = last_run(store)
         options = with_bounds(last.options, at_once, max_failures)
         unsettled = [port for port in ports if port.state in ("sent", "failed")]

@@ -29,7 +29,8 @@ class Account:
     not begun. ``unread``: skipped ones that could not be asked. ``unresolved``: failed ones that answer to no key any
     more. ``replies_lost``: Sets that took effect although no reply came; ``sets_lost``: Sets that never arrived.
     ``violations``: those that asking after a lost reply has counted at most, at ports of level 2 and 3.
-    ``stopped``: why ports were left waiting, "" when none were.
+    ``stopped``: why ports were left waiting, "" when none were. ``gone_back``: nobody confirmed it, so its level was
+    lowered.
     """
 
     run: int = 0
@@ -43,6 +44,7 @@ class Account:
     sets_lost: int = 0
     violations: int = 0
     stopped: str = ""
+    gone_back: bool = False
 
     def add(self, result: PortResult) -> None:
         """Count one port."""
@@ -52,7 +54,7 @@ class Account:
     @property
     def is_complete(self) -> bool:
         """Whether every port that the run should change is done."""
-        return not (self.failed or self.unread or self.stopped)
+        return not (self.failed or self.unread or self.stopped or self.gone_back)
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts by their names."""
@@ -68,4 +70,5 @@ class Account:
             "sets_lost": self.sets_lost,
             "violations": self.violations,
             "stopped": self.stopped or None,
+            "gone_back": self.gone_back,
         }

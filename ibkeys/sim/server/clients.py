@@ -19,7 +19,8 @@ MAX_CLIENTS: Final = 256
 MAX_WAITING: Final = 4096
 """Datagrams kept for a client that does not read; more are lost, as in a switch."""
 PAUSE_AT: Final = 512
-"""From so many on nothing more is read from the client itself until it has read its answers."""
+"""From so many answers on nothing more is read from the client itself until it has read them. What it did not ask for
+(traps, Reports) does not count: it may be answering that, and then waits for the server to read."""
 
 Address = bytes | str | tuple[str, int]
 
@@ -27,7 +28,8 @@ Address = bytes | str | tuple[str, int]
 class Client:
     """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
     packet showed that it belongs to a user who may attach. ``subscriptions``: what it subscribed to at the SA, and
-    did not end since: for so long it is the one of its port that takes Reports."""
+    did not end since: for so long it is the one of its port that takes Reports. ``owed``: how many of the packets that
+    are ``waiting`` are answers to it."""
 
     __slots__ = (
         "address",
@@ -36,6 +38,7 @@ class Client:
         "ident",
         "is_known",
         "is_sm",
+        "owed",
         "paused",
         "peer",
         "port",
@@ -60,6 +63,7 @@ class Client:
         self.is_sm = False
         self.is_known = False
         self.gone = False
+        self.owed = 0
         self.paused = False
         self.waiting: deque[bytes] = deque()
         self.subscriptions: set[bytes] = set()

@@ -89,7 +89,7 @@ class Traffic:
         self._watch = watch
         self._awaited = Awaited()
         self._current: tuple[Client, bytes, bytes, bytes] | None = None
-        self._forwarded = False
+        self._takers: list[Client] = []  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
         """Write to and read from the client's socket as far as it is ready."""
@@ -153,7 +153,7 @@ class Traffic:
             self._write(client, _given_back(raw, slid, mad, errno.EPERM), "another program here takes the Reports")
             return
         self._current = (client, raw, mad, slid)
-        self._forwarded = False
+        self._takers.clear()
         subnet = self._subnet
         if self._watch is not None:
             self._watch(Seen(client, True, mad, _lid(slid), dlid, int.from_bytes(raw[8:12])))
@@ -166,9 +166,9 @@ class Traffic:
                     self._loop.at(delay, partial(self._write, client, reply))
                 else:
                     self._write(client, reply)
-        elif self._forwarded:
+        elif self._takers:
             if asks:
-                self._await(awaited.Request(client, mad, _given_back(raw, slid, mad)), raw, slid)
+                self._await(awaited.Request(client, mad, _given_back(raw, slid, mad)), self._takers[0], raw, slid)
         elif subnet.last_drop == "malformed":
             self._counts["malformed"] += 1
         elif asks:
@@ -189,27 +189,31 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, request: awaited.Request, raw: bytes, slid: bytes) -> None:
+    def _await(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes) -> None:
         if not self._awaited.add(request):
             return
         if request.mad[3] == _REPORT:
-            again = partial(self._report_again, request, raw, slid, awaited.REPORT_RETRIES)
+            again = partial(self._report_again, request, taker, raw, slid, awaited.REPORT_RETRIES)
             self._loop.at(awaited.REPORT_TIMEOUT, again)
         else:
             self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
-    def _report_again(self, request: awaited.Request, raw: bytes, slid: bytes, left: int) -> None:
-        """Send a Report again, as the kernel under its sender does, and give it up after the last time."""
+    def _report_again(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes, left: int) -> None:
+        """Send a Report again, as the kernel under its sender does, and give it up after the last time.
+
+        Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
+        """
         if not self._awaited.is_waiting(request):
             return
         if not left:
             self._give_up(request)
             return
-        self._counts["reports repeated"] += 1
-        self._current = (request.client, raw, request.mad, slid)
-        self._subnet.send(request.mad, request.client.port, _lid(raw[0:4]))
-        self._current = None
-        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, raw, slid, left - 1))
+        if not taker.waiting:
+            self._counts["reports repeated"] += 1
+            self._current = (request.client, raw, request.mad, slid)
+            self._subnet.send(request.mad, request.client.port, _lid(raw[0:4]))
+            self._current = None
+        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, raw, slid, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
@@ -227,8 +231,9 @@ class Traffic:
         elif forwarding and current is not None:
             _, raw, _, slid = current
             packet = b"".join((raw[0:4], slid, raw[8:16], _ANSWERED, raw[24:32], mad))
-            self._forwarded = self._write(client, packet)
-            self._counts["forwarded"] += self._forwarded
+            if self._write(client, packet):
+                self._takers.append(client)
+                self._counts["forwarded"] += 1
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
             qp = _QP0 if mad[1] in SMP_CLASSES else _QP1
@@ -276,7 +281,8 @@ class Traffic:
             self._counts["lost"] += 1
             return True
         waiting.append(packet)
-        client.paused = len(waiting) >= attached.PAUSE_AT
+        client.owed += _is_owed(packet)
+        client.paused = client.owed >= attached.PAUSE_AT
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE)
         return True
 
@@ -285,14 +291,13 @@ class Traffic:
         try:
             while waiting:
                 client.socket.send(waiting[0])
-                waiting.popleft()
+                client.owed -= _is_owed(waiting.popleft())
         except BlockingIOError:
             pass
         except OSError:
             self._clients.mark_gone(client)
             return
-        if len(waiting) < attached.PAUSE_AT:
-            client.paused = False
+        client.paused = client.owed >= attached.PAUSE_AT
         self._loop.wait_for(client.fd, WRITABLE if client.paused else READABLE | WRITABLE if waiting else READABLE)
 
 
@@ -303,6 +308,11 @@ def _is_subscription(mad: bytes) -> bool:
 def _given_back(raw: bytes, slid: bytes, mad: bytes, status: int = errno.ETIMEDOUT) -> bytes:
     """Return the packet by which the request *mad*, which came as *raw*, is given up, or with EPERM refused."""
     return b"".join((raw[0:4], slid, raw[8:16], status.to_bytes(4), bytes(4), raw[24:32], mad))
+
+
+def _is_owed(packet: bytes) -> bool:
+    """Whether *packet* is what the client waits for: an answer, or its own request given back."""
+    return packet[HEADER_SIZE + 3] >= 0x80 or packet[16:20] != _ANSWERED[:4]
 
 
 def _lid(raw: bytes) -> int:

@@ -40,6 +40,9 @@ reset NODE                        switch a node off and on: what is not in NV-RA
 nvram NODE mkey|pkey on|off       IsMKeyNVRAM, IsPKeyNVRAM: what survives a reset
 describe NODE TEXT                change NodeDescription (trap 144)
 sm NODE on|off                    let a node answer SMInfo as master SM, and be MasterSMLID of all ports; or not
+sa NODE wildcards accepted|refused
+                                  let the SA of the master SM on NODE take subscriptions to all traps without an
+                                  SM_Key, as OpenSM does, or refuse them
 drop PERCENT                      lose this share of all exchanges, request or reply
 delay PERCENT [SECONDS]           hold back this share of all replies, each for up to SECONDS (2)
 duplicate PERCENT                 deliver this share of all replies twice
@@ -180,6 +183,19 @@ def _sm(words: Sequence[Token]) -> Action:
     return set_sm
 
 
+def _sa(words: Sequence[Token]) -> Action:
+    if words[1].text != "wildcards":
+        raise LineError(f"{shortened(words[1].text)}: write wildcards", words[1].column)
+    accepted = is_first(words[2], "accepted", "refused")
+
+    def set_sa(subnet: Subnet) -> str:
+        node = find_node(subnet, words[0])
+        subnet.sa_of(node).subscriptions.refuses_wildcards = not accepted
+        return f"{node.description}: wildcard subscriptions without an SM_Key are {words[2].text}"
+
+    return set_sa
+
+
 def _fault(name: str) -> Callable[[Sequence[Token]], Action]:
     def read(words: Sequence[Token]) -> Action:
         share = to_share(words[0])
@@ -271,6 +287,7 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "nvram": ("nvram NODE mkey|pkey on|off", 3, 3, _nv_ram),
     "describe": ("describe NODE TEXT", 2, 64, _describe),
     "sm": ("sm NODE on|off", 2, 2, _sm),
+    "sa": ("sa NODE wildcards accepted|refused", 3, 3, _sa),
     "drop": ("drop PERCENT", 1, 1, _fault("drop")),
     "delay": ("delay PERCENT [SECONDS]", 1, 2, _fault("delay")),
     "duplicate": ("duplicate PERCENT", 1, 1, _fault("duplicate")),

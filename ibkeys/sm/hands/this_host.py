@@ -90,7 +90,7 @@ class ThisHost(Telling):
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """None: who goes back on this host is `ibkeys.apply.guardian`."""
+        """None: who goes back on this host is `ibkeys.change.confirming.guardian`."""
         return None
 
     def confirm_guard(self, token: str) -> bool:

@@ -19,7 +19,13 @@ from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 RunState = Literal["open", "ended", "undone"]
 REMOVAL: Final = "mkey-remove"
 """The command whose runs give every port M_Key 0."""
+COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
+"""The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
+RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
+"""How far a run through a subnet manager is that is to be confirmed: ``unconfirmed`` waits for it."""
+KEPT_STAGE: Final = "stage"
+"""Under this name what is kept of a run through a subnet manager has its `RunStage`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,25 @@ class Runs:
         """Note how far a run through a subnet manager is: see `Run`."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET via = ? WHERE id = ?", (json.dumps(via), run))
+
+    def stage(self, run: int) -> RunStage | None:
+        """Return how far a run is that is to be confirmed, None for any other, and where there is no such run."""
+        return cast("RunStage | None", (self._via_of(run) or {}).get(KEPT_STAGE))
+
+    def move_stage(self, run: int, old: RunStage | None, new: RunStage | None) -> bool:
+        """Change the stage of a run through a subnet manager from *old* to *new*; False when it was another. Of several
+        processes one succeeds."""
+        with self._database.transaction() as connection:  # from its beginning nobody else writes
+            via = self._via_of(run)
+            if via is None or via.get(KEPT_STAGE) != old:
+                return False
+            kept = json.dumps({**via, KEPT_STAGE: new})
+            connection.execute("UPDATE runs SET via = ? WHERE id = ?", (kept, run))
+        return True
+
+    def _via_of(self, run: int) -> Mapping[str, Any] | None:
+        rows = self._database.query("SELECT via FROM runs WHERE id = ?", (run,), of="runs")
+        return self._via(rows[0][0]) if rows else None
 
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""

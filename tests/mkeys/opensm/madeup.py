@@ -25,8 +25,10 @@ from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys import places as rooms
+from ibkeys.mkeys.confirming import lower_unconfirmed
 from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS, KeyManager, KeyManagers
 from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.opensm.way import OpensmWay
@@ -39,6 +41,7 @@ from ibkeys.sm.instance import Instance, InstanceFile, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.sm.site import Reached, Running, Seen
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fabricsim import subnet, tool
@@ -173,15 +176,21 @@ class Bench:
     said: list[str] = field(default_factory=list)
     goals: list[KeySetting] = field(default_factory=list)
 
-    def deploy(self, level: int = 2, lease: int = 60) -> None:
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t))
+    def deploy(self, level: int = 2, lease: int = 60, confirm: bool = False) -> None:
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-deploy", RunOptions(True, level, lease), t), confirm=confirm)
 
-    def rotate(self, open_while_rotating: bool = False, lease: int | None = None) -> None:
-        options = RunOptions(True, None, lease)
-        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating)
+    def rotate(
+        self,
+        open_while_rotating: bool = False,
+        level: int | None = None,
+        lease: int | None = None,
+        confirm: bool = False,
+    ) -> None:
+        options = RunOptions(True, level, lease)
+        self.run(lambda w, t: planned.plan_keys(w, "mkey-rotate", options, t), open_while_rotating, confirm)
 
-    def remove(self) -> None:
-        self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True))
+    def remove(self, confirm: bool = False) -> None:
+        self.run(lambda w, t: planned.plan_removal(w, t, leaves_open=True), confirm=confirm)
 
     def resume(self) -> None:
         self.run(planned.plan_rest)
@@ -191,24 +200,32 @@ class Bench:
 
     def settle(self) -> None:
         """Keep in the key store where ports are now."""
-        with self._writer() as writer:
+        with self.writer() as writer:
             rooms.settle(writer, rooms.survey(writer))
 
-    def run(self, plan: Callable[[Writer, Through], PlannedRun], open_while_rotating: bool = False) -> None:
-        """Plan and carry out."""
-        with self._writer() as writer:
-            run = plan(writer, Through([SmHost()], WAIT, open_while_rotating))
-            if isinstance(run.way, OpensmWay):
-                run.way.clock = Clock(lambda: self.opensm._time, self.opensm.sleep)
+    def lower(self, run: int = 1) -> Lowering | None:
+        """Let a run go back that nobody confirmed."""
+        with self.writer() as writer:
+            return lower_unconfirmed(writer, Through([SmHost()], WAIT), run)
+
+    def run(
+        self,
+        plan: Callable[[Writer, Through], PlannedRun],
+        open_while_rotating: bool = False,
+        confirm: bool = False,
+    ) -> None:
+        """Plan and carry out. *confirm*: the run is to be confirmed."""
+        with self.writer() as writer:
+            run = plan(writer, Through([SmHost()], WAIT, open_while_rotating, confirm=confirm))
             carry_out(writer, run, self.results.append)
 
     @contextmanager
-    def _writer(self) -> Iterator[Writer]:
+    def writer(self) -> Iterator[Writer]:
         folder, opensm = self.opensm.folder.parent, self.opensm
         stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
         with tool(opensm.net, timeout=0.1, **stores) as fabric:
             fabric.is_simulated = False
-            with Writer(fabric, "test", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
+            with Writer(fabric, "mkey-rotate", Consent(overrides=frozenset({"mkey-under-sm"}))) as writer:
                 master = self.opensm.net.nodes[0]
 
                 def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
@@ -216,6 +233,10 @@ class Bench:
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
 
+                def way(*values: Any) -> OpensmWay:
+                    return OpensmWay(*values, clock=Clock(lambda: opensm._time, opensm.sleep))
+
+                self.monkeypatch.setattr(planned, "OpensmWay", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)
                 self.monkeypatch.setattr(key_run, "find_key_managers", found)
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
@@ -230,6 +251,11 @@ class Bench:
             last = Runs(store).last()
             assert last is not None
             return last.state
+
+    def open_operations(self) -> list[int]:
+        """Return the operations of the journal that somebody should look after."""
+        with Journal.read(self.opensm.folder.parent / "journal.db") as journal:
+            return [record.id for record in journal.list_operations() if record.state in ("open", "failed")]
 
     def quiet(self) -> bool:
         """Whether no port counted an M_Key violation, or lost its key to time."""

@@ -12,6 +12,7 @@ from ibkeys.errors import FileChanged
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.conf_file import KeyConf
+from ibkeys.sm.confs.proven import is_proven
 from ibkeys.sm.hands.this_host import THIS
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
@@ -86,3 +87,23 @@ def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(con
     assert f"chown {owner + 1} and chmod 0600" in other.why_it_stays_open
     conf.chmod(0o600)
     assert KeyConf.at(THIS, conf, owner + 1).why_it_stays_open == ""
+
+
+def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
+    conf: Path, store: KeyStore, operation: Operation
+) -> None:
+    """Its times say only that it changed since OpenSM started, for ibkeys has changed it."""
+    file = file_at(conf)
+    assert not is_proven(file, operation.journal, store)
+    entry = file.put(WANTED, operation, store)
+    assert entry is not None
+    assert not is_proven(file, operation.journal, store)
+    entry.done()
+    assert is_proven(file, operation.journal, store)
+    conf.write_text(SAYS + "sweep_interval 77\n")
+    assert not is_proven(file_at(conf), operation.journal, store)
+    conf.write_text(SAYS)
+    again = file_at(conf).put(KeySetting(WANTED.key, 1, 60), operation, store)
+    assert again is not None
+    again.failed()
+    assert not is_proven(file_at(conf), operation.journal, store)

@@ -11,6 +11,7 @@ from ibkeys.mad.inform import ALL_TRAPS, inform_info
 from ibkeys.mad.sa import build_sa
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
+from ibkeys.sim.server.clients import PAUSE_AT
 from tests.sim.server.programs import Program, Running, tid
 
 SM_LID, SUBSCRIBER_LID = 3, 2
@@ -129,6 +130,33 @@ def test_a_report_that_is_answered_late_goes_out_once_more_at_most(
     assert sm.receive().mad[3] == Method.REPORT_RESP
     assert subscriber.hears_nothing()
     assert sm.hears_nothing()
+
+
+def test_nothing_is_sent_again_behind_what_a_program_has_not_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "REPORT_TIMEOUT", 0.3)
+    sm, subscriber = pair(running)
+    count = 4 * PAUSE_AT
+    for number in range(count):
+        sm.send(report(REPORT_ID + number), SUBSCRIBER_LID, qpn=1)
+    for _ in range(count):
+        assert sm.receive().status == errno.ETIMEDOUT, "given up in time all the same"
+    assert running.server.counts().get("reports repeated", 0) == 0
+    assert len({subscriber.receive().mad[12:16] for _ in range(count)}) == count
+    assert subscriber.hears_nothing()
+
+
+def test_a_program_that_is_behind_with_its_reports_is_heard_all_the_same(running: Running) -> None:
+    sm, subscriber = pair(running)
+    count = 4 * PAUSE_AT
+    for number in range(count):
+        sm.send(report(REPORT_ID + number), SUBSCRIBER_LID, qpn=1)
+    running.wait_until(lambda: running.server.counts().get("forwarded", 0) > count)
+    for number in range(count):  # more than fit into a socket that nobody reads
+        subscriber.send(answer_to(report(REPORT_ID + number)), SM_LID)
+        assert sm.receive().mad[3] == Method.REPORT_RESP
+    assert len({subscriber.receive().mad[12:16] for _ in range(count)}) == count
 
 
 def test_the_reports_of_an_sa_that_the_server_plays_itself_come_from_qp1(running: Running) -> None:

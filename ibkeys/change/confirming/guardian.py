@@ -1,9 +1,9 @@
 """A process that goes back when the one that waits for a confirmation dies.
 
-``apply --confirm-within`` waits for a confirmation itself, and goes back by itself. But it may be killed, with its
-shell, by the very change that it made. So before the fabric is opened it leaves a child in a session of its own, which
-holds the end of a pipe and no terminal. When the pipe closes without a last word, the child lets the rest of the time
-run, and then starts ``ibkeys undo``.
+A command with ``--confirm-within`` waits for a confirmation itself, and goes back by itself. But it may be killed, with
+its shell, by the very change that it made. So before the fabric is opened it leaves a child in a session of its own,
+which holds the end of a pipe and no terminal. When the pipe closes without a last word, the child lets the rest of the
+time run, and then starts the command that goes back (for ``apply`` that is ``ibkeys undo``).
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NoReturn
 
-from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 
 POLL: Final = 0.5
-"""Seconds between two looks at the journal."""
+"""Seconds between two looks at whether it was confirmed."""
 TRIES: Final = 30
-"""How often ``undo`` is started, when another changing command holds the lock or the fabric does not answer."""
+"""How often that command is started, when another changing command holds the lock or the fabric does not answer."""
 LONGEST: Final = 1800.0
 """Seconds that one of them may take: a driver that answers nothing must not hold it for ever."""
 PAUSE: Final = 2.0
@@ -33,18 +31,19 @@ PAUSE: Final = 2.0
 class Guardian:
     """The child, as seen from the process that it looks after. M_Keys reach it through the pipe only.
 
-    *command*: the command line of the ``undo`` that the child may have to start, without the operation and M_Key;
-    *journal*: where the operation is; *seconds*: the time in which it is to be confirmed.
+    *command*: the command line that goes back, which the child may have to start, without the operation and M_Key;
+    *is_unconfirmed*: returns whether an operation is to go back unless somebody confirms it, also in the child;
+    *seconds*: the time in which it is to be confirmed.
     """
 
-    def __init__(self, command: Sequence[str], journal: Path, seconds: float) -> None:
-        self._journal = journal
+    def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> None:
+        self._is_unconfirmed = is_unconfirmed
         self._operation: int | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._writer)  # or the pipe would never close
-            _live(reader, list(command), journal, seconds)
+            _live(reader, list(command), is_unconfirmed, seconds)
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
@@ -53,18 +52,18 @@ class Guardian:
             os.write(self._writer, f"{word} {value}\n".encode())
 
     def began(self, operation: int) -> None:
-        """Tell the child which operation it may have to undo."""
+        """Tell the child which operation may have to go back."""
         self._operation = operation
         self.send("began", operation)
 
     def keep_key(self, key: MKey | None) -> None:
-        """Let the child have the M_Key that the user typed, for its own run of undo."""
+        """Let the child have the M_Key that the user typed, for the command that goes back."""
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
 
     def leave(self) -> None:
         """This process is at its end. When all is well, or was undone, so is the child; else it does what is left."""
-        if self._operation is None or not _is_unconfirmed(self._journal, self._operation):
+        if self._operation is None or not self._is_unconfirmed(self._operation):
             self.send("over")
             os.close(self._writer)
             os.waitpid(self._pid, 0)
@@ -72,7 +71,7 @@ class Guardian:
             os.close(self._writer)
 
 
-def _live(reader: int, command: list[str], journal: Path, seconds: float) -> NoReturn:
+def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> NoReturn:
     """The child's life. It never returns into the program that it was forked from."""
     code = 1
     try:
@@ -83,18 +82,18 @@ def _live(reader: int, command: list[str], journal: Path, seconds: float) -> NoR
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        watch = Watch(lambda operation: _is_unconfirmed(journal, operation), time.monotonic, time.sleep)
+        watch = Watch(is_unconfirmed, time.monotonic, time.sleep)
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             operation = watch.listen(lines, seconds)
         if operation is not None:
-            _undo(command, operation, watch.key, lambda: _is_unconfirmed(journal, operation))
+            _go_back(command, operation, watch.key, lambda: is_unconfirmed(operation))
         code = 0
     finally:
         os._exit(code)
 
 
 class Watch:
-    """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: what came for undo."""
+    """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came."""
 
     def __init__(
         self, is_unconfirmed: Callable[[int], bool], now: Callable[[], float], sleep: Callable[[float], None]
@@ -103,7 +102,7 @@ class Watch:
         self.key = ""
 
     def listen(self, lines: Iterable[str], seconds: float) -> int | None:
-        """Return the operation that is to be undone, None when there is none, or it was confirmed in time."""
+        """Return the operation that is to go back, None when there is none, or it was confirmed in time."""
         operation: int | None = None
         began_waiting: float | None = None
         for line in lines:
@@ -127,19 +126,7 @@ class Watch:
         return None
 
 
-def _is_unconfirmed(journal: Path, operation: int) -> bool:
-    from ibkeys.store.journal import Journal
-
-    try:
-        with Journal.read(journal) as stored:
-            record = stored.find(operation)
-    except IbkeysError:
-        return True  # what cannot be read was not confirmed
-    is_cut_off = record.state == "open" and record.stage == "running"
-    return record.awaits_confirmation or record.is_going_back or is_cut_off
-
-
-def _undo(command: list[str], operation: int, key: str, wanted: Callable[[], bool]) -> None:
+def _go_back(command: list[str], operation: int, key: str, wanted: Callable[[], bool]) -> None:
     for _ in range(TRIES):
         descriptors: list[int] = []
         if key:
@@ -149,7 +136,7 @@ def _undo(command: list[str], operation: int, key: str, wanted: Callable[[], boo
             descriptors.append(descriptor)
         secret = [f"--m_key=@/proc/self/fd/{each}" for each in descriptors]
         with suppress(subprocess.TimeoutExpired):
-            subprocess.run([*command, *secret, str(operation)], pass_fds=descriptors, timeout=LONGEST)
+            subprocess.run([*command, str(operation), *secret], pass_fds=descriptors, timeout=LONGEST)
         for each in descriptors:
             os.close(each)
         if not wanted():

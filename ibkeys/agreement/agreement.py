@@ -1,0 +1,179 @@
+"""The four words on every value of every port, each with the verdict on it.
+
+Compared are the members of partitions, the enforcement bits and how M_Keys are guarded: at which index a P_Key is, and
+what nobody manages (a switch port without a link, the table of one between switches), is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ibkeys.agreement.causes import Cause, Facts, ReadByTheSm, State, Verdict, Words, judge
+from ibkeys.agreement.said import NOTHING, Said, said_by_node, said_by_sa
+from ibkeys.agreement.sm_file import SmFile
+from ibkeys.agreement.wanted import Means, wanted
+from ibkeys.fabric.sa_view import SaView
+from ibkeys.mad.records import PKeyTableRecord
+from ibkeys.partitions.model import Policy
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+What = Literal["p_key", "enforcement", "m_key_protection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a port with the words on it. ``partition``: that of a P_Key; None for other values, and for a table
+    of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
+    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`."""
+
+    port: Port
+    what: What
+    partition: int | None
+    words: Words
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None where it was
+    not asked. ``policy``: None where none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the
+    master's options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``.
+    ``hosts_not_reached``: those whose OpenSMs could not be looked at, each with the reason."""
+
+    found: Topology
+    view: SaView | None = None
+    policy: Policy | None = None
+    allow_both: bool = False
+    sm: SmFile | None = None
+    sm_unknown: str = ""
+    hosts_not_reached: tuple[str, ...] = ()
+
+    @property
+    def sa_failures(self) -> tuple[str, ...]:
+        """Why the SA was asked and did not answer; a refusal is an answer."""
+        answers = self.view.answers.values() if self.view is not None else ()
+        return tuple(dict.fromkeys(each.detail for each in answers if each.outcome == "failed"))
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """All values of all ports, in the order of the sweep."""
+
+    inputs: Inputs
+    values: tuple[Value, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all agree, and nothing is unknown that should have been read."""
+        missing = self.inputs.found.troubles or self.inputs.sa_failures or self.inputs.hosts_not_reached
+        return not missing and all(value.verdict.state == "agree" for value in self.values)
+
+    def hidden_ports(self) -> int:
+        """Return of how many ports the SA says no P_Keys although it answered."""
+        answers = self.inputs.view.answers if self.inputs.view is not None else {}
+        answer = answers.get(PKeyTableRecord.name)
+        if answer is None or answer.outcome != "answered":
+            return 0
+        return len({value.port for value in self.values if value.what == "p_key" and value.words.sa is None})
+
+    def counts(self) -> Counter[State]:
+        """Return how many values agree, differ, are unknown."""
+        return Counter(value.verdict.state for value in self.values)
+
+    def causes(self) -> Counter[Cause]:
+        """Return of how many values each is a cause."""
+        return Counter(cause for value in self.values for cause in value.verdict.causes)
+
+
+def agreement_of(inputs: Inputs) -> Agreement:
+    """Compare what the policy, the SM's file, the SA and the nodes say of every port. Sends nothing."""
+    return Agreement(inputs, tuple(_values(inputs)))
+
+
+def _values(inputs: Inputs) -> Iterator[Value]:
+    found, sm = inputs.found, inputs.sm
+    sm_guid = sm.sm_port_guid if sm is not None else shown_subnet_manager(found).port_guid
+    enforce = sm.enforce if sm is not None else None
+    both = inputs.allow_both or (sm is not None and sm.allow_both)
+    policy: Mapping[Port, Said] = {}
+    if inputs.policy is not None:
+        policy = wanted(inputs.policy, found, Means(sm_guid, both, enforce))
+    file: Mapping[Port, Said] = {}
+    if sm is not None:
+        file = wanted(sm.policy, found, Means(sm_guid, sm.allow_both, enforce, sm.protection))
+    leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
+    for port in found.ports():
+        said = _Four(
+            policy.get(port, NOTHING), file.get(port, NOTHING), said_by_sa(inputs.view, port), said_by_node(port)
+        )
+        if port.is_end_port or (port in leaves and port.capacity):
+            yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown")
+        by_options = Facts(sm.options_read if sm is not None else "unknown", _is_active(port))
+        if port.is_end_port:
+            yield from _option(port, "m_key_protection", said.protection(), by_options)
+        elif port.peer is not None and port.capacity:
+            yield from _option(port, "enforcement", said.enforcement(), by_options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Four:
+    """What the four say of one port."""
+
+    policy: Said
+    sm_file: Said
+    sa: Said
+    node: Said
+
+    def members(self, partition: int) -> Words:
+        return Words(*(said.of(partition) for said in self._all))
+
+    def partitions(self) -> list[int]:
+        """Return the partitions of which somebody says something."""
+        return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
+
+    def enforcement(self) -> Words:
+        """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
+        return Words(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
+
+    def protection(self) -> Words:
+        return Words(None, self.sm_file.protection, self.sa.protection, self.node.protection)
+
+    @property
+    def _all(self) -> tuple[Said, Said, Said, Said]:
+        return self.policy, self.sm_file, self.sa, self.node
+
+
+def _p_keys(port: Port, said: _Four, file: ReadByTheSm) -> Iterator[Value]:
+    facts = Facts(file, _is_active(port), _has_room(port))
+    partitions = said.partitions()
+    if not partitions and port.is_end_port:
+        yield Value(port, "p_key", None, said.members(0), judge(said.members(0), facts))
+    for partition in partitions:
+        words = said.members(partition)
+        if port.is_end_port or _is_comparable(words):
+            yield Value(port, "p_key", partition, words, judge(words, facts))
+
+
+def _option(port: Port, what: What, words: Words, facts: Facts) -> Iterator[Value]:
+    if _is_comparable(words):
+        yield Value(port, what, None, words, judge(words, facts))
+
+
+def _is_comparable(words: Words) -> bool:
+    """Whether two know a value. Where nobody needs to manage it, it is left out otherwise; a port that was not read has
+    its P_Keys to say so."""
+    return sum(word is not None for word in words) > 1
+
+
+def _is_active(port: Port) -> bool:
+    """Whether the SM has brought a port up; port 0 of a switch has no link."""
+    return port.is_active or (port.num == 0 and port.node.is_switch) or port.info is None
+
+
+def _has_room(port: Port) -> bool:
+    return port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity

@@ -1,0 +1,207 @@
+"""Four words on one value, and why they differ: a table with a row for every way in which they can.
+
+The words are what the policy wants, what the SM's own file says, what the SA says, and what the node answers. What an
+OpenSM that works makes of its file reaches the SA's memory with the node's own answer, so that file, SA and node differ
+in few ways, each with its cause. Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer
+into the memory that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Column = Literal["policy", "sm_file", "sa", "node"]
+COLUMNS: Final[tuple[Column, ...]] = ("policy", "sm_file", "sa", "node")
+State = Literal["agree", "differs", "unknown"]
+ReadByTheSm = Literal["read", "not-read", "unknown"]
+"""Whether the SM has read its file as it is now, and swept since; as far as times tell."""
+Cause = Literal[
+    "other-policy",
+    "not-read",
+    "sweep-due",
+    "refused",
+    "no-room",
+    "not-applied",
+    "changed",
+    "hidden",
+    "sm-file-unknown",
+    "node-silent",
+    "nothing-to-compare",
+]
+IN_WORDS: Final[Mapping[Cause, str]] = {
+    "other-policy": "the SM has another policy",
+    "not-read": "not applied yet: the SM has not read its file, which is newer than its last sweep without errors",
+    "sweep-due": "the SM's sweep is due: the port is not Active yet",
+    "refused": "refused by the node: the SM has read its file and swept since",
+    "no-room": "no room in the P_Key table",
+    "not-applied": "not applied yet, or refused by the node: whether the SM has read its file is not known",
+    "changed": "changed after the SM's sweep",
+    "hidden": "refused by the node, or changed after the SM's sweep: only the SA could tell, and it does not",
+    "sm-file-unknown": "not applied, refused, or another policy: what the SM's own file says is not known",
+    "node-silent": "the node was not read",
+    "nothing-to-compare": "nothing to compare it with is known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is said of one value; None is not known, which is no value."""
+
+    policy: Hashable | None
+    sm_file: Hashable | None
+    sa: Hashable | None
+    node: Hashable | None
+
+    def __iter__(self) -> Iterator[Hashable | None]:
+        return iter((self.policy, self.sm_file, self.sa, self.node))
+
+    @property
+    def pattern(self) -> str:
+        """Who says the same: ``aaab`` where only the node differs, ``?`` for what is not known."""
+        letters: dict[Hashable, str] = {}
+        return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
+
+    @property
+    def apart(self) -> tuple[Column, ...]:
+        """Who differs from the SM's file; where that is not known from the policy, else from the SA."""
+        order = (self.sm_file, self.policy, self.sa, self.node)
+        reference = next((word for word in order if word is not None), None)
+        said = zip(COLUMNS, self, strict=True)
+        return tuple(column for column, word in said if word is not None and word != reference)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What else is known of a value: of the SM's file, of the port, and of its table."""
+
+    file: ReadByTheSm
+    is_active: bool = True
+    has_room: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the words on one value agree, who differs, and why."""
+
+    state: State
+    apart: tuple[Column, ...]
+    causes: tuple[Cause, ...]
+
+
+Gap = Literal[
+    "policy",
+    "changed",
+    "behind",
+    "behind-sa-unknown",
+    "behind-node-unknown",
+    "behind-file-unknown",
+    "node-unknown",
+    "alone",
+]
+"""What lies between the words. ``policy``: the SM's file is not the policy. ``changed``: the node is not as the SA
+says. ``behind``: SA and node are not as the SM's file says, or as the policy where that is not known; which of the
+three is unknown stands behind it. ``node-unknown``: no difference, and the node says nothing. ``alone``: only the node
+says something."""
+Row = tuple[Gap, ...]
+
+_AGREE: Final[Row] = ()
+_SILENT: Final[Row] = ("node-unknown",)
+_ALONE: Final[Row] = ("alone",)
+
+TABLE: Final[Mapping[str, Row]] = {
+    # all four are known: policy, SM's file, SA, node
+    "aaaa": _AGREE,
+    "aaab": ("changed",),
+    "aaba": ("changed",),
+    "aabb": ("behind",),
+    "aabc": ("changed", "behind"),
+    "abaa": ("policy", "behind"),
+    "abab": ("policy", "changed"),
+    "abba": ("policy", "changed"),
+    "abbb": ("policy",),
+    "abac": ("policy", "changed", "behind"),
+    "abca": ("policy", "changed", "behind"),
+    "abbc": ("policy", "changed"),
+    "abcb": ("policy", "changed"),
+    "abcc": ("policy", "behind"),
+    "abcd": ("policy", "changed", "behind"),
+    # no policy was given
+    "?aaa": _AGREE,
+    "?aab": ("changed",),
+    "?aba": ("changed",),
+    "?abb": ("behind",),
+    "?abc": ("changed", "behind"),
+    # the SM's file is not known
+    "a?aa": _AGREE,
+    "a?ab": ("changed",),
+    "a?ba": ("changed",),
+    "a?bb": ("behind-file-unknown",),
+    "a?bc": ("changed", "behind-file-unknown"),
+    # the SA does not say
+    "aa?a": _AGREE,
+    "aa?b": ("behind-sa-unknown",),
+    "ab?a": ("policy", "behind-sa-unknown"),
+    "ab?b": ("policy",),
+    "ab?c": ("policy", "behind-sa-unknown"),
+    # the node does not answer
+    "aaa?": _SILENT,
+    "aab?": ("behind-node-unknown",),
+    "aba?": ("policy", "behind-node-unknown"),
+    "abb?": ("policy",),
+    "abc?": ("policy", "behind-node-unknown"),
+    # two are known
+    "??aa": _AGREE,
+    "??ab": ("changed",),
+    "?a?a": _AGREE,
+    "?a?b": ("behind-sa-unknown",),
+    "?aa?": _SILENT,
+    "?ab?": ("behind-node-unknown",),
+    "a??a": _AGREE,
+    "a??b": ("behind-file-unknown",),
+    "a?a?": _SILENT,
+    "a?b?": ("behind-file-unknown",),
+    "aa??": _SILENT,
+    "ab??": ("policy",),
+    # one is known, or none
+    "???a": _ALONE,
+    "??a?": _SILENT,
+    "?a??": _SILENT,
+    "a???": _SILENT,
+    "????": _SILENT,
+}
+"""Every pattern of four words, with what lies between them."""
+
+_ALWAYS: Final[Mapping[Gap, Cause]] = {
+    "policy": "other-policy",
+    "behind-file-unknown": "sm-file-unknown",
+    "node-unknown": "node-silent",
+    "alone": "nothing-to-compare",
+}
+_BY_FILE: Final[Mapping[Gap, Mapping[ReadByTheSm, Cause]]] = {
+    "behind": {"not-read": "not-read", "read": "refused", "unknown": "not-applied"},
+    "behind-sa-unknown": {"not-read": "not-read", "read": "hidden", "unknown": "hidden"},
+    "behind-node-unknown": {"not-read": "not-read", "read": "node-silent", "unknown": "not-applied"},
+}
+
+
+def judge(words: Words, facts: Facts) -> Verdict:
+    """Say whether *words* agree, who differs, and why. Pure; every pattern of words is a row of `TABLE`."""
+    causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
+    if not causes:
+        return Verdict("agree", (), ())
+    apart = words.apart
+    return Verdict("differs" if apart else "unknown", apart, causes)
+
+
+def _cause(gap: Gap, facts: Facts) -> Cause:
+    if gap in _ALWAYS:
+        return _ALWAYS[gap]
+    if gap == "changed":
+        return "changed" if facts.is_active else "sweep-due"
+    if facts.file != "not-read" and not facts.is_active:
+        return "sweep-due"
+    if facts.file != "not-read" and not facts.has_room:
+        return "no-room"
+    return _BY_FILE[gap][facts.file]

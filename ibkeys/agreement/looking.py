@@ -1,0 +1,74 @@
+"""Asking everybody at once: the nodes by a sweep, the SA, and the hosts that the master may run on; again and again
+until all agree, where that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ibkeys.agreement.agreement import Agreement, Inputs, agreement_of
+from ibkeys.agreement.sm_file import sm_file_of
+from ibkeys.change.clock import Clock
+from ibkeys.client.sa import SaClient
+from ibkeys.discovery.sweep import OnFound, Wanted
+from ibkeys.errors import HostNotReached, UsageError
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.sa_view import ask_sa_view
+from ibkeys.host.opensm_here import own_socket
+from ibkeys.partitions.model import Policy
+from ibkeys.sm.hosts import SmHost, look_at_hosts
+from ibkeys.sm.managers import managers_of
+from ibkeys.sm.report import join
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 5.0
+"""Seconds between two looks: each is a sweep of the whole fabric."""
+_NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Whom to ask. ``hosts``: those whose OpenSMs are looked at, none of a simulated subnet. ``needs_sm_file``: to go
+    on without the SM's own file is no use."""
+
+    fabric: Fabric
+    sa: SaClient
+    hosts: Sequence[SmHost] = ()
+    policy: Policy | None = None
+    allow_both: bool = False
+    needs_sm_file: bool = False
+
+    def once(self, progress: OnFound | None = None) -> Agreement:
+        """Ask everybody, and compare. Raises as `Fabric.sweep`; UsageError and HostNotReached where the SM's file is
+        needed and not known."""
+        if self.needs_sm_file and not self.hosts:
+            raise UsageError(f"{_NO_HOSTS}: name the policy file")
+        found = self.fabric.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+        inputs = Inputs(found, None, self.policy, self.allow_both, None, _NO_HOSTS)
+        if self.hosts:
+            inputs = self._with_sm_file(inputs)
+        return agreement_of(replace(inputs, view=ask_sa_view(self.sa, found)))
+
+    def _with_sm_file(self, inputs: Inputs) -> Inputs:
+        hosts = look_at_hosts(self.hosts, socket=own_socket())
+        silent = tuple(f"host {host.name}: {host.error}" for host in hosts if host.error)
+        report = join(managers_of(inputs.found), hosts, [self.fabric.own_guid])
+        try:
+            return replace(inputs, sm=sm_file_of(report), sm_unknown="", hosts_not_reached=silent)
+        except (UsageError, HostNotReached) as error:
+            if self.needs_sm_file:
+                raise
+            return replace(inputs, sm_unknown=str(error), hosts_not_reached=silent)
+
+
+def wait_until_whole(look: Callable[[], Agreement], seconds: float, clock: Clock) -> Agreement:
+    """Look until all agree, for at most *seconds*; return what was seen last."""
+    end, pause = clock.now() + seconds, _FIRST_PAUSE
+    while True:
+        seen = look()
+        left = end - clock.now()
+        if seen.is_whole or left <= 0:
+            return seen
+        clock.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,88 @@
+"""What one of the four says of a port: its P_Keys by partition, its enforcement bits, how its M_Key is guarded."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ibkeys.fabric.sa_view import SaView
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.model import Port
+
+Members = frozenset[int]
+"""The P_Keys of one partition that a port has: none, the full one, the limited one or both."""
+NOT_A_MEMBER: Final[Members] = frozenset()
+_TABLES_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """M_KeyProtectBits and M_KeyLeasePeriod, the latter in seconds, of the port that owns an M_Key."""
+
+    level: int
+    lease: int
+
+    def __str__(self) -> str:
+        return f"level {self.level}, {self.lease} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``keys``: partition → P_Keys, None where nothing is known of the table; at which index a P_Key is says nothing
+    here. ``enforcement``, ``protection``: None where they are not known. ``uncertain``: partitions of which nothing is
+    known."""
+
+    keys: Mapping[int, Members] | None = None
+    enforcement: Enforcement | None = None
+    protection: Protection | None = None
+    uncertain: frozenset[int] = frozenset()
+
+    def of(self, partition: int) -> Members | None:
+        """Return the P_Keys of one partition; None where they are not known."""
+        if self.keys is None or partition in self.uncertain:
+            return None
+        return self.keys.get(partition, NOT_A_MEMBER)
+
+
+NOTHING: Final = Said()
+
+
+def by_partition(keys: Iterable[int]) -> dict[int, Members]:
+    """Return P_Keys by their partition; empty entries are left out."""
+    found: dict[int, set[int]] = {}
+    for key in keys:
+        if key & PARTITION_MASK:
+            found.setdefault(key & PARTITION_MASK, set()).add(int(key))
+    return {partition: frozenset(members) for partition, members in found.items()}
+
+
+def said_by_node(port: Port) -> Said:
+    """Return what a port answered to a sweep."""
+    return _said(port.p_key_raw, port.info)
+
+
+def said_by_sa(view: SaView | None, port: Port) -> Said:
+    """Return what the SA says of a port; nothing where it was not asked."""
+    if view is None:
+        return NOTHING
+    said = view.of(port)
+    return _said(said.p_key_raw, said.port_info)
+
+
+def _said(table: bytes | None, info: bytes | None) -> Said:
+    keys = _table(table) if table is not None else None
+    if info is None:
+        return Said(keys)
+    view = PortInfo(info)
+    enforcement = Enforcement(bool(view.partition_enforcement_inbound), bool(view.partition_enforcement_outbound))
+    return Said(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _table(raw: bytes) -> Mapping[int, Members]:
+    return by_partition(struct.unpack(f">{len(raw) // 2}H", raw))

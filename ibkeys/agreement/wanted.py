@@ -1,0 +1,79 @@
+"""What a policy means for each port, in the form of what a node answers: its own P_Keys, and its leaf port's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ibkeys.agreement.said import NOTHING, Protection, Said, by_partition
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.opensm_tables import place_leaf
+from ibkeys.plan.model import Enforce
+from ibkeys.topology.enforcement import Enforcement, leaf_of
+from ibkeys.topology.model import Port, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With what an SM makes tables of a policy. ``sm_port_guid``: its port, None where it is not known.
+    ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce; ``protection``: how it guards
+    M_Keys; None where that is not known."""
+
+    sm_port_guid: int | None
+    allow_both: bool = False
+    enforce: Enforce | None = None
+    protection: Protection | None = None
+
+
+_OFF: Final = Said(None, Enforcement(False, False))
+
+
+def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port, Said]:
+    """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, and every
+    port is a full member, as it is with one that OpenSM refuses.
+
+    Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, limited ones left out where
+    the full one is there; none where nothing is enforced. Between switches nothing is.
+    """
+    uncertain = frozenset[int]()
+    if policy is not None and means.sm_port_guid is None:
+        uncertain = uncertain_partitions(policy)
+    members = resolve(
+        policy, end_ports_of(found.end_ports()), means.sm_port_guid, means.allow_both, emulate_fallback=True
+    ).by_port
+    said: dict[Port, Said] = {}
+    if means.enforce is not None:
+        said = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
+    for port in found.end_ports():
+        if not port.guid:
+            continue
+        keys = members.get(port.guid, ())
+        said[port] = Said(by_partition(keys), protection=means.protection, uncertain=uncertain)
+        leaf = leaf_of(port)
+        if leaf is not None:
+            said[leaf] = replace(_of_leaf(leaf, keys, means.enforce), uncertain=uncertain)
+    return said
+
+
+def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> Said:
+    if enforce is None or not leaf.capacity:
+        return NOTHING
+    if enforce == "off":
+        return _OFF
+    made = place_leaf(dict(leaf.occupied or ()), dict(enumerate(keys)), leaf.capacity)
+    return Said(by_partition(made.entries.values()), _bits(leaf, enforce, made.enforces))
+
+
+def _bits(leaf: Port, enforce: Enforce, fits: bool) -> Enforcement | None:
+    """Return what a leaf port shall enforce; a bit that its switch cannot live up to may be set or not."""
+    info, switch = leaf.port_info, leaf.node.switch_info
+    if info is None or switch is None:
+        return None
+    inbound, outbound = fits and enforce in ("both", "in"), fits and enforce in ("both", "out")
+    return Enforcement(
+        inbound if switch.inbound_enforcement_cap else bool(info.partition_enforcement_inbound),
+        outbound if switch.outbound_enforcement_cap else bool(info.partition_enforcement_outbound),
+    )

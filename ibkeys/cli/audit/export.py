@@ -1,0 +1,184 @@
+"""Metrics of the fabric's keys for Prometheus."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.audit.findings import Profile
+from ibkeys.cli import exits, options
+from ibkeys.cli.audit.compared import Compare, compare, refuse_what_asks
+from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
+from ibkeys.cli.options import Where
+from ibkeys.cli.secrets import read_token
+from ibkeys.cli.types import DURATION
+from ibkeys.errors import IbkeysError, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.cli.audit.exporting import Publisher, Reader
+    from ibkeys.export.latest import Latest
+
+_DEFAULT_INTERVAL: Final = timedelta(minutes=5)
+_PATIENCE: Final = 3
+"""Intervals after which the endpoint takes away the numbers of the last reading."""
+_LEAST_PAUSE: Final = 1.0
+"""Seconds between two readings, also where one takes longer than the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the metrics go, how often, and who may see them."""
+
+    textfile: str | None
+    listen: str | None
+    interval: timedelta | None
+    max_age: timedelta | None
+    tls_cert: str | None
+    tls_key: str | None
+    token_file: str | None
+
+    @property
+    def period(self) -> float | None:
+        """Seconds from one reading to the next; None for only one."""
+        chosen = self.interval or (_DEFAULT_INTERVAL if self.listen is not None else None)
+        return chosen.total_seconds() if chosen is not None else None
+
+
+_target: Final = options.group(
+    "target",
+    Target,
+    options.option("--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."),
+    options.option("--listen", metavar="[ADDR:]PORT", help="Serve them by HTTP; without ADDR on loopback."),
+    options.option("--interval", type=DURATION, metavar="TIME", help="Read again so often.  [--listen: 5m]"),
+    options.option("--max-age", type=DURATION, metavar="TIME", help="With --from: an older snapshot is a failure."),
+    options.option("--tls-cert", metavar="FILE", help="Certificate of the endpoint (PEM), with those between."),
+    options.option("--tls-key", metavar="FILE", help="Its key (PEM)."),
+    options.option("--token-file", metavar="FILE", help="File with the bearer token that a scrape must show."),
+)
+
+
+@click.command("export")
+@_target
+@options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
+@options.option("--port-info", is_flag=True, help="Name each port in a metric of its own.")
+@compare
+@PROFILE
+@WAIVERS
+@options.reading
+def export(
+    where: Where,
+    target: Target,
+    compared: Compare,
+    profile: Profile,
+    waivers: str | None,
+    all_ports: bool,
+    port_info: bool,
+) -> int:
+    """Write metrics of the fabric's keys for Prometheus.
+
+    One sweep and one audit, as numbers: to standard output, with --textfile to a file, with --listen as an HTTP
+    endpoint. With --from the newest snapshot of a folder, or a snapshot, is read in the place of the fabric. A sweep
+    that failed or is partial shows as ibkeys_sweep_success 0; what was not read has no number.
+    """
+    from ibkeys.cli.audit.exporting import Audited, Publisher, Reader
+    from ibkeys.export.latest import Latest
+    from ibkeys.export.page import Choice
+
+    _check(where, target, compared)
+    reader = Reader(where, Audited(compared, profile, waivers), Choice(all_ports, port_info), target.max_age)
+    patience = target.period * _PATIENCE if target.period is not None else None
+    latest = Latest(patience)
+    textfile = Path(target.textfile) if target.textfile is not None else None
+    publisher = Publisher(latest, textfile, to_stdout=target.listen is None)
+    with _ended_by_sigterm() as ended, ExitStack() as stack:
+        try:
+            if target.listen is not None:
+                stack.enter_context(_endpoint(target, target.listen, latest))
+            return _run(reader, publisher, target.period)
+        except KeyboardInterrupt:
+            if not ended:
+                raise
+    return exits.DONE
+
+
+def _check(where: Where, target: Target, compared: Compare) -> None:
+    """Raise UsageError or FileError for what cannot work, before anything is asked."""
+    from ibkeys.export.textfile import check_textfile
+
+    if where.snapshot is not None:
+        refuse_what_asks(compared)
+    elif target.max_age is not None:
+        raise UsageError("--max-age is for --from: a fabric that is swept is never old")
+    if target.interval is not None and target.textfile is None and target.listen is None:
+        raise UsageError("--interval goes with --textfile or --listen: standard output is written once")
+    if target.listen is None and (target.tls_cert or target.tls_key or target.token_file):
+        raise UsageError("--tls-cert, --tls-key and --token-file guard an endpoint: --listen is missing")
+    if (target.tls_cert is None) != (target.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    if target.period is not None:
+        for option, text in (("-y", where.m_key), ("--keystore-passphrase", where.keystore_passphrase)):
+            if text is not None and not text.startswith("@"):
+                raise UsageError(f"{option}: the fabric is read again and again, so give @FILE: nobody is there to ask")
+    if target.textfile is not None:
+        check_textfile(Path(target.textfile))
+
+
+def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
+    """Read and publish, once or until this process is told to end. Wrong options end the first reading."""
+    first = True
+    while True:
+        begun = time.monotonic()
+        reading = reader.read()
+        if first and reading.failure is not None and exits.exit_code(reading.failure) == exits.WRONG_USAGE:
+            raise reading.failure
+        try:
+            code = publisher.publish(reading)
+        except IbkeysError as error:
+            if first:
+                raise
+            publisher.told(error)
+        if period is None:
+            return code
+        first = False
+        time.sleep(max(_LEAST_PAUSE, begun + period - time.monotonic()))
+
+
+@contextmanager
+def _endpoint(target: Target, listen: str, latest: Latest) -> Iterator[None]:
+    from ibkeys.export.endpoint import PATH, Guard, make_tls, parse_listen, serving
+
+    place = parse_listen(listen)
+    tls = make_tls(target.tls_cert, target.tls_key) if target.tls_cert and target.tls_key else None
+    token = read_token(target.token_file, "--token-file") if target.token_file is not None else None
+    with serving(place, Guard(tls, token), latest.page) as port:
+        host = f"[{place.host}]" if ":" in place.host else place.host
+        exits.warn(f"metrics at {'https' if tls else 'http'}://{host}:{port}{PATH}", "note")
+        yield
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[list[int]]:
+    """While this context is open SIGTERM ends what is being done by a KeyboardInterrupt, and stands in the list."""
+    from ibkeys.__main__ import Interrupt
+
+    came: list[int] = []
+    interrupt = Interrupt()
+
+    def handle(number: int, frame: Any) -> None:
+        if not came:  # the second one must not cut off what the first one lets end in order
+            came.append(number)
+            interrupt(number, frame)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, before)

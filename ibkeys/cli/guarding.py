@@ -1,0 +1,82 @@
+"""What a command with --confirm-within needs of the command line: its child's options, and Enter at the terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.cli.options import SmHosts, Where
+
+if TYPE_CHECKING:
+    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.store.paths import StorePaths
+
+MOST_SECONDS: Final = 86_400
+"""The longest time that a change waits for its confirmation."""
+
+
+def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
+    """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for.
+    Secrets are in it as names of files only: an M_Key that was typed is left out."""
+    values = {
+        "Ca": where.ca,
+        "Port": where.port,
+        "backend": where.backend,
+        "at": where.at,
+        "timeout": where.timeout,
+        "retries": where.retries,
+        "outstanding_smps": where.outstanding_smps,
+        "m_key": _file(where.m_key),
+        "security-keys": where.security_keys,
+        "keystore": stores.keystore,
+        "keystore-passphrase": _file(where.keystore_passphrase),
+        "journal": stores.journal,
+        "node-name-map": where.node_name_map,
+        "config": where.config,
+        "ssh-config": sm_hosts.ssh_config,
+        "sm-config": sm_hosts.sm_config,
+    }
+    return [
+        *(sys.executable, "-m", "ibkeys", *words),
+        *(f"--{name}={value}" for name, value in values.items() if value is not None),
+        *(f"--sm-host={name}" for name in sm_hosts.sm_host),
+        *(["--sudo"] if sm_hosts.sudo else []),
+        *(["--trust-topology"] if where.trust_topology else []),
+    ]
+
+
+def _file(secret: str | None) -> str | None:
+    return secret if secret and secret.startswith("@") else None
+
+
+def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
+    """Return a function that waits for Enter at the terminal, up to the given seconds; without one it only waits.
+
+    It raises KeyboardInterrupt when a signal asks to stop.
+    """
+    listening = sys.stdin is not None and sys.stdin.isatty()
+
+    def wait(seconds: float) -> bool:
+        nonlocal listening
+        try:
+            interrupts.check()
+        except KeyboardInterrupt:
+            interrupts.forget()  # it says no to the change; going back is not to be cut short by a second one
+            raise
+        if not listening:
+            time.sleep(seconds)
+            return False
+        try:
+            if not select.select([sys.stdin.fileno()], [], [], seconds)[0]:
+                return False
+            typed = os.read(sys.stdin.fileno(), 1024)
+        except (OSError, ValueError):
+            typed = b""
+        listening = bool(typed)  # the terminal is gone: the time runs on
+        return b"\n" in typed
+
+    return wait

@@ -1,0 +1,136 @@
+"""Runs of M_Keys that are to be confirmed: --confirm-within, --confirm and --unconfirmed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import exits
+from ibkeys.cli.guarding import command_for_child, wait_for_enter
+from ibkeys.cli.opening import open_keystore, stores_of
+from ibkeys.cli.options import SmHosts, Where
+from ibkeys.errors import IbkeysError, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.change.confirming.guardian import Guardian
+    from ibkeys.change.writer import Writer
+    from ibkeys.fabric.live import Fabric
+    from ibkeys.mkeys.opensm.lowering import Lowering
+    from ibkeys.mkeys.opensm.planned import Through
+    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """A run with --confirm-within, and the child that lowers its level when this process dies. ``number``: the run,
+    once it has begun; ``through``: the way on which its level is lowered."""
+
+    guardian: Guardian
+    seconds: int
+    through: Callable[[], Through]
+    number: int | None = None
+
+    def began(self, number: int) -> None:
+        """Take the number of the run."""
+        self.number = number
+        self.guardian.began(number)
+
+    def keep_key(self, where: Where, fabric: Fabric) -> None:
+        """Let the child have the M_Key that was typed."""
+        if where.m_key and not where.m_key.startswith("@"):
+            self.guardian.keep_key(fabric.ring.for_all)
+
+    def make(self, writer: Writer, run: PlannedRun, make: Callable[[], None]) -> None:
+        """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
+        raise."""
+        from ibkeys.change.interrupts import Interrupts
+        from ibkeys.mkeys.confirming import Confirmation, is_confirmed, lower_unconfirmed
+
+        error: IbkeysError | KeyboardInterrupt | None = None
+        with Interrupts(survive_hangup=True) as interrupts:
+            try:
+                make()
+            except (IbkeysError, KeyboardInterrupt) as caught:
+                error = caught
+            waiting = partial(self.guardian.send, "waiting")
+            how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
+            if self.number is not None and not is_confirmed(writer, self.number, error, how):
+                _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
+                run.account.gone_back = True
+        if error is not None:
+            raise error
+
+
+@contextmanager
+def awaiting(
+    command: str, where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], Through]
+) -> Iterator[Awaiting]:
+    """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError where
+    it could not open the key store."""
+    from ibkeys.change.confirming.guardian import Guardian
+    from ibkeys.mkeys.confirming import is_unconfirmed
+
+    stores = stores_of(where)
+    if stores.keystore is None:
+        raise UsageError("--confirm-within goes with --via opensm, and a simulated subnet has no OpenSM on any host")
+    _refuse_closed_store(where, stores.keystore)
+    words = [command, "--via=opensm", f"--wait={sm_wait}"]
+    child = [*command_for_child(words, where, stores, sm_hosts), "--unconfirmed"]
+    guardian = Guardian(child, partial(is_unconfirmed, stores.keystore), seconds)
+    try:
+        yield Awaiting(guardian, seconds, through)
+    finally:
+        guardian.leave()
+
+
+def _refuse_closed_store(where: Where, path: Path) -> None:
+    from ibkeys.store.keys.keystore import KeyStore
+
+    with KeyStore(path, create=False, upgrade=False) as store:
+        is_encrypted = store.is_encrypted
+    if is_encrypted and not (where.keystore_passphrase or "").startswith("@"):
+        raise UsageError(
+            "the key store is encrypted, and who lowers the level when this process has died has no terminal to ask "
+            "for its passphrase: with --confirm-within give --keystore-passphrase @FILE"
+        )
+
+
+def confirm(where: Where, command: str, run: int) -> int:
+    """Confirm a run that waits for it."""
+    from ibkeys.mkeys.confirming import confirm_run
+
+    with open_keystore(where, command) as store:
+        fresh = confirm_run(store, run)
+    exits.write(f"run {run} is confirmed" if fresh else f"run {run} was confirmed already")
+    return exits.DONE
+
+
+def lower(writer: Writer, through: Through, run: int) -> int:
+    """Lower the level of a run that nobody confirmed."""
+    from ibkeys.mkeys.confirming import lower_unconfirmed
+
+    lowering = lower_unconfirmed(writer, through, run)
+    if lowering is None:
+        exits.write(f"run {run}: its level was not raised yet, so there is nothing to lower")
+        return exits.DONE
+    exits.write(
+        f"run {run}: level {lowering.level}, with the same M_Key; `ibkeys {writer.command} --resume` "
+        f"raises it again, `ibkeys {writer.command} --abort` gives back what was there before"
+    )
+    return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
+
+
+def _say_unproven(lowering: Lowering | None) -> bool:
+    unproven = lowering.unproven if lowering is not None else {}
+    for guid, why in unproven.items():
+        exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when it is there", "not proven")
+    return bool(unproven)
+
+
+def _say(text: str) -> None:
+    exits.warn(text, "note")

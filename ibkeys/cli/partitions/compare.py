@@ -1,0 +1,199 @@
+"""Whether the policy, the SM's own file, the SA and the nodes agree; where not, who differs and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
+from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
+from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
+from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table
+from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
+from ibkeys.cli.sm.hosts import hosts_of
+from ibkeys.cli.sm.policy import is_opensm, read_accepted
+from ibkeys.cli.types import Number
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.agreement.agreement import Agreement, Value, What
+    from ibkeys.agreement.causes import State
+    from ibkeys.partitions.model import Policy
+
+_VALUE: Final = ("what", "partition", "policy", "sm_file", "sa", "node", "state", "apart", "causes")
+_TITLES: Final = ("Value", "Policy", "SM's file", "SA", "Node says", "Cause")
+_SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
+_WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is not known"
+
+
+@click.command("compare")
+@options.option(
+    "--policy",
+    metavar="FILE|opensm",
+    help="The partitions.conf that is wanted; opensm: the master's own file, which then has to be found.",
+)
+@options.option(
+    "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
+)
+@options.option("--full", env=False, is_flag=True, help="List every value, and not only what differs or is unknown.")
+@options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
+@options.folding
+@options.format
+@options.sa
+@options.sm_hosts
+@options.reading
+def compare(
+    where: Where,
+    sm_hosts: SmHosts,
+    sa: AskSa,
+    policy: str | None,
+    allow_both_pkeys: bool,
+    full: bool,
+    folding: Folding,
+    wait: int | None,
+    format: str,
+) -> int:
+    """Compare what the policy, the SM's file, the SA and the nodes say of every port.
+
+    Four words on each P_Key, on enforcement, and on level and lease of M_Keys: what --policy wants, what the master's
+    own files say, what its SA says, what the node answers. Where they differ: who, and why. Reads only. Exits 1 when
+    anything differs, 3 when something is not known that should be.
+    """
+    folded = is_folded(folding, format)
+    wanted = read_accepted(policy) if policy is not None else None
+    if where.snapshot is not None:
+        hosts_of(where, sm_hosts)  # --sm-host does not go with it
+        seen = _recorded(where, policy, wanted, allow_both_pkeys)
+    else:
+        seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait)
+    return _show(seen, full, folded, format)
+
+
+def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
+    from ibkeys.agreement.agreement import Inputs, agreement_of
+    from ibkeys.discovery.sweep import Wanted
+
+    if is_opensm(name):
+        raise UsageError("--policy opensm asks who is master, and --from asks nobody: name the policy file")
+    for option in ("wait", "smkey"):
+        if click.get_current_context().get_parameter_source(option) == ParameterSource.COMMANDLINE:
+            raise UsageError(f"--from reads a file and asks nobody: --{option} does not go with it")
+    recorded = open_recorded(where)
+    found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+    view = recorded.snapshot.sa_view
+    if view is None:
+        exits.warn(_WITHOUT_SA, "note")
+    return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not hold the SM's own file"))
+
+
+def _asked(
+    where: Where,
+    sm_hosts: SmHosts,
+    sa: AskSa,
+    name: str | None,
+    policy: Policy | None,
+    allow_both: bool,
+    wait: int | None,
+) -> Agreement:
+    from ibkeys.agreement.looking import Look, wait_until_whole
+    from ibkeys.change.clock import REAL_TIME
+
+    hosts = hosts_of(where, sm_hosts)
+    with open_fabric(where) as fabric, progress_bar(where) as progress:
+        look = Look(fabric, open_sa(fabric, where, sa), hosts, policy, allow_both, needs_sm_file=is_opensm(name))
+        if wait is None:
+            return look.once(progress)
+        return wait_until_whole(lambda: look.once(progress), wait, REAL_TIME)
+
+
+# --- what was seen ----------------------------------------------------------------------------------------------------
+
+
+def _show(seen: Agreement, full: bool, folded: bool, format: str) -> int:
+    from ibkeys.agreement.document import to_json, to_row
+
+    found = seen.inputs.found
+    say_notes(found)
+    listed = [value for value in seen.values if full or value.verdict.state != "agree"]
+    errors = errors_of(found)
+    if format == "json":
+        document = to_json(seen, listed)
+        write_json("compare", {**document, "errors": errors, "unreached": found.unreached})
+    elif format == "csv":
+        write_csv((*IDENTITY, *_VALUE), map(to_row, listed))
+    else:
+        _write_words(seen, listed, folded)
+    _say_what_is_uncertain(seen)
+    return _finish(seen, finish(errors, format))
+
+
+def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None:
+    from ibkeys.agreement.causes import IN_WORDS
+
+    rows = [_row(value) for value in listed]
+    if rows and folded:
+        write_folded(FoldedNames(value.port.identity() for value in seen.values), rows, _TITLES, _cells)
+    elif rows:
+        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
+    counts = seen.counts()
+    write(f"{len(seen.values)} values compared: " + ", ".join(f"{counts[state]} {_STATES[state]}" for state in _STATES))
+    for cause, count in seen.causes().items():
+        write(clean(f"  {count}: {IN_WORDS[cause]}"))
+
+
+def _row(value: Value) -> dict[str, Any]:
+    """Return a value for people."""
+    from ibkeys.agreement.causes import IN_WORDS
+    from ibkeys.agreement.document import to_row
+
+    row = to_row(value)
+    what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
+    return {**row, "what": what, "causes": [IN_WORDS[cause] for cause in value.verdict.causes]}
+
+
+def _cells(row: Row) -> list[Any]:
+    return [row[name] for name in _SHOWN]
+
+
+_WHAT: Final[Mapping[What, str]] = {
+    "p_key": "P_Key",
+    "enforcement": "enforcement",
+    "m_key_protection": "M_Key level",
+}
+_STATES: Final[Mapping[State, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
+
+
+def _say_what_is_uncertain(seen: Agreement) -> None:
+    """Say on standard error which file the SM's is, and why a column is not known."""
+    inputs = seen.inputs
+    for note in inputs.sm.notes if inputs.sm is not None else ():
+        exits.warn(note, "note")
+    if inputs.sm_unknown:
+        exits.warn(f"what the SM's own file says is not known: {inputs.sm_unknown}", "note")
+    for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
+        if answer.outcome == "refused":
+            exits.warn(f"the SA hides it: {answer.detail}", "note")
+        elif answer.outcome == "answered" and answer.detail:
+            exits.warn(f"of what the SA said this was not believed ({record}): {answer.detail}")
+    if hidden := seen.hidden_ports():
+        ports = f"{hidden} port{'s' if hidden != 1 else ''}"
+        exits.warn(f"the SA hides the P_Keys of {ports}: OpenSM shows only who shares a P_Key with the asker", "note")
+
+
+def _finish(seen: Agreement, code: int) -> int:
+    """Say what should have been known and is not, and return the exit code. *code*: that of the sweep."""
+    for text in (*seen.inputs.sa_failures, *seen.inputs.hosts_not_reached):
+        exits.warn(text, "error")
+        code = exits.NOT_COMPLETED
+    counts = seen.counts()
+    if counts["unknown"]:
+        exits.warn(f"the result is partial: of {counts['unknown']} values too little is known to compare them", "error")
+        code = exits.NOT_COMPLETED
+    if code != exits.DONE:
+        return code
+    return exits.SAYS_NO if counts["differs"] else exits.DONE

@@ -1,0 +1,103 @@
+"""Events for people: one line each."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ibkeys.cli.exits import clean
+from ibkeys.cli.render import UNREADABLE
+from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.policy import NOT_IN_POLICY
+
+LONGEST_NAME: Final = 20
+_PLAIN: Final = re.compile(r"[\w ./;:+-]+")
+_COUNTERS: Final[dict[Kind, str]] = {
+    "m_key-violations": "M_KeyViolations",
+    "p_key-violations": "P_KeyViolations",
+    "q_key-violations": "Q_KeyViolations",
+    "rcv-constraint-errors": "PortRcvConstraintErrors",
+    "xmit-constraint-errors": "PortXmitConstraintErrors",
+}
+
+
+class Lines:
+    """Makes the lines of events, in their order: the day stands on a line of its own when it changes."""
+
+    def __init__(self, with_guids: bool) -> None:
+        self._with_guids = with_guids
+        self._day = ""
+
+    def of(self, event: Event) -> list[str]:
+        """Return the lines of *event*; *with_guids*: a second one with GUIDs and LIDs, and what is doubtful."""
+        day, _, time = event.time.rstrip("Z").partition("T")
+        lines = [] if day == self._day else [f"{day} (times in UTC)"]
+        self._day = day
+        doubt = " (?)" if event.doubtful else ""
+        lines.append(f"{time}  {_what(event, _since(event, day))}{_policy(event)}{doubt}")
+        if self._with_guids:
+            lines += [f"          {line}" for line in (_identities(event), *event.doubtful)]
+        return [clean(line) for line in lines]
+
+
+def _what(event: Event, since: str) -> str:
+    kind = event.kind
+    rest = f"; {event.detail}" if event.detail and event.detail != NOT_IN_POLICY else ""
+    if kind in _COUNTERS:
+        rose = f" +{event.count}{since}" if event.count else ""
+        return f"{_COUNTERS[kind]}{rose}, now {event.value}, at {_name(event.at)}{rest}"
+    often = f" ({event.count} times{since})" if event.count > 1 else ""
+    if not kind.startswith("bad-"):
+        return f"{kind.replace('-', ' ')} at {_name(event.at)}{rest}{often}"
+    words = f"{_key(event)}: {_name(event.sender)} > {_name(event.receiver)}"
+    if kind == "bad-m_key" and event.method:
+        words += f", {event.method}({event.attribute})"
+    if event.receiver != event.at:
+        words += f", stopped at {_name(event.at)}"
+    return words + rest + often
+
+
+def _key(event: Event) -> str:
+    if event.kind == "bad-m_key":
+        return "wrong M_Key"
+    if event.kind == "bad-q_key":
+        return "wrong Q_Key" + (f" 0x{event.q_key:08x}" if event.q_key is not None else "")
+    return "wrong P_Key" + (f" 0x{event.p_key:04x}" if event.p_key is not None else "")
+
+
+def _policy(event: Event) -> str:
+    if event.partition_name is not None:
+        return f" [{event.partition_name}, line {event.policy_line}]"
+    return " [not in policy]" if event.detail == NOT_IN_POLICY else ""
+
+
+def _since(event: Event, day: str) -> str:
+    """Return since when it is counted, with the day where that is another one; "" for what came once."""
+    if event.since in ("", event.time):
+        return ""
+    since_day, _, since = event.since.rstrip("Z").partition("T")
+    return f" since {since if since_day == day else f'{since_day} {since}'}"
+
+
+def _name(end: End | None) -> str:
+    """Return an end as ``NAME[PORT]``. A name that could be taken for something else stands in quotes."""
+    if end is None:
+        return UNREADABLE
+    if not end.is_known:
+        unknown = f"LID {end.lid}" if end.lid is not None else f"0x{end.port_guid or 0:016x}" if end.port_guid else ""
+        return (unknown or UNREADABLE) + (f"[{end.port}]" if end.port is not None else "")
+    name = end.node_desc or f"0x{end.node_guid:016x}"
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME // 2]}..{name[2 - LONGEST_NAME // 2 :]}"
+    return f"{name if _PLAIN.fullmatch(name) else repr(name)}[{end.port}]"
+
+
+def _identities(event: Event) -> str:
+    ends = {"from": event.sender, "to": event.receiver, "at": event.at}
+    return ", ".join(f"{word} {_identity(end)}" for word, end in ends.items() if end is not None)
+
+
+def _identity(end: End) -> str:
+    guid = end.port_guid or end.node_guid
+    lid = end.lid if end.lid is not None else UNREADABLE
+    return f"{f'0x{guid:016x}' if guid else UNREADABLE} LID {lid}"

@@ -1,0 +1,293 @@
+"""Wrong keys as they are tried: Reports of the SA, counters, OpenSM's log."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.opening import open_fabric, sm_key_of
+from ibkeys.cli.options import AskSa, Where
+from ibkeys.cli.render import schema
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.types import Number
+from ibkeys.errors import MadStatusError, UsageError
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.client.reports import Subscriber
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.partitions.model import Policy
+    from ibkeys.scripting import Fabric
+    from ibkeys.umad.port import UmadPort
+    from ibkeys.watch.commands import Commands
+    from ibkeys.watch.event import Event
+    from ibkeys.watch.following import FollowedFile
+    from ibkeys.watch.policy import Partitions
+    from ibkeys.watch.systemd import Notifier
+    from ibkeys.watch.watching import Settings, Summary
+
+COMMAND: Final = "watch"
+_UNTRUSTED: Final = (0x0200, 0x0700)
+
+
+class _Enough(Exception):
+    """Nobody reads what is written any more."""
+
+
+@click.command(COMMAND)
+@options.option("--all-traps", is_flag=True, help="Also ports and groups that come and go, and links that change.")
+@options.option(
+    "--interval",
+    type=Number(0, 86_400),
+    default=60,
+    metavar="S",
+    help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
+)
+@options.option(
+    "--repeats",
+    type=Number(1, 86_400),
+    default=60,
+    metavar="S",
+    help="Seconds between two counts of what is the same again.  [default: 60]",
+)
+@options.option("--policy", metavar="FILE", help="Names partitions by this partitions.conf; opensm: the master's here.")
+@options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log in the place of Reports: needs no SM_Key.")
+@options.option(
+    "--exec", "command", env=False, metavar="COMMAND", help="Run it for each line, with the event on standard input."
+)
+@options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
+@options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["table", "json"]),
+    help="Form of the output.  [default: table on a terminal, else json]",
+)
+@options.sa
+@options.fabric
+def watch(
+    where: Where,
+    sa: AskSa,
+    all_traps: bool,
+    interval: int,
+    repeats: int,
+    policy: str | None,
+    opensm_log: str | None,
+    command: str | None,
+    count: int | None,
+    seconds: int | None,
+    format: str | None,
+) -> int:
+    """Say who tries a wrong key, and on whom, as it happens.
+
+    Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM wants its sa_key (--smkey),
+    and reads the violation counters now and then. Repeats are folded: one line now, then a count. Runs until SIGTERM or
+    SIGINT.
+    """
+    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.watch.commands import Commands, split_command
+    from ibkeys.watch.systemd import Notifier
+    from ibkeys.watch.watching import Settings
+
+    words = split_command(command) if command is not None else None
+    read = read_accepted(policy) if policy is not None else None  # mistakes show before anything is sent
+    sm_key = sm_key_of(where, sa)
+    if opensm_log is not None and (sa.smkey is not None or all_traps):
+        raise UsageError("--opensm-log takes the place of Reports: --smkey and --all-traps do not go with it")
+    settings = Settings(float(interval), float(repeats), count, seconds and float(seconds), sa.pkey_idx)
+    notifier = Notifier(os.environ, time.monotonic)
+    with Interrupts() as interrupts, _followed(opensm_log) as log:
+        commands = Commands(words, exits.warn) if words is not None else None
+        outlet = _Outlet(_format(format), where.verbose > 0, commands, interrupts, notifier)
+        traps = _traps(all_traps) if log is None else ()
+        with _listening(where, sa, sm_key, traps, notifier, bool(interval)) as (fabric, subscriber):
+            partitions = _partitions(policy, read, fabric)
+            _run(fabric, outlet, settings, subscriber, log, partitions)
+    return exits.DONE
+
+
+def _run(
+    fabric: Fabric,
+    outlet: _Outlet,
+    settings: Settings,
+    subscriber: Subscriber | None,
+    log: FollowedFile | None,
+    partitions: Partitions | None,
+) -> None:
+    """Watch until it is to end, then tell what is left and say what was done."""
+    from ibkeys.watch.watching import Watch
+
+    watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
+    try:
+        watching.start()
+        outlet.ready(_begins(subscriber, log, settings))
+        watching.run()
+    except (KeyboardInterrupt, _Enough):
+        outlet.say("ending")
+    outlet.end(watching.finish())
+
+
+def _traps(all_of_them: bool) -> tuple[int, ...]:
+    from ibkeys.mad.const import SECURITY_TRAPS, TrapNumber
+
+    further = (
+        TrapNumber.GID_IN_SERVICE,
+        TrapNumber.GID_OUT_OF_SERVICE,
+        TrapNumber.MULTICAST_GROUP_CREATED,
+        TrapNumber.MULTICAST_GROUP_DELETED,
+        TrapNumber.LINK_STATE_CHANGE,
+        TrapNumber.CAPABILITY_CHANGE,
+    )
+    return (*SECURITY_TRAPS, *further) if all_of_them else SECURITY_TRAPS
+
+
+@contextmanager
+def _followed(path: str | None) -> Iterator[FollowedFile | None]:
+    from ibkeys.watch.following import FollowedFile
+
+    if path is None:
+        yield None
+        return
+    try:
+        log = FollowedFile(Path(path))
+    except OSError as error:
+        raise UsageError(f"--opensm-log: {path}: {error.strerror or error}") from None
+    with log:
+        yield log
+
+
+@contextmanager
+def _listening(
+    where: Where, sa: AskSa, sm_key: SMKey | None, traps: tuple[int, ...], notifier: Notifier, has_counters: bool
+) -> Iterator[tuple[Fabric, Subscriber | None]]:
+    """Open the fabric and subscribe to *traps*; the subscriptions end with the block."""
+    from ibkeys.client.reports import Subscriber
+    from ibkeys.fabric.subnet_manager import OwnSmLid
+    from ibkeys.keys.smkey import NO_SM_KEY
+    from ibkeys.umad.tap import Tap
+    from ibkeys.watch.systemd import SignsOfLife
+
+    made: list[Subscriber] = []
+
+    def around(port: UmadPort) -> UmadPort:
+        if notifier.wants_signs:
+            port = Tap(port, [SignsOfLife(notifier)])
+        if not traps:
+            return port
+        lid = sa.sm_port
+        sm_lid = None if lid is None else lambda: lid
+        made.append(Subscriber(port, traps, sm_key or NO_SM_KEY, sm_lid=sm_lid, pkey_index=sa.pkey_idx))
+        return made[0].port
+
+    with open_fabric(where, around=around) as fabric:
+        subscriber = _subscribed(made[0], sm_key is not None, has_counters) if made else None
+        if subscriber is not None and sa.sm_port is None:
+            subscriber.ask_sm_lid = OwnSmLid(fabric)
+        try:
+            yield fabric, subscriber
+        finally:
+            problem = subscriber.close() if subscriber is not None else None
+            if problem is not None:
+                exits.warn(f"the subscriptions were not ended: {problem}")
+
+
+def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
+    """Subscribe; None where the SA does not trust an asker without an SM_Key, and there are the counters still."""
+    try:
+        subscriber.subscribe()
+    except MadStatusError as error:
+        if with_key or not has_counters or error.status not in _UNTRUSTED:
+            raise
+        exits.warn(f"no traps are heard, the counters tell all there is: {error}")
+        return None
+    return subscriber
+
+
+def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> Partitions | None:
+    from ibkeys.watch.policy import Partitions
+
+    if name is not None and is_opensm(name):
+        policy = master_policy(fabric).policy
+    return Partitions(policy) if policy is not None else None
+
+
+def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: Settings) -> str:
+    """Return in words what is watched."""
+    heard = []
+    if subscriber is not None:
+        heard.append(f"{counted(len(subscriber.traps), 'trap')} of the SA at LID {subscriber.sm_lid}")
+    if log is not None:
+        heard.append(str(log.path))
+    if settings.interval:
+        heard.append(f"counters every {settings.interval:.0f} s")
+    return f"watching {', '.join(heard) or 'nothing'}"
+
+
+def _format(given: str | None) -> str:
+    return given or ("table" if sys.stdout.isatty() else "json")
+
+
+class _Outlet:
+    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
+
+    def __init__(
+        self, format: str, verbose: bool, commands: Commands | None, interrupts: Interrupts, notifier: Notifier
+    ) -> None:
+        from ibkeys.cli.watch.lines import Lines
+
+        self._is_json = format == "json"
+        self._lines = Lines(verbose)
+        self._commands, self._interrupts, self._notifier = commands, interrupts, notifier
+
+    def ready(self, text: str) -> None:
+        """Say that the watch has begun."""
+        self.say(text)
+        self._notifier.ready(text)
+
+    def tell(self, event: Event) -> None:
+        """Write an event, and run the command for it."""
+        document = json.dumps({"schema": schema(COMMAND), **event.to_json()})
+        for line in [document] if self._is_json else self._lines.of(event):
+            exits.write(line)
+        exits.flush()
+        if self._commands is not None:
+            self._commands.give(document)
+
+    def say(self, text: str) -> None:
+        """Say something about the watch itself."""
+        exits.warn(text, "note")
+
+    def turn(self) -> None:
+        """Look after signals, commands and systemd. Raises KeyboardInterrupt, and _Enough when nobody reads."""
+        self._interrupts.check()
+        self._notifier.alive()
+        if self._commands is not None:
+            self._commands.tend()
+        elif exits.stdout_failure() is not None:
+            raise _Enough
+
+    def end(self, summary: Summary) -> None:
+        """Say what was done, and wait for commands that still run."""
+        self._notifier.stopping()
+        if self._commands is not None:
+            self._commands.finish()
+        if self._is_json:
+            exits.write(json.dumps({"schema": schema(COMMAND), "summary": asdict(summary)}))
+            exits.flush()
+        self.say(
+            f"{counted(summary.told, 'line')} told, {counted(summary.folded, 'repeat')} folded; "
+            f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
+            f"{summary.failed_sweeps} failed"
+        )

@@ -1,0 +1,215 @@
+"""The HTTP endpoint that Prometheus scrapes: one page, on loopback as it is, elsewhere by TLS and with a token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from ibkeys.errors import UsageError
+from ibkeys.export.page import CONTENT_TYPE
+
+PATH: Final = "/metrics"
+LOOPBACK: Final = "127.0.0.1"
+_SILENCE: Final = 10.0
+"""Seconds for which a client may send nothing."""
+_WHOLE: Final = 30.0
+"""Seconds that a client may take for everything; one that sends a byte now and then would stay for ever otherwise."""
+_MOST_CLIENTS: Final = 16
+"""At the same time; whoever comes then is sent away, so that slow clients take no memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen. ``host`` and ``port`` as they were given; ``family`` and ``address`` as the system has them."""
+
+    host: str
+    port: int
+    family: socket.AddressFamily
+    address: tuple[Any, ...]
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this host can reach it."""
+        return ipaddress.ip_address(str(self.address[0]).partition("%")[0]).is_loopback
+
+
+def parse_listen(text: str) -> Listen:
+    """Return what ``PORT``, ``ADDR:PORT`` or ``[ADDR6]:PORT`` means; without ADDR 127.0.0.1. Raises UsageError."""
+    host, _, number = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise UsageError(f"--listen {text}: an IPv6 address stands in brackets: [::1]:9936")
+    if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
+        raise UsageError(f"--listen {text}: write PORT or ADDR:PORT, the port 0 to 65535")
+    if not host and text.startswith(":"):
+        raise UsageError(f"--listen {text}: which address? For all of this host write 0.0.0.0{text} or [::]{text}")
+    host = host or LOOPBACK
+    try:
+        found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise UsageError(f"--listen {text}: {host} is no address of this host: {error.strerror}") from None
+    family, _, _, _, address = found[0]
+    return Listen(host, int(number), family, address)
+
+
+def make_tls(cert: str, key: str) -> ssl.SSLContext:
+    """Return the TLS settings with a certificate and its key, both PEM files. Raises UsageError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def never_ask() -> str:
+        raise UsageError(f"--tls-key {key}: is encrypted, and nobody is there to ask for its passphrase")
+
+    try:
+        context.load_cert_chain(cert, key, never_ask)
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"--tls-cert {cert}, --tls-key {key}: cannot be used: {why}") from None
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """How the page is guarded: by TLS, by a bearer token, by nothing."""
+
+    tls: ssl.SSLContext | None = None
+    token: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Guard(tls={self.tls is not None}, token={'set' if self.token is not None else None})"
+
+    def require_for(self, listen: Listen) -> None:
+        """Raise UsageError where *listen* is not loopback and one of the two is missing."""
+        missing = [
+            option
+            for option, value in (("--tls-cert and --tls-key", self.tls), ("--token-file", self.token))
+            if value is None
+        ]
+        if missing and not listen.is_loopback:
+            raise UsageError(
+                f"--listen {listen.host}:{listen.port}: others can reach it, and the page says which ports are open: "
+                f"give {' and '.join(missing)}, or listen on {LOOPBACK}"
+            )
+
+    def lets_in(self, authorization: str | None) -> bool:
+        """Whether a request with this header may see the page."""
+        if self.token is None:
+            return True
+        scheme, _, given = (authorization or "").partition(" ")
+        given_bytes = given.strip().encode("latin-1", "replace")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given_bytes, self.token)
+
+
+@contextmanager
+def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> Iterator[int]:
+    """Serve what *page* returns while this context is open; yield the port number, which is new where 0 was given.
+
+    *page* is called in other threads. Raises UsageError where it cannot be listened there, or the guard is too weak.
+    """
+    guard.require_for(listen)
+    try:
+        server = _Server(listen, guard, page)
+    except OSError as error:
+        raise UsageError(f"--listen {listen.host}:{listen.port}: cannot be listened on: {error.strerror}") from None
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> None:
+        self.address_family = listen.family
+        self.guard = guard
+        self.page = page
+        self._free = threading.BoundedSemaphore(_MOST_CLIENTS)
+        super().__init__(listen.address[:2], _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without a look at the name service, which `HTTPServer` takes."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = "", self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Take a client where there is room for one more."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one client, by TLS where that is wanted; a client that does it wrong ends only its own connection."""
+        request.settimeout(_SILENCE)
+        if self.guard.tls is not None:
+            request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        end = threading.Timer(_WHOLE, _cut, [request])
+        end.daemon = True
+        end.start()
+        try:
+            if self.guard.tls is not None:
+                request.do_handshake()
+            super().process_request_thread(request, client_address)
+        except OSError:
+            self.shutdown_request(request)
+        finally:
+            end.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that goes away in the middle is no event, and a header may hold a token."""
+
+
+def _cut(request: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(request, socket.SHUT_RDWR)  # that of TLS is for one thread only
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "ibkeys"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        if not self.server.guard.lets_in(self.headers.get("Authorization")):
+            self._answer(HTTPStatus.UNAUTHORIZED, b"a bearer token is needed\n", {"WWW-Authenticate": "Bearer"})
+        elif self.path.partition("?")[0] != PATH:
+            self._answer(HTTPStatus.NOT_FOUND, f"the metrics are at {PATH}\n".encode())
+        elif (page := self.server.page()) is None:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the fabric is being read for the first time\n")
+        else:
+            self._answer(HTTPStatus.OK, page, {"Content-Type": CONTENT_TYPE})
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: HTTPStatus, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "text/plain; charset=utf-8", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no line for each scrape."""

@@ -1,0 +1,51 @@
+"""A metric with all its series. All of them are gauges: each says what one reading found, and counts nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibkeys.printable import clean
+
+Labels = tuple[str, ...]
+
+
+class Family:
+    """One metric: its name, what it says, the names of its labels, and a value for each set of their values.
+
+    No series can be in it twice, for they are kept by their labels. Label values are made printable: a node calls
+    itself what it likes.
+    """
+
+    def __init__(self, name: str, help: str, labels: Labels = (), zeros: Iterable[Labels] = ()) -> None:
+        self.name = name
+        self.help = help
+        self.labels = labels
+        self._values: dict[Labels, float] = dict.fromkeys(zeros, 0)
+
+    def add(self, *labels: str, value: float = 1) -> None:
+        """Add *value* to the series with these label values, which begins at 0."""
+        key = self._key(labels)
+        self._values[key] = self._values.get(key, 0) + value
+
+    def put(self, *labels: str, value: float = 1) -> None:
+        """Let the series with these label values have *value*, whatever it was."""
+        self._values[self._key(labels)] = value
+
+    def series(self) -> Iterator[tuple[Labels, float]]:
+        """Yield each set of label values with its value."""
+        yield from self._values.items()
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def _key(self, labels: Labels) -> Labels:
+        if len(labels) != len(self.labels):
+            raise TypeError(f"{self.name} has the labels {self.labels}, not {len(labels)} of them")
+        return tuple(clean(each) for each in labels)
+
+
+def of_one(name: str, help: str, value: float) -> Family:
+    """Return a metric of one series without labels."""
+    family = Family(name, help)
+    family.put(value=value)
+    return family

@@ -1,0 +1,56 @@
+"""The newest page, and how long it may be shown: numbers of a reading that is overdue are taken away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ibkeys.export.family import Family
+from ibkeys.export.of_sweep import Sweep, sweep_families
+from ibkeys.export.page import render
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The metrics of one reading as text, and what is shown in their place once they are overdue."""
+
+    text: bytes
+    overdue: bytes
+
+    @classmethod
+    def of(cls, sweep: Sweep, families: Sequence[Family]) -> Self:
+        """Make the page of *families*, read by *sweep*; none where it failed. Raises UsageError as `render`."""
+        overdue = replace(sweep, success=False, duration=None, answered=None, lost=None)
+        return cls(render([*sweep_families(sweep), *families]), render(sweep_families(overdue)))
+
+
+class Latest:
+    """What is to be shown now. Synchronization: `publish` by one thread, `page` by any.
+
+    *patience*: seconds for which a page is shown; None: for ever. Where no new one has come by then, the numbers of the
+    fabric go and ``ibkeys_sweep_success`` is 0; the times of the last runs stay.
+    """
+
+    def __init__(self, patience: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._shown: tuple[Page, float] | None = None
+
+    def publish(self, page: Page) -> None:
+        """Show *page* from now on."""
+        until = float("inf") if self._patience is None else self._clock() + self._patience
+        with self._lock:
+            self._shown = (page, until)
+
+    def page(self) -> bytes | None:
+        """Return the text as it is now; None before the first page."""
+        with self._lock:
+            shown = self._shown
+        if shown is None:
+            return None
+        page, until = shown
+        return page.text if self._clock() <= until else page.overdue

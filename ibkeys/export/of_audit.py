@@ -1,0 +1,65 @@
+"""Metrics that the report of an audit says already: coverage, partitions, rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from ibkeys.audit.findings import RESULTS, SEVERITIES, Report
+from ibkeys.audit.inputs import AuditInput
+from ibkeys.export.family import Family, of_one
+from ibkeys.export.of_ports import NODE_TYPES
+
+
+def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
+    """Yield how many nodes there are, and how much of them was read."""
+    nodes = Family("ibkeys_nodes", "Nodes that were found.", ("node_type",), ((each,) for each in NODE_TYPES))
+    for node in data.fabric.nodes:
+        nodes.add(node.type_name)
+    yield nodes
+    ports = Family(
+        "ibkeys_coverage_ports",
+        "Ports by what was read of them; silent: ports behind which nothing answered.",
+        ("reading",),
+    )
+    ports.put("read", value=report.coverage.read)
+    ports.put("unreadable", value=report.coverage.unreadable)
+    ports.put("silent", value=report.coverage.silent)
+    yield ports
+
+
+def partitions(data: AuditInput, report: Report) -> Iterator[Family]:
+    """Yield the partitions with their members; nothing where no P_Key table of an end port was read."""
+    if not any(port.p_key_raw is not None for port in data.end_ports):
+        return
+    members = Family(
+        "ibkeys_partition_members",
+        "End ports with a P_Key of the partition in their table, of those that were read.",
+        ("partition", "membership"),
+    )
+    for partition, _, full, limited in report.partitions:
+        members.put(f"0x{partition:04x}", "full", value=full)
+        members.put(f"0x{partition:04x}", "limited", value=limited)
+    yield of_one("ibkeys_partitions", "Partitions that some end port is in.", len(report.partitions))
+    yield members
+
+
+def rules(report: Report) -> Iterator[Family]:
+    """Yield how the rules of the audit ended, and how many findings each has."""
+    ended = Family(
+        "ibkeys_audit_rules",
+        "Audit rules by severity and result.",
+        ("severity", "result"),
+        product(SEVERITIES, RESULTS),
+    )
+    findings = Family(
+        "ibkeys_audit_findings",
+        "Ports, nodes and files that an audit rule names, by what it says of them.",
+        ("rule", "severity", "result"),
+    )
+    for each in report.results:
+        ended.add(each.severity, each.result)
+        for result in ("fail", "unknown", "waived"):
+            named = sum(subject.result == result for subject in each.subjects)
+            findings.put(each.rule, each.severity, result, value=named)
+    yield from (ended, findings)

@@ -1,0 +1,47 @@
+"""Metrics about the reading itself: when, how long, whether it was complete. These are there when nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ibkeys.export.family import Family, of_one
+from ibkeys.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One attempt to read the fabric. ``run`` and ``last_success``: Unix time of the end of this attempt, and of the
+    last one that was complete, None where none is known. ``duration``: seconds, None of one that failed. ``answered``
+    and ``lost``: SMPs, None where nothing was asked, as of a snapshot's file."""
+
+    run: float
+    success: bool
+    last_success: float | None = None
+    duration: float | None = None
+    answered: int | None = None
+    lost: int | None = None
+
+
+def sweep_families(sweep: Sweep) -> Iterator[Family]:
+    """Yield what is to be said of *sweep*."""
+    build = Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",))
+    build.put(__version__)
+    yield build
+    yield of_one(
+        "ibkeys_sweep_last_run_timestamp_seconds", "When the fabric was read last, or that was tried.", sweep.run
+    )
+    if sweep.last_success is not None:
+        yield of_one(
+            "ibkeys_sweep_last_success_timestamp_seconds", "When the fabric was read completely.", sweep.last_success
+        )
+    yield of_one(
+        "ibkeys_sweep_success", "1: all that should be read was; 0: not all of it, or nothing.", int(sweep.success)
+    )
+    if sweep.duration is not None:
+        yield of_one("ibkeys_sweep_duration_seconds", "How long the fabric was read.", sweep.duration)
+    if sweep.answered is not None and sweep.lost is not None:
+        smps = Family("ibkeys_sweep_smps", "SMPs that were answered, and that were not.", ("outcome",))
+        smps.put("answered", value=sweep.answered)
+        smps.put("lost", value=sweep.lost)
+        yield smps

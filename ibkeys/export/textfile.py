@@ -1,0 +1,37 @@
+"""The text file for node_exporter's textfile collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibkeys import files
+from ibkeys.errors import FileError
+
+MODE = 0o644
+"""Another user reads it."""
+
+
+def check_textfile(path: Path) -> None:
+    """Raise FileError where no text file can be put at *path*: something else is there, or there is no such folder."""
+    try:
+        files.check_output(path)
+        if not path.parent.is_dir():
+            raise NotADirectoryError(0, f"{path.parent} is no directory")
+    except OSError as error:
+        raise _error(path, error) from error
+
+
+def write_textfile(path: Path, page: bytes) -> None:
+    """Put *page* in the place of *path* at one stroke, mode 0644. Raises FileError; what was there is there then.
+
+    The file beside it that it is written to has no name that the collector reads (``*.prom``).
+    """
+    check_textfile(path)
+    try:
+        files.replace_file(path, page, MODE)
+    except OSError as error:
+        raise _error(path, error) from error
+
+
+def _error(path: Path, error: OSError) -> FileError:
+    return FileError(f"{path}: the text file cannot be written here: {error.strerror or error}")

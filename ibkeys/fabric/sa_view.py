@@ -1,0 +1,170 @@
+"""What the SA says of every port: its P_Key table and its PortInfo, from the memory of the subnet manager.
+
+That is not what a port answers: OpenSM shows what the port told it in the last Set or Get, and it reads a table again
+only when a port comes up. So a table that was changed beside it shows as a difference here.
+
+An SA may be hostile, or another one than the fabric's: a record of a port that no sweep found is counted and dropped,
+and of two records that say different things none is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeVar
+
+from ibkeys.client.sa import SaClient
+from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
+from ibkeys.fabric.probes import REFUSALS
+from ibkeys.mad.const import P_KEYS_PER_BLOCK
+from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord, SaRecord
+from ibkeys.topology.model import Port, Topology
+
+R = TypeVar("R", bound=SaRecord)
+
+Outcome = Literal["answered", "refused", "failed"]
+_NO_KEY: Final = bytes(8)
+
+
+@dataclass(frozen=True, slots=True)
+class SaAnswer:
+    """What the SA did with one question. ``detail``: why it did not answer, or what of its answer was not believed."""
+
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class SaPort:
+    """What the SA says of one port; None where it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
+    the whole table."""
+
+    port_info: bytes | None = None
+    p_key_raw: bytes | None = None
+
+
+@dataclass(slots=True)
+class SaView:
+    """The SA's word. ``answers``: by the name of the record; ``ports``: those of which it says anything."""
+
+    answers: dict[str, SaAnswer] = field(default_factory=dict)
+    ports: dict[Port, SaPort] = field(default_factory=dict)
+
+    def of(self, port: Port) -> SaPort:
+        """Return what it says of a port."""
+        return self.ports.get(port) or SaPort()
+
+
+def ask_sa_view(sa: SaClient, found: Topology) -> SaView:
+    """Ask the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
+
+    OpenSM shows only ports that share a P_Key with the asker, and P_KeyTableRecords only to one that has its sa_key.
+    """
+    view, ports = SaView(), _by_place(found.ports())
+    is_there = _ask(sa, PortInfoRecord, view, lambda records: _take_port_infos(records, view, ports))
+    if is_there:
+        _ask(sa, PKeyTableRecord, view, lambda records: _take_tables(records, view, ports))
+    else:
+        view.answers[PKeyTableRecord.name] = view.answers[PortInfoRecord.name]
+    return view
+
+
+_Place = tuple[int, int]
+"""LID and port number, by which records name a port."""
+
+
+def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
+    """Return the ports that a LID and a number name; two with the same ones are not told apart, so neither is named."""
+    found: dict[_Place, Port] = {}
+    twice = set()
+    for port in ports:
+        if port.lid:
+            place = (port.lid, port.num)
+            if found.setdefault(place, port) is not port:
+                twice.add(place)
+    return {place: port for place, port in found.items() if place not in twice}
+
+
+def _ask(sa: SaClient, record: type[R], view: SaView, take: Callable[[list[R]], str]) -> bool:
+    """Ask for all records of a kind, and note what came of it; return whether there is an SA that answers at all."""
+    try:
+        answer, is_there = SaAnswer("answered", take(sa.get_table(record))), True
+    except MadStatusError as error:
+        answer, is_there = SaAnswer("refused" if error.status in REFUSALS else "failed", str(error)), True
+    except (MalformedMad, TransferFailed) as error:
+        answer, is_there = SaAnswer("failed", str(error)), True
+    except (NoReply, SendRefused, Unreachable) as error:
+        answer, is_there = SaAnswer("failed", str(error)), False
+    view.answers[record.name] = answer
+    return is_there
+
+
+@dataclass(slots=True)
+class _Dropped:
+    """Records that are not believed."""
+
+    strange: int = 0
+    contradicted: set[Port] = field(default_factory=set)
+    cut: int = 0
+
+    def in_words(self) -> str:
+        """Return what was dropped, "" for nothing."""
+        counts = (
+            (self.strange, "of no port that was found, or past its table"),
+            (len(self.contradicted), "ports of which it says two things"),
+            (self.cut, "ports of which it shows a part only"),
+        )
+        return "; ".join(f"{count} {words}" for count, words in counts if count)
+
+
+def _take_port_infos(records: Iterable[PortInfoRecord], view: SaView, ports: Mapping[_Place, Port]) -> str:
+    dropped = _Dropped()
+    for record in records:
+        port = ports.get((record.endport_lid, record.port_num))
+        if port is None:
+            dropped.strange += 1
+            continue
+        info, said = _NO_KEY + record.port_info.raw[8:], view.ports.setdefault(port, SaPort())
+        if said.port_info not in (None, info):
+            dropped.contradicted.add(port)
+        said.port_info = info
+    for port in dropped.contradicted:
+        view.ports[port].port_info = None
+    return dropped.in_words()
+
+
+def _take_tables(records: Iterable[PKeyTableRecord], view: SaView, ports: Mapping[_Place, Port]) -> str:
+    dropped, tables = _Dropped(), dict[Port, dict[int, bytes]]()
+    for record in records:
+        port = ports.get((record.lid, record.port_num))
+        number = _block_number(record, port) if port is not None else None
+        if port is None or number is None:
+            dropped.strange += 1
+            continue
+        block, table = record.p_key_table.raw, tables.setdefault(port, {})
+        if table.setdefault(number, block) != block:
+            dropped.contradicted.add(port)
+    for port, table in tables.items():
+        if port in dropped.contradicted:
+            continue
+        if len(table) < _blocks(port):
+            dropped.cut += 1
+            continue
+        whole = b"".join(table[number] for number in range(len(table)))
+        view.ports.setdefault(port, SaPort()).p_key_raw = whole[: 2 * (port.capacity or 0)]
+    return dropped.in_words()
+
+
+def _block_number(record: PKeyTableRecord, port: Port) -> int | None:
+    """Return which block of a port's table a record has, None for one that the table does not have.
+
+    OpenSM 3.3.23 sends BlockNum in the byte order of its host, so that block 1 comes as 256 (observed). No table is so
+    large that this could be mistaken: 256 blocks are 8192 P_Keys.
+    """
+    number: int = record.block_num
+    swapped = int.from_bytes(number.to_bytes(2), "little")
+    return next((each for each in (number, swapped) if each < _blocks(port)), None)
+
+
+def _blocks(port: Port) -> int:
+    return -(-(port.capacity or 0) // P_KEYS_PER_BLOCK)

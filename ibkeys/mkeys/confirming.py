@@ -1,0 +1,126 @@
+"""A run through OpenSM that is to be confirmed: who confirms it, and what becomes of it when nobody does.
+
+How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it. Only a level is
+lowered without anybody: see `ibkeys.mkeys.opensm.lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys.change.confirming.waiting import Decision, await_confirmation
+from ibkeys.change.writer import Writer
+from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.mkeys.opensm.earlier import record_of_last_run
+from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
+from ibkeys.mkeys.opensm.planned import Through
+from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs, RunStage
+
+GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
+"""The stages of a run that goes back unless somebody confirms it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AwaitedRun:
+    """A run that is to be confirmed: an `Awaited`."""
+
+    runs: Runs
+    run: int
+
+    @property
+    def stage(self) -> str | None:
+        return self.runs.stage(self.run)
+
+    def move(self, new: Decision) -> bool:
+        return self.runs.move_stage(self.run, "unconfirmed", new)
+
+
+def is_unconfirmed(keystore: Path, run: int) -> bool:
+    """Return whether a run of the *keystore* goes back unless somebody confirms it. What cannot be read was not
+    confirmed. No passphrase is needed."""
+    try:
+        with KeyStore(keystore, create=False, upgrade=False) as store:
+            return Runs(store).stage(run) in GOES_BACK
+    except IbkeysError:
+        return True
+
+
+def confirm_run(store: KeyStore, run: int) -> bool:
+    """Confirm a run that waits for it; False when it was confirmed already.
+
+    Raises StoreError when there is nothing to confirm, or it is too late, and says why.
+    """
+    runs = Runs(store)
+    if runs.move_stage(run, "unconfirmed", "confirmed"):
+        return True
+    stage = runs.stage(run)
+    if stage in ("going-back", "gone-back"):
+        raise StoreError(f"run {run} is going back, or has gone back: it was too late; --resume raises its level again")
+    if stage == "running":
+        raise StoreError(f"run {run} is not at its end yet: confirm it when it asks")
+    if stage != "confirmed":
+        raise StoreError(f"run {run} waits for no confirmation")
+    return False
+
+
+def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | None:
+    """Lower the level of a run that nobody confirmed; None where there was nothing to lower.
+
+    Raises StoreError where it is not to go back, or is not the last one; and what `plan_lowering` and lowering raise:
+    then it is still to go back.
+    """
+    runs = Runs(writer.keystore)
+    stage, last = runs.stage(run), runs.last()
+    if stage not in GOES_BACK or last is None or last.id != run:
+        why = {"confirmed": "was confirmed", "gone-back": "has gone back already"}.get(stage or "", "")
+        raise StoreError(f"run {run} {why or 'waits for no confirmation, or is not the last one'}; nothing was changed")
+    if not runs.move_stage(run, stage, "going-back"):
+        raise StoreError(f"run {run} was confirmed at this moment; nothing was changed")
+    lowering = plan_lowering(writer, through)
+    if lowering is None:
+        runs.move_stage(run, "going-back", "gone-back")
+    else:
+        writer.apply(lowering)
+    return lowering
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """How a run is confirmed. ``seconds``: the time for it; ``now``, ``wait``: as `await_confirmation` has them;
+    ``say``: tells the user what is going on; ``waiting``: called when the time begins."""
+
+    seconds: float
+    now: Callable[[], float]
+    wait: Callable[[float], bool]
+    say: Callable[[str], None]
+    waiting: Callable[[], None]
+
+
+def is_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
+    """Let a run that is at its end be confirmed; False where it is to go back now.
+
+    Also one that *error* stopped waits: whoever looks after it may want to go on with it. One that was interrupted goes
+    back at once. One whose level was not raised does not wait: there is nothing to go back. Raises StoreError.
+    """
+    runs, record = Runs(writer.keystore), record_of_last_run(writer)
+    if not is_raised(record):
+        runs.move_stage(run, "running", None)
+        return True
+    if isinstance(error, KeyboardInterrupt):
+        how.say(f"{error}: the level goes back to {level_to_fall_to(record)}")
+        return False
+    runs.move_stage(run, "running", "unconfirmed")
+    how.waiting()
+    if error is not None:
+        how.say(str(error))
+    how.say(
+        f"run {run}: the level goes back to {level_to_fall_to(record)} in {how.seconds:g} s, with the same M_Key, "
+        f"unless this is confirmed: press Enter, or `ibkeys {writer.command} --confirm {run}` from any shell"
+    )
+    confirmed = bool(await_confirmation(_AwaitedRun(runs, run), how.seconds, how.now, how.wait))
+    how.say(f"run {run} is confirmed" if confirmed else "not confirmed: going back")
+    return confirmed

@@ -1,0 +1,129 @@
+"""Going back where nobody confirms a run through OpenSM: its level is lowered, and no key changes.
+
+The options files get another level in lines of their own, as in every step; their former bytes are never put back. A
+lease that was set stays. The run is one that is not finished afterwards: --resume raises its level again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ibkeys.change.consent import Objection
+from ibkeys.change.writer import Writer
+from ibkeys.fabric.handle import PortHandle
+from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
+from ibkeys.mkeys.opensm.key_run import KeyRun
+from ibkeys.mkeys.opensm.planned import READING, Through, reach_again, way_again
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.way import OpensmWay
+from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
+from ibkeys.mkeys.rollout.earlier_run import last_run
+from ibkeys.mkeys.rollout.found_ports import reachable_ports
+from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.keys.runs import Run, RunPort, Runs
+from ibkeys.store.origin import Origin
+from ibkeys.topology.model import Port, Topology
+
+_REASON: Final = "nobody confirmed the run, so its level was lowered"
+
+
+class Lowering:
+    """The level of the last run, lowered; a change as `ibkeys.change.writer` sees it. ``level``: the one that all ports
+    get; ``unproven``: ports of the run that were not found, or did not answer when it was proven, by port GUID, and
+    why: OpenSM sets it when they are there."""
+
+    looks_itself = True
+    pending = True
+
+    def __init__(self, way: OpensmWay, last: Run, ports: _RunPorts) -> None:
+        self.way = way
+        self.level = level_to_fall_to(way.record)
+        self.unproven = dict(ports.lost)
+        self._last, self._ports = last, ports
+
+    @property
+    def objections(self) -> list[Objection]:
+        """None: a key stays where it is, and the run that set it was agreed to."""
+        return []
+
+    def ports(self) -> list[Port]:
+        """Return the ports that are to be changed."""
+        return [handle.port for handle in self._ports.found.values()]
+
+    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+        """It is a new operation of the journal."""
+        return None
+
+    def perform(self, writer: Writer, operation: Operation) -> None:
+        """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
+        the run can be gone on with, or go back."""
+        record, store, last = self.way.record, writer.keystore, self._last
+        runs, number = Runs(store), lower_level(record)
+
+        def note(record: RunRecord) -> None:
+            runs.note_via(last.id, record.to_json(store))
+
+        with store.together():
+            runs.reopen(last.id, last.options)
+            note(record)
+            for each in self._ports.begun:
+                runs.mark(last.id, each.sequence, "sent", _REASON)
+        key_run = KeyRun(record, self.way.surroundings(writer, operation, self._ports.found, note))
+        key_run.make(number + 1)
+        record.stage = "gone-back"
+        note(record)
+        self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
+
+
+def plan_lowering(writer: Writer, through: Through) -> Lowering | None:
+    """Plan to lower the level of the last run, which goes through OpenSM; None where neither a port nor an options file
+    is above the level that it falls to: what was not raised yet stays as it is.
+
+    Raises what `ibkeys.mkeys.opensm.planned.plan_rest` raises.
+    """
+    record, reached = reach_again(writer, through)
+    if not is_raised(record):
+        return None
+    last, kept = last_run(writer.keystore)
+    writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
+    found = writer.fabric.sweep(wanted=READING)
+    refuse_another_subnet(writer, found)
+    way = way_again(writer, found, record, reached, through, record.keys.wanted)
+    of_run = _RunPorts.of(writer, kept, found)
+    ports = [handle.port for handle in of_run.found.values()]
+    if not _is_above(level_to_fall_to(record), ports, way):
+        return None
+    writer.note_master_sm_lids(ports, [seen.port for seen in way.managers.seen.report.managers or ()])
+    return Lowering(way, last, of_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunPorts:
+    """The ports of a run that may have been set. ``found``: those that can be asked, by port GUID; ``lost``: the others
+    that are waited for, and why they cannot."""
+
+    begun: Sequence[RunPort]
+    found: Mapping[int, PortHandle]
+    lost: Mapping[int, str]
+
+    @classmethod
+    def of(cls, writer: Writer, kept: Sequence[RunPort], swept: Topology) -> Self:
+        begun = [each for each in kept if each.is_begun]
+        reachable = reachable_ports(writer, swept)
+        found, lost = dict[int, PortHandle](), dict[int, str]()
+        for guid in (each.port_guid for each in begun):
+            port, reason = reachable.get(guid, (None, "the sweep did not find it"))
+            if port is not None and not reason:
+                found[guid] = writer.fabric.handle(port)
+            elif port is not None or guid not in writer.fabric.ring.settled:
+                lost[guid] = reason
+        return cls(begun, found, lost)
+
+
+def _is_above(level: int, ports: Iterable[Port], way: OpensmWay) -> bool:
+    """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
+    infos = [port.port_info for port in ports]
+    shown = [info.m_key_protect_bits for info in infos if info is not None]
+    return max([*shown, *(each.setting.protect for each in way.managers.all)]) > level

@@ -1,0 +1,22 @@
+"""Operations of the journal that were cut off, or failed, and that a later one has brought to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal_records import OperationState
+
+
+def close_cut_off(
+    journal: Journal, commands: Collection[str], state: OperationState, since: str = "", but: int | None = None
+) -> None:
+    """Give every operation of *commands* that is open or failed the *state* to which a later one has brought it.
+
+    *since*: only those that began then or later, in the journal's form of a time; *but*: that later one. Raises
+    StoreError.
+    """
+    for record in journal.list_operations():
+        is_open = record.state in ("open", "failed") and record.id != but
+        if is_open and record.command in commands and record.started >= since:
+            journal.set_state(record.id, state)

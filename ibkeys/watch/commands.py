@@ -1,0 +1,136 @@
+"""The user's command for each event: no shell, few at once, none for long, and the event on its standard input."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.printable import counted
+
+AT_ONCE: Final = 4
+"""Commands that run at a time."""
+LONGEST: Final = 30.0
+"""Seconds that one may take, then it is killed with all that it started."""
+MOST_WAITING: Final = 256
+"""Events that wait for their turn; of more only the number is said."""
+_STDERR: Final = 2
+_PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""Of the environment no more than this reaches the command: what ibkeys was started with may name key files."""
+
+
+def split_command(text: str) -> list[str]:
+    """Return the words of a command line as a shell would split it; nothing else in it is a shell's. Raises
+    UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--exec: {error}") from None
+    if not words:
+        raise UsageError("--exec: no command is given")
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    ends_at: float
+
+
+class Commands:
+    """Runs *words* once for each event. Its output goes to standard error. *say*: told once of each kind of failure.
+
+    `tend` has to be called again and again: it starts what waits, and ends what takes too long.
+    """
+
+    def __init__(
+        self, words: Sequence[str], say: Callable[[str], None], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._words, self._say, self._now = list(words), say, now
+        self._waiting: deque[bytes] = deque()
+        self._running: list[_Running] = []
+        self._said: set[str] = set()
+        self.left_out = 0
+
+    def give(self, document: str) -> None:
+        """Run the command for an event, now or when there is room. *document*: what it reads, one line."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.left_out += 1
+            self._say_once("left out", f"--exec: {MOST_WAITING} events wait for it already; some are left out")
+            return
+        self._waiting.append(document.encode() + b"\n")
+        self.tend()
+
+    def tend(self) -> None:
+        """Take note of commands that ended, kill those that take too long, and start what waits."""
+        self._running = [running for running in self._running if not self._has_ended(running)]
+        while self._waiting and len(self._running) < AT_ONCE:
+            self._start(self._waiting.popleft())
+
+    def finish(self, seconds: float = LONGEST) -> None:
+        """Start what waits still and wait for all of it, at most *seconds*; kill the rest."""
+        end = self._now() + seconds
+        try:
+            while (self._waiting or self._running) and (left := end - self._now()) > 0:
+                self.tend()
+                if self._running:
+                    with suppress(subprocess.TimeoutExpired):
+                        self._running[0].process.wait(min(left, 0.1))
+        finally:  # also when the user does not want to wait any more
+            for running in self._running:
+                _kill(running.process)
+            self._running.clear()
+        if self._waiting:
+            self._say(f"--exec: it was not run for {counted(len(self._waiting), 'event')} any more")
+            self._waiting.clear()
+
+    def _start(self, document: bytes) -> None:
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        try:
+            process = subprocess.Popen(
+                self._words,
+                stdin=subprocess.PIPE,
+                stdout=_STDERR,  # standard output is the events'
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for the watch, which waits for what runs
+            )
+        except OSError as error:
+            self._say_once("start", f"--exec: {self._words[0]}: cannot be started: {error.strerror or error}")
+            return
+        assert process.stdin is not None
+        with suppress(OSError):  # a command need not read what it is given
+            os.write(process.stdin.fileno(), document)  # shorter than a pipe holds, so it never waits
+        process.stdin.close()
+        self._running.append(_Running(process, self._now() + LONGEST))
+
+    def _has_ended(self, running: _Running) -> bool:
+        code = running.process.poll()
+        if code is None:
+            if self._now() < running.ends_at:
+                return False
+            _kill(running.process)
+            self._say_once("too long", f"--exec: {self._words[0]}: was killed after {LONGEST:.0f} s")
+            return True
+        if code:
+            how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+            self._say_once(how, f"--exec: {self._words[0]}: {how} (said once; the next ones are not)")
+        return True
+
+    def _say_once(self, what: str, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._say(text)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # it leads a session, so the group has its number
+    process.wait()

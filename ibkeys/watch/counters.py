@@ -1,0 +1,123 @@
+"""Counters between two sweeps: violations in PortInfo, and constraint errors of switch ports that enforce partitions.
+
+They tell also of devices that send no trap. They say how often, and not who it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ibkeys.fabric.probes import ConstraintErrors
+from ibkeys.topology.model import Port, Topology
+from ibkeys.watch.event import End, Event, Kind
+
+LARGEST: Final[dict[Kind, int]] = {
+    "m_key-violations": 0xFFFF,
+    "p_key-violations": 0xFFFF,
+    "q_key-violations": 0xFFFF,
+    "rcv-constraint-errors": 0xFF,
+    "xmit-constraint-errors": 0xFF,
+}
+"""Where each counter stops (IBA 14.2.5.6, 16.1.3.5)."""
+TOLD_BY: Final[dict[Kind, Kind]] = {
+    "bad-m_key": "m_key-violations",
+    "bad-p_key": "p_key-violations",
+    "bad-q_key": "q_key-violations",
+}
+"""Which counter of the same port a trap has counted in already. Of a switch's port there are two: see `counted_by`."""
+KEPT_ROUNDS: Final = 100
+"""So many sweeps long the last values of a port that is not found any more are kept."""
+
+Counter = tuple[int, int, int, Kind]
+"""NodeGUID, the node's number among those with that GUID, port number, which counter."""
+
+
+class _Last(NamedTuple):
+    value: int
+    round: int
+
+
+def counted_by(event: Event) -> list[Counter]:
+    """Return the counters in which what a trap told may have been counted; none for a port that no sweep found."""
+    at = event.at
+    if at.node_guid is None or at.port is None:
+        return []
+    kinds: list[Kind] = [TOLD_BY[event.kind]] if event.kind in TOLD_BY else []
+    if event.kind == "bad-p_key-at-switch":
+        kinds = ["rcv-constraint-errors", "xmit-constraint-errors"]
+    return [(at.node_guid, 0, at.port, kind) for kind in kinds]
+
+
+class Counters:
+    """What every counter was when it was last read, and which traps told of what it has counted since."""
+
+    def __init__(self) -> None:
+        self._last: dict[Counter, _Last] = {}
+        self._told: dict[Counter, int] = {}
+        self._round = 0
+
+    def told(self, event: Event) -> None:
+        """Take note of a trap that was shown: what it tells is not shown again when the counter is read."""
+        for counter in counted_by(event):
+            if counter in self._last:
+                self._told[counter] = self._told.get(counter, 0) + event.count
+
+    def compare(self, found: Topology, errors: Mapping[Port, ConstraintErrors], time: str) -> list[Event]:
+        """Return an event for each counter that rose by more than traps told of since it was last read.
+
+        The first reading of a port tells only what has stopped at its largest value. A counter that is lower than
+        before was cleared in between, so all of it is new. One that could not be read keeps what it was.
+        """
+        self._round += 1
+        events = []
+        told, self._told = self._told, {}
+        for port, kind, value in _values(found, errors):
+            counter = port.node.guid, port.node.twin, port.num, kind
+            before = self._last.get(counter)
+            self._last[counter] = _Last(value, self._round)
+            event = self._event(port, kind, value, before, told.get(counter, 0), time)
+            if event is not None:
+                events.append(event)
+        self._forget()
+        return events
+
+    def _event(self, port: Port, kind: Kind, value: int, before: _Last | None, told: int, time: str) -> Event | None:
+        stopped = value == LARGEST[kind]
+        words = "it has stopped at its largest value: until it is cleared nothing more shows in it" if stopped else ""
+        if before is None:
+            if not stopped:
+                return None
+            return Event(time, "counters", kind, None, End.of(port), value=value, detail=words, count=0)
+        cleared = value < before.value
+        rose = value if cleared else value - before.value
+        if rose <= told and not (stopped and rose):
+            return None
+        notes = [words] if stopped else []
+        if cleared:
+            notes.append(f"it was cleared in between, from {before.value}: there may have been more")
+        if told:
+            notes.append(f"by {rose} since the last reading, of which traps told of {told}")
+        return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
+
+    def _forget(self) -> None:
+        """Drop what was not read for long, so that nodes that come and go do not add up for ever."""
+        oldest = self._round - KEPT_ROUNDS
+        for counter in [counter for counter, last in self._last.items() if last.round < oldest]:
+            del self._last[counter]
+
+
+def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, Kind, int]]:
+    """Yield each counter that was read. The violations that count are those of end ports: M_KeyViolations and
+    Q_KeyViolations of an external switch port mean nothing, and refused packets are in its constraint errors."""
+    for port in found.end_ports():
+        info = port.port_info
+        if info is not None and port not in found.doubtful:
+            yield port, "m_key-violations", info.m_key_violations
+            yield port, "p_key-violations", info.p_key_violations
+            yield port, "q_key-violations", info.q_key_violations
+    for port, read in errors.items():
+        if read.received is not None:
+            yield port, "rcv-constraint-errors", read.received
+        if read.transmitted is not None:
+            yield port, "xmit-constraint-errors", read.transmitted

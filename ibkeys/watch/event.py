@@ -1,0 +1,135 @@
+"""One event: what was refused or happened, who saw it, between whom, with which key.
+
+An event never holds an M_Key, not even one that was offered and refused: whoever offered it may have mistyped the
+true one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.topology.model import Port
+
+Source = Literal["report", "counters", "opensm-log"]
+"""Where an event was heard: a Report of the SA, two readings of a counter, a line of OpenSM's log."""
+Kind = Literal[
+    "bad-m_key",
+    "bad-p_key",
+    "bad-q_key",
+    "bad-p_key-at-switch",
+    "m_key-violations",
+    "p_key-violations",
+    "q_key-violations",
+    "rcv-constraint-errors",
+    "xmit-constraint-errors",
+    "port-in-service",
+    "port-out-of-service",
+    "group-created",
+    "group-deleted",
+    "link-state",
+    "port-changed",
+    "other-trap",
+]
+"""``bad-...``: a trap that names both ends. ``...-violations``, ``...-errors``: a counter that rose. The rest comes
+with all traps."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of an event, as far as it is known; a value that is not known is None.
+
+    A port that no sweep found has its LID or GUID only.
+    """
+
+    node_guid: int | None = None
+    port_guid: int | None = None
+    node_desc: str | None = None
+    node_type: str | None = None
+    port: int | None = None
+    lid: int | None = None
+
+    @classmethod
+    def of(cls, port: Port) -> End:
+        """Return the end that a port of a sweep is."""
+        known = port.id
+        return cls(known.node_guid, known.port_guid, known.node_desc, known.node_type, known.port, known.lid)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a sweep found this port."""
+        return self.node_guid is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys that every port carries in every JSON document, null for what is not known."""
+        return {
+            "node_guid": _guid(self.node_guid),
+            "port_guid": _guid(self.port_guid),
+            "node_desc": self.node_desc,
+            "node_type": self.node_type,
+            "port": self.port,
+            "lid": self.lid,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened once, or with ``count`` above 1 several times since ``since``.
+
+    ``time``, ``since``: ISO 8601 in UTC; ``time`` is the last one's. ``trap``: the TrapNumber, None for a counter.
+    ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; of a wrong
+    M_Key ``sender`` is who sent the SMP. ``partition_name``, ``policy_line``: of the partition of ``p_key``, where a
+    policy is given that has it. ``method`` to ``modifier``: of the SMP with a wrong M_Key. ``value``: what the counter
+    says now. ``detail``: what else there is to say. ``doubtful``: what of it is not certain, and why.
+    """
+
+    time: str
+    source: Source
+    kind: Kind
+    trap: int | None
+    at: End
+    sender: End | None = None
+    receiver: End | None = None
+    p_key: int | None = None
+    q_key: int | None = None
+    partition_name: str | None = None
+    policy_line: int | None = None
+    method: str | None = None
+    attribute: str | None = None
+    modifier: int | None = None
+    value: int | None = None
+    detail: str = ""
+    doubtful: tuple[str, ...] = ()
+    count: int = 1
+    since: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as ``ibkeys.watch/1`` has it, without its schema."""
+        p_key = self.p_key
+        return {
+            "time": self.time,
+            "since": self.since or self.time,
+            "count": self.count,
+            "source": self.source,
+            "kind": self.kind,
+            "trap": self.trap,
+            "at": self.at.to_json(),
+            "from": self.sender.to_json() if self.sender is not None else None,
+            "to": self.receiver.to_json() if self.receiver is not None else None,
+            "p_key": f"0x{p_key:04x}" if p_key is not None else None,
+            "q_key": f"0x{self.q_key:08x}" if self.q_key is not None else None,
+            "partition": f"0x{p_key & PARTITION_MASK:04x}" if p_key is not None else None,
+            "partition_name": self.partition_name,
+            "policy_line": self.policy_line,
+            "method": self.method,
+            "attribute": self.attribute,
+            "attribute_modifier": self.modifier,
+            "value": self.value,
+            "detail": self.detail,
+            "doubtful": list(self.doubtful),
+        }
+
+
+def _guid(guid: int | None) -> str | None:
+    return None if guid is None else f"0x{guid:016x}"

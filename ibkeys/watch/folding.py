@@ -1,0 +1,131 @@
+"""Folding of repeats: an event is told at once, its repeats as a count now and then. Memory has a bound.
+
+A port that is asked with a wrong key a thousand times a second, or with each key once, is one thing to know of.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ibkeys.watch.event import End, Event
+
+MOST_FOLDED: Final = 4096
+"""Kinds of events that are told apart at a time; more of them fall together, by what happened."""
+MOST_OF_A_PAIR: Final = 16
+"""Keys, or attributes, that are told apart between the same two ends at a time."""
+FORGOTTEN_AFTER: Final = 3600.0
+"""Seconds without a repeat after which the next one is told as something new."""
+OTHER_KEYS: Final = "several more between the same ports, with other keys or values, told as one"
+OTHERS: Final = "more events of this kind than are told apart"
+
+_Key = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Folded:
+    event: Event
+    pair: _Key
+    last: float
+    told: float
+    untold: int = 0
+
+
+class Folder:
+    """Tells what is new at once; of what was told within `FORGOTTEN_AFTER`, each *again* seconds how often it came.
+
+    Times are seconds of a clock that only goes forward.
+    """
+
+    def __init__(self, again: float) -> None:
+        self._again = again
+        self._folded: OrderedDict[_Key, _Folded] = OrderedDict()
+        self._of_pair: dict[_Key, int] = {}
+        self.folded = 0
+
+    def __len__(self) -> int:
+        return len(self._folded)
+
+    def take(self, event: Event, now: float) -> Event | None:
+        """Return what is to be told of *event* now: itself when it is new, None when it was counted only."""
+        key = _what(event)
+        folded = self._folded.get(key)
+        if folded is None:
+            event, key = self._place_for(event, key, now)
+            folded = self._folded.get(key)
+        if folded is not None:
+            self._repeat(key, folded, event, now)
+            return None
+        pair = _pair(event)
+        self._folded[key] = _Folded(replace(event, since=event.since or event.time), pair, now, now)
+        self._of_pair[pair] = self._of_pair.get(pair, 0) + 1
+        return event
+
+    def _repeat(self, key: _Key, folded: _Folded, event: Event, now: float) -> None:
+        first = folded.event
+        folded.event = replace(event, since=first.since, count=first.count + event.count)
+        folded.last = now
+        folded.untold += event.count
+        self.folded += 1
+        self._folded.move_to_end(key)
+
+    def _place_for(self, event: Event, key: _Key, now: float) -> tuple[Event, _Key]:
+        """Return what is folded in the place of a new *event* where too many are told apart already."""
+        if self._of_pair.get(_pair(event), 0) >= MOST_OF_A_PAIR:
+            event = replace(
+                event, p_key=None, q_key=None, partition_name=None, policy_line=None, attribute=None, modifier=None,
+                detail=OTHER_KEYS,
+            )  # fmt: skip
+            key = _what(event)
+        if key not in self._folded and len(self._folded) >= MOST_FOLDED and not self._made_room(now):
+            nobody = End()
+            event = Event(event.time, event.source, event.kind, event.trap, nobody, detail=OTHERS, count=event.count)
+            key = _what(event)
+        return event, key
+
+    def _made_room(self, now: float) -> bool:
+        """Forget what was longest without a repeat, unless it is too new for that or has something to tell yet."""
+        key, oldest = next(iter(self._folded.items()))
+        if oldest.untold or now - oldest.last < self._again:
+            return False
+        self._forget(key)
+        return True
+
+    def _forget(self, key: _Key) -> None:
+        pair = self._folded.pop(key).pair
+        self._of_pair[pair] -= 1
+        if not self._of_pair[pair]:
+            del self._of_pair[pair]
+
+    def due(self, now: float, all_of_it: bool = False) -> list[Event]:
+        """Return what was repeated and is to be told now, each with its whole count; with *all_of_it* whatever is left.
+
+        What was not repeated for long is forgotten.
+        """
+        events = []
+        for key, folded in list(self._folded.items()):
+            if folded.untold and (all_of_it or now - folded.told >= self._again):
+                folded.untold, folded.told = 0, now
+                events.append(folded.event)
+            elif not folded.untold and now - folded.last >= FORGOTTEN_AFTER:
+                self._forget(key)
+        return events
+
+
+def _what(event: Event) -> _Key:
+    """Return what makes two events the same. Of a counter the detail tells of one reading only."""
+    detail = event.detail if event.source != "counters" else ""
+    return (*_pair(event), event.p_key, event.q_key, event.method, event.attribute, event.modifier, detail)
+
+
+def _pair(event: Event) -> _Key:
+    """Return between whom something happened."""
+    return event.kind, event.source, _who(event.at), _who(event.sender), _who(event.receiver)
+
+
+def _who(end: End | None) -> _Key:
+    """Return what tells an end apart, whatever it is called now and whatever its LID is."""
+    if end is None:
+        return ()
+    return (end.node_guid, end.port) if end.is_known else (end.port_guid, end.lid, end.port)

@@ -1,0 +1,111 @@
+"""A text file that another program writes on to: new lines as they come, across logrotate and truncation."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+
+LONGEST_LINE: Final = 4096
+"""Bytes; a line that is longer is left out. None of OpenSM's is."""
+_CHUNK: Final = 1 << 18
+
+
+class FollowedFile:
+    """The lines that are written to a file from now on. Use it as a context manager.
+
+    logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
+    accum_log_file FALSE. What is in a file that takes the place of the first is read from its start. A file that is not
+    there is waited for. ``problem``: why it cannot be read now, "" while it can.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open *path* at its end. Raises OSError for what is no regular file, or may not be read."""
+        self.path = path
+        self.problem = ""
+        self._file: int | None = None
+        self._place = 0
+        self._rest = b""
+        self._skipping = False
+        self._open()
+        self._go_to_the_end()
+
+    def _open(self) -> None:
+        try:
+            files.refuse_what_is_no_file(self.path)  # before it is opened: opening alone makes some devices act
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            self.problem = "is not there (it is waited for)"
+            return
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise files.NoRegularFile(0, "is no regular file")
+        self._file, self._place, self._rest, self._skipping, self.problem = descriptor, 0, b"", False, ""
+
+    def _go_to_the_end(self) -> None:
+        if self._file is not None:
+            self._place = os.fstat(self._file).st_size
+            self._skipping = self._place > 0 and os.pread(self._file, 1, self._place - 1) != b"\n"
+
+    def new_lines(self) -> list[str]:
+        """Return the whole lines that were written since the last call; at most 256 KiB of them at a time.
+
+        A failure is kept in ``problem``, and tried again at the next call.
+        """
+        try:
+            return self._new_lines()
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            self._close()
+            return []
+
+    def _new_lines(self) -> list[str]:
+        if self._file is None:
+            self._open()
+        if self._file is None:
+            return []
+        if os.fstat(self._file).st_size < self._place:  # truncated: what is there now is new
+            self._place, self._rest, self._skipping = 0, b"", False
+        data = os.pread(self._file, _CHUNK, self._place)
+        self._place += len(data)
+        if not data and self._was_replaced():
+            self._close()
+            self._open()
+        return self._split(data)
+
+    def _was_replaced(self) -> bool:
+        """Whether the name leads to another file now. One that was renamed away, with nothing in its place yet, is read
+        on: its writer has it open still."""
+        assert self._file is not None
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        own = os.fstat(self._file)
+        return (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino)
+
+    def _split(self, data: bytes) -> list[str]:
+        *whole, rest = (self._rest + data).split(b"\n")
+        lines = []
+        for line in whole:
+            if not self._skipping and len(line) <= LONGEST_LINE:
+                lines.append(line.decode("utf-8", "replace"))
+            self._skipping = False
+        if len(rest) > LONGEST_LINE:
+            self._skipping, rest = True, b""
+        self._rest = rest
+        return lines
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> FollowedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()

@@ -1,0 +1,71 @@
+"""From the LIDs and GUIDs of a trap to ports with names: by what the last sweep found."""
+
+from __future__ import annotations
+
+from ibkeys.topology.model import Port, Topology
+from ibkeys.watch.event import End
+
+_INTERFACE_ID = (1 << 64) - 1
+
+
+class Names:
+    """The ports of the last sweep by LID and by GUID.
+
+    ``misses``: how often something was asked for that the sweep does not have, or has otherwise, since it was taken: a
+    reason for a new one.
+    """
+
+    def __init__(self) -> None:
+        self.misses = 0
+        self._by_lid: dict[int, Port] = {}
+        self._by_guid: dict[int, Port] = {}
+        self._ends: dict[Port, End] = {}
+
+    def learn(self, found: Topology) -> None:
+        """Take what a sweep found in the place of what was known. A port that is not believed comes last."""
+        self.misses = 0
+        self._by_lid, self._by_guid, self._ends = {}, {}, {}
+        for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
+            if port.guid:
+                self._by_guid.setdefault(port.guid, port)
+            info = port.port_info
+            if info is not None and info.lid:
+                for lid in range(info.lid, info.lid + (1 << info.lmc)):
+                    self._by_lid.setdefault(lid, port)
+
+    def by_lid(self, lid: int) -> Port | None:
+        """Return the end port that has *lid*, None where the sweep found none."""
+        port = self._by_lid.get(lid)
+        if port is None and lid:
+            self.misses += 1
+        return port
+
+    def by_gid(self, gid: int) -> Port | None:
+        """Return the end port whose port GUID is the lower half of *gid*, None where the sweep found none."""
+        return self._by_guid.get(gid & _INTERFACE_ID)
+
+    def end(self, lid: int, gid: int = 0) -> End:
+        """Return the end with *lid*, or where nothing has that LID the one with *gid*; as far as they are known.
+
+        A GID of another port than the LID's counts as a miss: LIDs may have changed since the sweep.
+        """
+        port, named = self.by_lid(lid), self.by_gid(gid)
+        if port is not None and named is not None and named is not port:
+            self.misses += 1
+        found = port or named
+        if found is not None:
+            return self._end_of(found)
+        return End(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
+
+    def _end_of(self, port: Port) -> End:
+        end = self._ends.get(port)
+        if end is None:  # made once for each port: in a burst of traps the same few are asked for
+            end = self._ends[port] = End.of(port)
+        return end
+
+    def switch_port(self, lid: int, num: int) -> End:
+        """Return the external port *num* of the switch with *lid*, as far as it is known."""
+        port = self.by_lid(lid)
+        if port is None or not port.node.is_switch or num not in port.node.ports:
+            return End(lid=lid or None, port=num) if port is None else self._end_of(port)
+        return self._end_of(port.node.ports[num])

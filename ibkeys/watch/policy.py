@@ -1,0 +1,63 @@
+"""Which partition a P_Key belongs to, by the policy file; the file is read again when it changes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.partitions.model import Policy
+from ibkeys.partitions.reader import read_policy
+from ibkeys.watch.event import Event
+
+NOT_IN_POLICY = "no partition of the policy has this P_Key"
+
+
+class Partitions:
+    """The names and lines of a policy's partitions."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._path = policy.path
+        self._seen = _state_of(policy.path)
+        self._problem = ""
+        self._learn(policy)
+
+    def _learn(self, policy: Policy) -> None:
+        self._known = {part.base: (part.name, part.definitions[0].line) for part in policy.partitions}
+
+    def read_again(self) -> str:
+        """Read the file again if it has changed. Return why it cannot be used, "" where it can.
+
+        Until it can, partitions are named as before, which says nothing about what OpenSM does.
+        """
+        now = _state_of(self._path)
+        if now != self._seen:
+            self._seen = now
+            try:
+                policy = read_policy(self._path)
+                policy.require_accepted()
+            except FileFormatError as error:
+                self._problem = f"the policy has changed and cannot be used: {error}; partitions are named as before"
+            else:
+                self._problem = ""
+                self._learn(policy)
+        return self._problem
+
+    def named(self, event: Event) -> Event:
+        """Return *event* with the name and the line of its P_Key's partition."""
+        if event.p_key is None:
+            return event
+        known = self._known.get(event.p_key & PARTITION_MASK)
+        if known is None:
+            return replace(event, detail="; ".join(filter(None, (event.detail, NOT_IN_POLICY))))
+        return replace(event, partition_name=known[0], policy_line=known[1])
+
+
+def _state_of(path: str) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written or replaced, None for one that is not there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,0 +1,88 @@
+"""Telling systemd how a service does, without its library (sd_notify(3)): a datagram to the socket in NOTIFY_SOCKET."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+
+from ibkeys.umad.port import Incoming, Outgoing
+
+
+class Notifier:
+    """Sends READY, STATUS, WATCHDOG and STOPPING to systemd, where that started this process and waits for them.
+
+    ``wants_signs``: the unit has WatchdogSec=; `alive` is then to be called more often than that. Failures to send are
+    passed over: whoever started this process in this way may have gone, and that ends no watch.
+    """
+
+    def __init__(self, environment: Mapping[str, str], now: Callable[[], float], pid: int | None = None) -> None:
+        self._address = _address(environment.get("NOTIFY_SOCKET", ""))
+        self._now = now
+        self._each = _half_of_watchdog(environment, os.getpid() if pid is None else pid)
+        self._last = now()
+
+    @property
+    def wants_signs(self) -> bool:
+        """Whether systemd ends this process unless it hears `alive` again and again."""
+        return self._address is not None and self._each is not None
+
+    def ready(self, status: str) -> None:
+        """Say that the watch has begun."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def status(self, status: str) -> None:
+        """Say in one line what is going on; systemctl status shows it."""
+        self._send(f"STATUS={status}")
+
+    def alive(self) -> None:
+        """Give a sign of life, if one is due: twice in each WatchdogSec=."""
+        if self._each is not None and self._now() - self._last >= self._each:
+            self._last = self._now()
+            self._send("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        """Say that the watch ends."""
+        self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        if self._address is None:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as sender:
+            try:
+                sender.sendto(text.encode(), self._address)
+            except OSError:
+                return  # see the class
+
+
+class SignsOfLife:
+    """An observer of a port (`ibkeys.umad.tap.Tap`): while MADs go and come in a long sweep, systemd hears of it."""
+
+    def __init__(self, notifier: Notifier) -> None:
+        self._notifier = notifier
+
+    def sent(self, mad: Outgoing, errno: int) -> None:
+        """A MAD was sent: give a sign of life."""
+        self._notifier.alive()
+
+    def received(self, mad: Incoming) -> None:
+        """A MAD came in, or a timeout: give a sign of life."""
+        self._notifier.alive()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _address(name: str) -> str | None:
+    """Return the address of the socket; ``@`` begins an abstract one. Anything else is none that systemd gives."""
+    if name.startswith("/"):
+        return name
+    return "\0" + name[1:] if name.startswith("@") else None
+
+
+def _half_of_watchdog(environment: Mapping[str, str], pid: int) -> float | None:
+    """Return half of WatchdogSec= in seconds; None without one, or where it is meant for another process."""
+    period, meant = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+    if not (period.isascii() and period.isdigit() and int(period)) or (meant and meant != str(pid)):
+        return None
+    return int(period) / 2_000_000

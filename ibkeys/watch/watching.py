@@ -1,0 +1,298 @@
+"""The loop of a watch: hears Reports or follows OpenSM's log, sweeps now and then, and tells what is new.
+
+One thread. The sweeps go through the subscriber's port, so a Report that comes meanwhile is answered at once, and told
+in the middle of the sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from ibkeys.client.report_port import Report, ReportPort
+from ibkeys.client.reports import Subscriber
+from ibkeys.errors import ClosedError, IbkeysError, TransportError
+from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.probes import read_constraint_errors
+from ibkeys.printable import counted
+from ibkeys.store.sqlite import timestamp, utc_now
+from ibkeys.topology.model import Topology
+from ibkeys.watch.counters import Counters
+from ibkeys.watch.event import Event
+from ibkeys.watch.folding import Folder
+from ibkeys.watch.following import FollowedFile
+from ibkeys.watch.log_events import event_of_log
+from ibkeys.watch.names import Names
+from ibkeys.watch.notices import event_of_report
+from ibkeys.watch.opensm_log import LogReader
+from ibkeys.watch.policy import Partitions
+
+TURN: Final = 0.5
+"""Seconds that one turn of the loop waits at most: so soon signals, the log and commands are looked after."""
+NAMES_AGAIN: Final = 60.0
+"""Seconds between two sweeps for names where counters are not read."""
+AT_ONCE: Final = 1000
+"""Reports that are told of before the port is looked at again: a few hundredths of a second."""
+
+
+class Outlet(Protocol):
+    """Where a watch tells what it sees."""
+
+    def tell(self, event: Event) -> None:
+        """An event, or a count of one that was told before: ``count`` and ``since`` are of all of them."""
+
+    def say(self, text: str) -> None:
+        """Something about the watch itself: a sweep that failed, a subscription that was lost or is back."""
+
+    def turn(self) -> None:
+        """Called at every turn of the loop, at least twice a second but for sweeps. May raise to end the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``interval``: seconds between two readings of the counters, 0 for none. ``again``: seconds after which repeats of
+    an event are told as a count. ``most_events``, ``seconds``: end after so many, None for never. ``pkey_index``: as in
+    `Fabric.read_port_counters`."""
+
+    interval: float = 60.0
+    again: float = 60.0
+    most_events: int | None = None
+    seconds: float | None = None
+    pkey_index: int | None = None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a watch did. ``told``: events and counts that were told; ``folded``: repeats that were counted only;
+    ``lost``: Reports that came faster than they could be taken."""
+
+    told: int = 0
+    folded: int = 0
+    reports: int = 0
+    lost: int = 0
+    sweeps: int = 0
+    failed_sweeps: int = 0
+
+
+class Watch:
+    """Watches *fabric* and tells *outlet* what happens.
+
+    *subscriber*: subscribed already, with its port beneath *fabric*; None hears no Reports. *log*: OpenSM's log, where
+    that is followed. *partitions*: names for P_Keys. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        outlet: Outlet,
+        settings: Settings,
+        subscriber: Subscriber | None = None,
+        log: FollowedFile | None = None,
+        partitions: Partitions | None = None,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.summary = Summary()
+        self._fabric, self._outlet, self._settings = fabric, outlet, settings
+        self._subscriber, self._log, self._partitions = subscriber, log, partitions
+        self._clock = clock
+        self._names, self._counters = Names(), Counters()
+        self._folder, self._log_reader = Folder(settings.again), LogReader()
+        self._said: dict[str, str] = {}
+        self._swept_at = self._next_sweep = self._started_at = self._now()
+
+    def start(self) -> None:
+        """Sweep once: names, and what the counters are now. Raises as `Fabric.sweep`."""
+        self._started_at = self._now()
+        self._take_sweep(self._sweep())
+
+    def run(self) -> None:
+        """Watch until the settings say that it is enough, or `Outlet.turn` raises.
+
+        Raises TransportError and ClosedError: the own port is of no use any more.
+        """
+        while not self._is_over():
+            self._outlet.turn()
+            self._hear(self._next_wait())
+            if self._settings.interval and self._now() >= self._next_sweep:
+                self._sweep_again()
+            self._tell_all(self._folder.due(self._now()))
+
+    def finish(self) -> Summary:
+        """Tell what was counted and not told yet, and return what the watch did."""
+        self._tell_all(self._folder.due(self._now(), all_of_it=True))
+        self.summary.folded = self._folder.folded
+        if self._subscriber is not None:
+            self.summary.lost = self._subscriber.port.lost
+        return self.summary
+
+    def _now(self) -> float:
+        return self._fabric.umad.now()
+
+    def _is_over(self) -> bool:
+        seconds = self._settings.seconds
+        return self._has_told_enough() or (seconds is not None and self._now() - self._started_at >= seconds)
+
+    def _has_told_enough(self) -> bool:
+        most = self._settings.most_events
+        return most is not None and self.summary.told >= most
+
+    def _next_wait(self) -> float:
+        ends = [TURN]
+        if self._settings.interval:
+            ends.append(self._next_sweep - self._now())
+        if self._settings.seconds is not None:
+            ends.append(self._started_at + self._settings.seconds - self._now())
+        return max(0.0, min(ends))
+
+    # --- hearing -------------------------------------------------------------------------------------------------
+
+    def _hear(self, seconds: float) -> None:
+        """Wait for Reports and for lines of the log, and take what comes."""
+        if self._subscriber is not None:
+            self._take_reports(self._subscriber.poll(seconds))
+            trouble = self._subscriber.trouble
+            self._say_change("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
+            self._say_of_reports(self._subscriber.port)
+        else:
+            self._fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
+        if self._log is not None:
+            self._follow(self._log)
+
+    def _say_of_reports(self, port: ReportPort) -> None:
+        """Say once when Reports are lost, and once when somebody else than the SA sends some."""
+        if port.lost:
+            self._say_change("lost", "more Reports come than can be taken: some were lost, and counts are too low")
+        if port.strangers:
+            self._say_change("strangers", "Reports come from another port than the SA's: they are not believed")
+
+    def _take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
+        """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
+        for first in range(0, len(reports), AT_ONCE):
+            self._tell_of(reports[first : first + AT_ONCE], looks)
+            self._fabric.umad.recv(0)  # what comes meanwhile is answered, or the SA would send it again
+
+    def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
+        self.summary.reports += len(reports)
+        events = [self._event_of(report) for report in reports]
+        if looks and self._may_look_for_names():
+            self._sweep_again()
+            events = [self._event_of(report) for report in reports]
+        self._take(events)
+
+    def _event_of(self, report: Report) -> Event:
+        ago = timedelta(seconds=max(0.0, self._now() - report.at))
+        return event_of_report(report, self._names, timestamp(lambda: self._clock() - ago))
+
+    def _follow(self, log: FollowedFile, patience: float = 1.0, looks: bool = True) -> None:
+        """Tell of new lines of the log. *patience*: seconds that the first line of a trap may wait for the rest;
+        *looks*: as in `_take_reports`."""
+        now, wall = self._now(), self._clock()
+        notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
+        notices += self._log_reader.overdue(now - patience)
+        self._say_change("log", f"{log.path}: {log.problem}" if log.problem else "")
+        events = [event_of_log(notice, self._names, wall) for notice in notices]
+        if looks and self._may_look_for_names():
+            self._sweep_again()
+            events = [event_of_log(notice, self._names, wall) for notice in notices]
+        self._take(events)
+
+    def _may_look_for_names(self) -> bool:
+        """Whether there are names that the last sweep does not have, and it is old enough for another."""
+        return self._names.misses > 0 and self._now() - self._swept_at >= (self._settings.interval or NAMES_AGAIN)
+
+    # --- sweeping ------------------------------------------------------------------------------------------------
+
+    def _sweep_again(self) -> None:
+        """Sweep; a sweep that fails is said, and leaves names and counters as they were.
+
+        Keys may have been changed by another command: with the former ones each port would count a violation.
+        """
+        try:
+            self._fabric.reload_keys()
+            found = self._sweep()
+        except (TransportError, ClosedError):
+            raise
+        except IbkeysError as error:
+            self.summary.failed_sweeps += 1
+            self._say_change("sweep", f"the sweep failed; names and counters stay as they were: {error}")
+            return
+        self._take_sweep(found)
+
+    def _sweep(self) -> Topology:
+        began = self._now()
+        try:
+            found = self._fabric.sweep(progress=self._meanwhile)
+        finally:
+            # counted from its beginning, but a sweep that takes long leaves the fabric alone for as long again
+            self._swept_at = began
+            self._next_sweep = max(began + self._settings.interval, 2 * self._now() - began)
+        self.summary.sweeps += 1
+        return found
+
+    def _meanwhile(self, _nodes: int, _ports: int) -> None:
+        """Go on telling while a sweep runs, with the names of the last one; what comes in is the sweep's to receive."""
+        self._outlet.turn()
+        if self._subscriber is not None and self.summary.sweeps:
+            self._tell_of(self._subscriber.port.take(), looks=False)
+
+    def _take_sweep(self, found: Topology) -> None:
+        self._names.learn(found)
+        unread = ""
+        if found.troubles:
+            first = found.troubles[0]
+            what = counted(len(found.troubles), "thing")
+            unread = (
+                f"the last sweep could not read {what}, so names and counters have gaps; {first.port}: {first.error}"
+            )
+        self._say_change("sweep", unread, len(found.troubles))
+        if self._partitions is not None:
+            self._say_change("policy", self._partitions.read_again(), "")
+        if self._settings.interval:
+            self._read_counters(found)
+
+    def _read_counters(self, found: Topology) -> None:
+        errors = read_constraint_errors(self._fabric, found, self._settings.pkey_index)
+        # what is told by a trap is not told by its counter too
+        if self._subscriber is not None:
+            self._take_reports(self._subscriber.port.take(), looks=False)
+        if self._log is not None:
+            self._follow(self._log, patience=0, looks=False)
+        self._take(self._counters.compare(found, errors, timestamp(self._clock)))
+
+    # --- telling -------------------------------------------------------------------------------------------------
+
+    def _take(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.source != "counters":
+                self._counters.told(event)
+            named = self._partitions.named(event) if self._partitions is not None else event
+            new = self._folder.take(named, self._now())
+            if new is not None:
+                self._tell_all([new])
+
+    def _tell_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if self._has_told_enough():
+                return
+            self.summary.told += 1
+            self._outlet.tell(event)
+
+    def _say_change(self, about: str, text: str, same: object = None) -> None:
+        """Say *text* when it is new, and once when it is over. *same*: what makes two of them the same, by default the
+        text."""
+        key = str(same) if same is not None and text else text
+        before = self._said.get(about, "")
+        if key == before:
+            return
+        self._said[about] = key
+        self._outlet.say(text or _OVER[about])
+
+
+_OVER: Final = {
+    "subscription": "the SA has the subscriptions again",
+    "log": "OpenSM's log can be read again",
+    "sweep": "the last sweep read everything",
+    "policy": "the policy is read again",
+}

@@ -1,0 +1,214 @@
+"""compare, as a user runs it: on a simulated subnet whose SA has a key, live and from a snapshot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ibkeys.fabric.snapshot import take_snapshot
+from ibkeys.fabric.snapshot_file import save_snapshot
+from ibkeys.keys.fingerprint import Fingerprints
+from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.fabricsim import subnet, tool
+
+SA_KEY = "0x5a5a000012340001"
+EVERYBODY = "Default=0x7fff : ALL=full ;\n"
+COLUMNS = ["policy", "sm_file", "sa", "node"]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """Run commands on two-switch.net with a master SM, whose state lasts for the test."""
+    spec = f"{TWO_SWITCH},state={tmp_path / 'fabric'},sm=node01 mlx4_0,sa-key={SA_KEY}"
+    monkeypatch.setenv("IBKEYS_BACKEND", spec)
+    return run
+
+
+@pytest.fixture
+def sa_key(tmp_path: Path) -> str:
+    path = tmp_path / "sa.key"
+    path.touch(0o600)
+    path.write_text(f"{SA_KEY}\n")
+    return f"@{path}"
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "wanted.conf"
+    path.write_text(EVERYBODY)
+    return path
+
+
+def add(cli: Cli, key: str, lid: int = 3) -> None:
+    assert cli("pkey-add", lid, key, "--yes", "--force").code == 0
+
+
+def test_all_agree(cli: Cli, sa_key: str, policy: Path) -> None:
+    result = cli("compare", "--policy", policy, "--smkey", sa_key)
+    assert result.code == 0, result.err
+    count = int(result.out.split()[0])
+    assert result.out == f"{count} values compared: {count} agree, 0 differ, 0 unknown\n"
+    assert "a simulated subnet has no OpenSM on this host" in result.err
+    every = cli("compare", "--policy", policy, "--smkey", sa_key, "--full", "-f", "json")
+    assert (every.code, len(every.json["values"])) == (0, count)
+    assert every.json["schema"] == "ibkeys.compare/1"
+    assert every.json["errors"] == []
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_a_difference_in_each_format(cli: Cli, sa_key: str, policy: Path, format: str) -> None:
+    add(cli, "0x8001")
+    result = cli("compare", "--policy", policy, "--smkey", sa_key, "-f", format)
+    assert result.code == 1, result.err
+    if format == "json":
+        [value] = result.json["values"]
+        assert [value[column] for column in COLUMNS] == [[], None, ["0x8001"], ["0x8001"]]
+        assert (value["node_desc"], value["lid"], value["what"], value["partition"]) == (
+            *("node03 mlx4_0", 3),
+            *("p_key", "0x0001"),
+        )
+        assert (value["state"], value["apart"], value["causes"]) == ("differs", ["sa", "node"], ["sm-file-unknown"])
+        assert result.json["summary"]["causes"] == {"sm-file-unknown": 1}
+        assert result.json["sm_file"] is None
+        assert "simulated" in result.json["sm_file_unknown"]
+        assert result.json["policy"]["file"] == str(policy)
+        assert result.json["sa"]["P_KeyTableRecord"] == {"outcome": "answered", "detail": None}
+    elif format == "csv":
+        [row] = csv.DictReader(io.StringIO(result.out))
+        assert [row[column] for column in COLUMNS] == ["-", "", "0x8001", "0x8001"]
+        assert (row["state"], row["apart"], row["causes"]) == ("differs", "sa node", "sm-file-unknown")
+    else:
+        titles, row, summary, cause = result.out.splitlines()
+        assert titles.split()[:4] == ["Node", "GUID", "Port", "LID"]
+        assert row.split()[:9] == [*("node03", "mlx4_0", "0x0002c903000a1030", "1", "3", "P_Key", "0x0001"), "-", "?"]
+        assert summary.endswith("1 differ, 0 unknown")
+        assert cause.startswith("  1: not applied, refused, or another policy")
+
+
+def test_ports_with_the_same_difference_are_one_row(cli: Cli, sa_key: str, policy: Path) -> None:
+    for lid in (3, 4, 5):
+        add(cli, "0x8001", lid)
+    result = cli("compare", "--policy", policy, "--smkey", sa_key, "--fold")
+    titles, row, names, *_ = result.out.splitlines()
+    assert (result.code, titles.split()[:2], row.split()[:3]) == (1, ["Ports", "Value"], ["3", "P_Key", "0x0001"])
+    assert names.strip() == "node[03-05] mlx4_0"
+    assert "--fold is a form of the table" in cli("compare", "--fold", "-f", "json").error
+
+
+def test_without_the_sm_key_the_sa_hides_it(cli: Cli, policy: Path) -> None:
+    result = cli("compare", "--policy", policy, "-f", "json", "--full")
+    assert result.code == 0
+    assert "ibkeys: note: the SA hides it: SubnAdmGetTable(P_KeyTableRecord)" in result.err
+    assert "--smkey" in result.err
+    assert {(each["what"], each["sa"] is None) for each in result.json["values"]} == {
+        ("p_key", True),
+        ("enforcement", False),
+        ("m_key_protection", False),
+    }
+
+
+def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.key"
+    wrong.touch(0o600)
+    wrong.write_text("0x666000000000abcd\n")
+    result = cli("compare", "--policy", policy, "--smkey", f"@{wrong}", "-t", "10")
+    assert result.code == 3
+    assert "ibkeys: error: SubnAdmGetTable(PortInfoRecord)" in result.err
+    assert "the SM_Key is wrong" in result.err
+    assert "666000000000abcd" not in result.out + result.err
+
+
+def test_with_nothing_to_compare_with_it_could_not_be_completed(cli: Cli) -> None:
+    result = cli("compare")
+    assert result.code == 3
+    assert "too little is known to compare them" in result.err
+    assert "nothing to compare it with is known" in result.out
+
+
+def test_a_port_that_does_not_answer_outranks_a_difference(policy: Path, tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    net.port("node03 mlx4_0", 1).p_keys = [0xFFFF, 0x8001]
+    net.silence("node05 mlx4_0")
+    with tool(net) as fabric:
+        save_snapshot(tmp_path / "a.db", take_snapshot(fabric, Fingerprints.generate()))
+    result = run("compare", "--policy", policy, "--from", tmp_path / "a.db", "-f", "json")
+    assert result.code == 3
+    assert [each["partition"] for each in result.json["values"]] == ["0x0001"]
+    assert len(result.json["errors"]) == 1
+
+
+# --- from a snapshot -------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_with_the_word_of_the_sa(cli: Cli, sa_key: str, policy: Path, tmp_path: Path) -> None:
+    add(cli, "0x8001")
+    file = tmp_path / "monday.db"
+    assert cli("snapshot", file, "--sa", "--smkey", sa_key).code == 0
+    live = cli("compare", "--policy", policy, "--smkey", sa_key, "-f", "json", "--full")
+    again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--full")
+    assert (again.code, again.json["values"]) == (live.code, live.json["values"]) == (1, live.json["values"])
+    assert "a snapshot does not hold the SM's own file" in again.err
+    assert SA_KEY[2:].encode() not in file.read_bytes()
+
+
+def test_a_snapshot_without_it(cli: Cli, policy: Path, tmp_path: Path) -> None:
+    assert cli("snapshot", tmp_path / "a.db").code == 0
+    result = cli("compare", "--policy", policy, "--from", tmp_path / "a.db", "-f", "json", "--full")
+    assert result.code == 0
+    assert result.json["sa"] is None
+    assert "taken without --sa" in result.err
+
+
+def test_what_the_sa_did_not_tell_is_a_warning_and_in_the_file(cli: Cli, tmp_path: Path) -> None:
+    result = cli("snapshot", tmp_path / "a.db", "--sa")
+    assert result.code == 0
+    assert "ibkeys: warning: of what the SA says this is not in the snapshot: SubnAdmGetTable(P_KeyTable" in result.err
+    assert "the SA hides it" in cli("compare", "--from", tmp_path / "a.db").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--policy", "opensm"], "--from asks nobody"),
+        (["--wait", "5"], "--wait does not go with it"),
+        (["--smkey", "-"], "--smkey does not go with it"),
+        (["--sm-host", "sm1"], "--sm-host does not go with it"),
+    ],
+)
+def test_what_does_not_go_with_a_snapshot(cli: Cli, tmp_path: Path, words: list[str], message: str) -> None:
+    assert cli("snapshot", tmp_path / "a.db").code == 0
+    result = cli("compare", "--from", tmp_path / "a.db", *words)
+    assert result.code == 2
+    assert message in result.error
+
+
+def test_the_masters_own_file_has_to_be_found_where_it_is_asked_for(cli: Cli) -> None:
+    result = cli("compare", "--policy", "opensm")
+    assert result.code == 2
+    assert result.error == "a simulated subnet has no OpenSM on this host: name the policy file"
+
+
+def test_a_policy_that_opensm_would_refuse_is_refused_before_anything_is_asked(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.conf").write_text("Default=0x7fff : ALL=full\nTwo=0x2 0x12345 ;\n")
+    result = cli("compare", "--policy", tmp_path / "bad.conf")
+    assert result.code == 2
+    assert "bad.conf:" in result.error
+
+
+def test_waiting_looks_again_until_its_time_is_over(
+    cli: Cli, sa_key: str, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ibkeys.change import clock
+
+    now = [0.0]
+    monkeypatch.setattr(clock, "REAL_TIME", clock.Clock(lambda: now[0], lambda s: now.__setitem__(0, now[0] + s)))
+    assert cli("compare", "--policy", policy, "--smkey", sa_key, "--wait", 30).code == 0
+    assert now == [0.0]
+    add(cli, "0x8001")
+    result = cli("compare", "--policy", policy, "--smkey", sa_key, "--wait", 30, "-f", "json")
+    assert (result.code, len(json.loads(result.out)["values"])) == (1, 1)
+    assert now == [30.0]

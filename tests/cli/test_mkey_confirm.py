@@ -1,0 +1,92 @@
+"""--confirm-within, --confirm and --unconfirmed of runs of M_Keys: what goes with what, and what the child is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.store.keys.keystore import KeyStore
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+
+WITHIN = ("--confirm-within", 5)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "why"),
+    [
+        ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only with --via opensm"),
+        ("mkey-remove", WITHIN, "mkey-remove raises none"),
+        ("mkey-rotate", ["--abort", *WITHIN], "--abort goes back, so there is nothing to confirm"),
+        ("mkey-rotate", ["--confirm", 1, "--resume"], "--confirm ID stands alone"),
+        ("mkey-rotate", ["--unconfirmed", 1, "--lease", 60], "--unconfirmed ID stands alone"),
+        ("mkey-rotate", ["--unconfirmed", 1, *WITHIN], "--unconfirmed ID stands alone"),
+        ("mkey-deploy", ["--confirm", 1, "--unconfirmed", 1], "--confirm ID stands alone"),
+        ("mkey-deploy", ["--confirm", 1, "--dry-run"], "leave --dry-run out"),
+        ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
+    ],
+)
+def test_what_does_not_go_together(cli: Cli, command: str, words: Sequence[object], why: str) -> None:
+    result = cli(command, *words, "--yes")
+    assert (result.code, why in result.error) == (2, True), result.err
+
+
+def test_what_waits_for_nothing_is_neither_confirmed_nor_lowered(cli: Cli) -> None:
+    assert cli("mkey-deploy", "--same", "--protect", 2, "--lease", 60, "--yes").code == 0
+    for word in ("--confirm", "--unconfirmed"):
+        for number in (1, 9):
+            result = cli("mkey-deploy", word, number)
+            assert (result.code, f"run {number} waits for no confirmation" in result.error) == (3, True), result.err
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a child of --confirm-within is made with, and told; no process is."""
+    heard: list[Any] = []
+
+    class Child:
+        def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> None:
+            heard.append((list(command), seconds, is_unconfirmed(1)))
+
+        def keep_key(self, key: object) -> None:
+            heard.append(key)
+
+        def leave(self) -> None:
+            heard.append("left")
+
+    monkeypatch.setattr("ibkeys.change.confirming.guardian.Guardian", Child)
+    return heard
+
+
+def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) -> None:
+    backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'}"
+    words = ("--via", "opensm", "--wait", 77, "--sm-host", "sm2", *WITHIN, "-y", f"{KEY:#x}", "--yes")
+    result = run("mkey-rotate", *words, "--backend", backend)
+    assert (result.code, "--sm-host does not go with it" in result.err) == (2, True), result.err
+    (command, seconds, is_unconfirmed), key, left = children
+    assert command[1:6] == ["-m", "ibkeys", "mkey-rotate", "--via=opensm", "--wait=77"]
+    assert command[-1] == "--unconfirmed"
+    assert {"--sm-host=sm2", f"--backend={backend}"} <= set(command)
+    assert not any(f"{KEY:x}" in word.lower() for word in command)
+    assert (seconds, is_unconfirmed, key.reveal(), left) == (5, False, KEY, "left")
+
+
+def test_a_dry_run_leaves_no_child(children: list[Any], cli: Cli) -> None:
+    assert cli("mkey-rotate", "--via", "opensm", *WITHIN, "--dry-run").code == 2
+    assert children == []
+
+
+def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(children: list[Any], tmp_path: Path) -> None:
+    store, phrase = tmp_path / "keys.db", tmp_path / "phrase"
+    phrase.write_text("open sesame\n")
+    phrase.chmod(0o600)
+    KeyStore(store).close()
+    assert run("mkey-encrypt", "--keystore", store, "--new-passphrase", f"@{phrase}").code == 0
+    words = ("mkey-rotate", "--backend", TWO_SWITCH, "--keystore", store, "--via", "opensm", *WITHIN, "--yes")
+    result = run(*words)
+    assert (result.code, "give --keystore-passphrase @FILE" in result.error) == (2, True), result.err
+    assert children == []
+    assert run(*words, "--keystore-passphrase", f"@{phrase}").code == 2
+    assert f"--keystore-passphrase=@{phrase}" in children[0][0]

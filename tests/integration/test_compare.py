@@ -1,0 +1,239 @@
+"""compare beside a real OpenSM: the policy, its own file, its SA and the nodes, and who of them is right."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.mad.const import AttributeID
+from ibkeys.sim.agents import sma
+from ibkeys.sm.instance import DUMP_FILE
+from tests.corpus import DATA
+from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.ibsim import tool
+from tests.integration.served import Served
+from tests.integration.sshd import Sshd
+
+SA_KEY = 0x5A5A_0000_1234_0001
+SM = 0x2C903000A1011
+PORT = 0x2C903000A1031
+POLICY = f"""Default=0x7fff : ALL=limited, SELF=full ;
+Blue=0x10 : SELF=full, {PORT:#x}=limited ;
+"""
+MORE = POLICY + f"Green=0x20 : {PORT:#x}=full ;\n"
+
+
+class WithRmpp(Hosted):
+    """A hosted subnet whose programs have a kernel's RMPP, without which no answer of the SA is longer than a MAD."""
+
+    def __init__(self, netfile: Path, preload: dict[str, str]) -> None:
+        super().__init__(netfile)
+        self._preload = preload
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **self._preload}
+
+    def arguments(self, command: Sequence[str | Path]) -> list[str]:
+        program, *rest = map(str, command)
+        return [tool(program) if os.sep not in program else program, *rest]
+
+
+Start = Callable[[str], WithRmpp]
+
+
+@pytest.fixture
+def start(preload: Callable[..., dict[str, str]]) -> Iterator[Start]:
+    with ExitStack() as fabrics:
+        yield lambda net: fabrics.enter_context(WithRmpp(DATA / "fabrics" / f"{net}.net", preload()))
+
+
+def with_key(served: WithRmpp) -> WithRmpp:
+    """Put the SA_Key and a policy into its folder."""
+    (served.folder / "sa.key").touch(0o600)
+    (served.folder / "sa.key").write_text(f"{SA_KEY:#x}\n")
+    (served.folder / "wanted.conf").write_text(POLICY)
+    return served
+
+
+@pytest.fixture
+def fabric(start: Start) -> WithRmpp:
+    return with_key(start("two-switch"))
+
+
+@pytest.fixture
+def running(fabric: WithRmpp) -> Iterator[Running]:
+    with opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n") as running:
+        yield running
+
+
+def compared(fabric: Served, *words: str | Path, code: int, key: bool = True) -> dict[str, Any]:
+    """Run compare; no key is in what it says."""
+    smkey = ("--smkey", f"@{fabric.folder / 'sa.key'}") if key else ()
+    done = fabric.ibkeys("compare", "-f", "json", *smkey, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert f"{SA_KEY:x}" not in done.stdout + done.stderr
+    document: dict[str, Any] = json.loads(done.stdout) if code in (0, 1, 3) else {}
+    return document
+
+
+def wrong(document: dict[str, Any]) -> list[tuple[str, str | None, list[str], list[str]]]:
+    return [
+        (each["port_guid"], each["partition"], each["causes"], each["apart"])
+        for each in document["values"]
+        if each["state"] != "agree"
+    ]
+
+
+def written_later(running: Running, text: str) -> None:
+    """Put *text* into the policy file, by its time well after the last sweep."""
+    running.policy.write_text(text)
+    later = (running.folder / DUMP_FILE).stat().st_mtime + 5
+    os.utime(running.policy, (later, later))
+
+
+def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
+    policy = ("--policy", fabric.folder / "wanted.conf")
+    at_first = compared(fabric, *policy, "--full", "--wait", "30", code=0)
+    assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
+    assert {each["what"] for each in at_first["values"]} == {"p_key", "enforcement", "m_key_protection"}
+    unknown = [each for each in at_first["values"] if None in (each["sm_file"], each["sa"], each["node"])]
+    assert unknown == []
+    assert at_first["sm_file"]["file"] == str(running.policy)
+
+    fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    beside = compared(fabric, *policy, code=1)
+    assert wrong(beside) == [(f"0x{PORT:016x}", "0x0123", ["changed"], ["node"])]
+    [value] = beside["values"]
+    assert (value["policy"], value["sm_file"], value["sa"], value["node"]) == ([], [], [], ["0x8123"])
+    fabric.ibkeys("pkey-remove", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    assert compared(fabric, *policy, code=0)["values"] == []
+
+    written_later(running, MORE)
+    edited = compared(fabric, "--policy", "opensm", code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(edited)} == {("0x0020", "not-read")}
+    assert f"0x{PORT:016x}" in {guid for guid, *_ in wrong(edited)}
+    both = compared(fabric, *policy, code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(both)} == {("0x0020", "other-policy", "not-read")}
+
+    running.sweep()
+    assert compared(fabric, "--policy", "opensm", "--wait", "30", code=0)["values"] == []
+    other = compared(fabric, *policy, code=1)
+    assert {(partition, *causes) for _, partition, causes, _ in wrong(other)} == {("0x0020", "other-policy")}
+
+
+def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, running: Running) -> None:
+    document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0, key=False)
+    assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
+    said = {(each["what"], each["sa"] is None) for each in document["values"]}
+    assert said == {("p_key", True), ("enforcement", False), ("m_key_protection", False)}
+    done = fabric.ibkeys("compare")
+    assert "the SA hides it" in done.stderr
+    fabric.ibkeys("pkey-add", "-G", f"{PORT:#x}", "0x8123", "--yes", "--force", check=True)
+    [value] = compared(fabric, code=1, key=False)["values"]
+    assert (value["partition"], value["causes"]) == ("0x0123", ["hidden"])
+
+
+def test_a_node_that_refuses_what_the_sm_sets(
+    fabric: WithRmpp, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
+    honest = sma.SET[AttributeID.P_KEY_TABLE]
+
+    def refuse(request: sma.Request) -> sma.Answer:
+        is_it = any(port.guid == PORT for port in request.node.end_ports)
+        return (sma.INVALID, request.mad[64:128]) if is_it else honest(request)
+
+    monkeypatch.setitem(sma.SET, AttributeID.P_KEY_TABLE, refuse)
+    running.give(MORE.encode())
+    for _ in range(30):  # until the sweep has left its trace
+        found = wrong(compared(fabric, code=1))
+        if {cause for *_, causes, _ in found for cause in causes} != {"not-read"}:
+            break
+    assert found == [(f"0x{PORT:016x}", "0x0020", ["refused"], ["sa", "node"])]
+
+
+@pytest.mark.parametrize(
+    ("net", "policy", "options"),
+    [
+        ("two-switch", "merge-override", "part_enforce in\n"),
+        ("two-switch", "merge-override", "part_enforce off\n"),
+        ("two-switch", "syntax-bad-guid", ""),
+        ("two-switch", "indx0", ""),
+        ("dual-home", "both-members", "allow_both_pkeys TRUE\n"),
+        ("ring-router", "all-kinds", ""),
+        ("dualport64", "rails-dualport", ""),
+    ],
+)
+def test_where_nobody_touched_anything_nothing_differs(start: Start, net: str, policy: str, options: str) -> None:
+    """Also with a policy that OpenSM refuses: everybody is a full member."""
+    fabric = with_key(start(net))
+    text = (DATA / "policies" / f"{policy}.conf").read_bytes()
+    with opensm(fabric, text, f"sa_key {SA_KEY:#x}\n{options}"):
+        document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0)
+    assert all(each["sa"] is not None for each in document["values"])
+    assert len(document["values"]) > 20
+
+
+def test_what_has_no_room_is_named_so(start: Start) -> None:
+    fabric = with_key(start("two-switch"))
+    with opensm(fabric, (DATA / "policies" / "overflow-switch0.conf").read_bytes(), f"sa_key {SA_KEY:#x}\n"):
+        found = wrong(compared(fabric, "--wait", "1", code=1))
+    assert {tuple(causes) for *_, causes, _ in found} == {("no-room",)}
+    assert len(found) == 10
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> tuple[str | Path, ...]:
+    """Options that hide the OpenSMs of this host, so that only another host has them."""
+    settings = tmp_path / "sm.toml"
+    settings.touch(0o600)
+    settings.write_text('[here]\nunit = "no-such-unit"\n')
+    return ("--sm-config", settings)
+
+
+def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[str | Path, ...], tmp_path: Path) -> None:
+    with (
+        opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n", words=("-g", f"{SM:#x}")) as running,
+        Sshd(tmp_path / "ssh") as server,
+    ):
+        ssh = (*elsewhere, "--ssh-config", server.config)
+        document = compared(fabric, *ssh, "--sm-host", "smhost", "--policy", "opensm", "--wait", "30", code=0)
+        assert (document["sm_file"]["host"], document["sm_file"]["file"]) == ("smhost", str(running.policy))
+        compared(fabric, *ssh, "--policy", "opensm", code=2)
+        alone = compared(fabric, *ssh, "--sm-host", "outsider", "--sm-host", "smhost", code=3)
+        assert (alone["sm_file"]["host"], alone["summary"]["differs"]) == ("smhost", 0)
+        unseen = compared(fabric, *ssh, "--sm-host", "outsider", code=3)
+        assert unseen["sm_file"] is None
+        assert "outsider" in unseen["sm_file_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("options", "level", "lease"),
+    [
+        ("", 0, 0),
+        ("m_key_protection_level 1\nm_key_lease_period 60\n", 1, 60),
+        ("m_key_protection_level 2\n", 2, 0),
+        ("m_key_protection_level 1\nsweep_interval 100\n", 1, 0),
+        ("m_key_protection_level 1\nm_key_lease_period 60\nsweep_interval 60\n", 1, 61),
+        ("m_key_lease_period 60\nsweep_interval 60\n", 0, 60),
+        ("m_key_protection_level 7\nm_key_lease_period 60\n", 2, 60),
+    ],
+)
+def test_how_m_keys_are_guarded(fabric: WithRmpp, options: str, level: int, lease: int) -> None:
+    keys = ("--security-keys", fabric.folder)
+    conf = f"sa_key {SA_KEY:#x}\nm_key 0x8f3c91d7e2a65b40\n{options}"
+    with opensm(fabric, POLICY, conf):
+        document = compared(fabric, *keys, "--policy", "opensm", "--full", "--wait", "30", code=0)
+        guarded = [each["node"] for each in document["values"] if each["what"] == "m_key_protection"]
+        assert guarded == [{"m_key_protect_bits": level, "m_key_lease_period": lease}] * 8
+        [port] = [each for node in fabric.net.nodes for each in node.end_ports if each.guid == PORT]
+        port.lease_period = 90
+        [value] = compared(fabric, *keys, code=1)["values"]
+    assert (value["port_guid"], value["what"], value["causes"]) == (f"0x{PORT:016x}", "m_key_protection", ["changed"])

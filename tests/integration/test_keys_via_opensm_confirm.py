@@ -1,0 +1,272 @@
+"""mkey-deploy and mkey-rotate with --confirm-within, through a real OpenSM: without a confirmation the level goes back,
+whoever has died, and the key never changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ibkeys.mad.const import AttributeID, Method
+from ibkeys.sim.server.traffic import Seen
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs
+from tests.corpus import DATA
+from tests.integration.hosted import Hosted
+from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, keyed, stored_keys
+from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
+
+NET = DATA / "fabrics" / "two-switch.net"
+ENDING = "unless this is confirmed"
+_LEVEL_AT = 64 + 34
+_KEY_AT = slice(64, 72)
+
+
+@pytest.fixture
+def opensm() -> Iterator[KeyedOpensm]:
+    with keyed(NET) as running:
+        yield running
+
+
+class Waiting:
+    """An ibkeys that waits for a confirmation. Its end, and that of the child that it leaves, closes a pipe."""
+
+    def __init__(self, served: Hosted, *words: str | Path) -> None:
+        self.end, kept = os.pipe()
+        self.said = ""
+        self.process = subprocess.Popen(
+            served.arguments(served.ibkeys_command(*words, "--via", "opensm", "--yes")),
+            cwd=served.folder,
+            env=served.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[kept],
+        )
+        os.close(kept)
+
+    def hear(self, words: str = ENDING) -> None:
+        """Wait until it says *words*."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            if words in line:
+                return
+        raise AssertionError(self.said)
+
+    def wait(self) -> int:
+        """Return its exit code, when the child that it leaves has ended too."""
+        assert self.process.stderr is not None
+        self.said += self.process.stderr.read()
+        code = self.process.wait(RUN_TIMEOUT)
+        with os.fdopen(self.end) as end:
+            end.read()
+        self.process.stderr.close()
+        return code
+
+
+@contextmanager
+def killed_at_a_set(opensm: KeyedOpensm, waiting: Waiting, level: int, has_key: bool) -> Iterator[None]:
+    """Kill an ibkeys when OpenSM first sets such a level on a port."""
+
+    def watch(seen: Seen) -> None:
+        is_set = seen.out and seen.mad[3] == Method.SET and seen.mad[16:18] == AttributeID.PORT_INFO.to_bytes(2)
+        if is_set and seen.mad[_LEVEL_AT] >> 6 == level and any(seen.mad[_KEY_AT]) == has_key:
+            waiting.process.kill()
+
+    opensm.served.watchers.append(watch)
+    try:
+        yield
+    finally:
+        opensm.served.watchers.remove(watch)
+
+
+def only(keys: set[tuple[int, int, int]]) -> tuple[int, int, int]:
+    assert len(keys) == 1, keys
+    return keys.pop()
+
+
+def stage(served: Hosted) -> tuple[str, str | None]:
+    """Return how the last run stands."""
+    with KeyStore(served.folder / "stores" / "keys.db") as store:
+        last = Runs(store).last()
+        assert last is not None
+        return last.state, Runs(store).stage(last.id)
+
+
+def said_in(conf: Path) -> list[str]:
+    lines = conf.read_text().splitlines()
+    return [line.split()[1] for line in lines if line.startswith(("m_key_protection_level", "m_key_lease_period"))]
+
+
+def assert_gone_back(opensm: KeyedOpensm) -> int:
+    """Every port has the key at level 1, with its lease; return the key."""
+    key, *rest = only(opensm.keys())
+    assert rest == [1, 60]
+    assert said_in(opensm.conf) == ["1", "60"]
+    assert stage(opensm.served) == ("open", "gone-back")
+    opensm.assert_nothing_was_lost()
+    folder = opensm.served.folder / "stores"
+    assert key in stored_keys(folder)
+    for path in folder.glob("journal*"):
+        assert f"{key:x}".encode() not in path.read_bytes().lower()
+    return key
+
+
+def test_another_process_confirms(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "600")
+    waiting.hear("`ibkeys mkey-deploy --confirm 1`")
+    done = opensm.served.ibkeys("mkey-deploy", "--confirm", "1")
+    assert (done.returncode, done.stdout) == (0, "run 1 is confirmed\n"), done.stderr
+    assert waiting.wait() == 0, waiting.said
+    assert only(opensm.keys())[1:] == (2, 60)
+    assert stage(opensm.served) == ("ended", "confirmed")
+    done = opensm.served.ibkeys("mkey-rotate", "--confirm", "1")
+    assert done.stdout == "run 1 was confirmed already\n"
+    code, said = opensm.ibkeys("mkey-deploy", "--unconfirmed", "1")
+    assert (code, "was confirmed" in said) == (3, True), said
+    opensm.assert_nothing_was_lost()
+
+
+def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: KeyedOpensm) -> None:
+    code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--confirm-within", "1")
+    assert code == 3, said
+    assert "the level goes back to 1 in 1 s, with the same M_Key" in said
+    assert said.count("step: level 1: 8 of 8\n") == 2  # proven on every port, up and down
+    key = assert_gone_back(opensm)
+    done = opensm.served.ibkeys("mkey-deploy", "--confirm", "1")
+    assert (done.returncode, "it was too late" in done.stderr) == (3, True), done.stderr
+    code, said = opensm.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
+    assert code == 3, said
+    assert assert_gone_back(opensm) == key
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 0, said
+    assert only(opensm.keys()) == (key, 2, 60)
+    assert stage(opensm.served) == ("ended", None)
+    opensm.assert_nothing_was_lost()
+
+
+def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    waiting.hear()
+    waiting.process.kill()
+    assert waiting.wait() == -signal.SIGKILL
+    assert_gone_back(opensm)
+    code, said = opensm.ibkeys("mkey-deploy", "--abort")
+    assert code == 0, said
+    assert only(opensm.keys()) == (0, 0, 0)
+    assert stage(opensm.served) == ("undone", None)
+    opensm.assert_nothing_was_lost()
+
+
+def test_killed_while_it_goes_back_its_child_finishes_that(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    waiting.hear()
+    with killed_at_a_set(opensm, waiting, 1, has_key=True):
+        assert waiting.wait() == -signal.SIGKILL
+    assert_gone_back(opensm)
+
+
+def test_killed_while_the_level_rises_its_child_lowers_it_on_every_port(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    with killed_at_a_set(opensm, waiting, 2, has_key=True):
+        assert waiting.wait() == -signal.SIGKILL
+    key = assert_gone_back(opensm)
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 0, said
+    assert only(opensm.keys()) == (key, 2, 60)
+    opensm.assert_nothing_was_lost()
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_killed_before_the_level_is_above_1_nothing_goes_back(opensm: KeyedOpensm, level: int) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    with killed_at_a_set(opensm, waiting, level, has_key=True):
+        assert waiting.wait() == -signal.SIGKILL
+    key, *rest = only(opensm.keys())
+    assert (rest, key in stored_keys(opensm.served.folder / "stores")) == ([level, 0], True)
+    assert said_in(opensm.conf) == [str(level), "0"]
+    assert stage(opensm.served) == ("open", "gone-back")
+    code, said = opensm.ibkeys("mkey-deploy", "--resume")
+    assert code == 0, said
+    assert only(opensm.keys()) == (key, 2, 60)
+    opensm.assert_nothing_was_lost()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_goes_back_at_once(opensm: KeyedOpensm, number: signal.Signals) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "600")
+    waiting.hear()
+    waiting.process.send_signal(number)
+    assert waiting.wait() == 3, waiting.said
+    assert_gone_back(opensm)
+
+
+def test_a_hangup_does_not_stop_the_time(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    waiting.hear()
+    waiting.process.send_signal(signal.SIGHUP)
+    assert waiting.wait() == 3, waiting.said
+    assert "not confirmed" in waiting.said
+    assert_gone_back(opensm)
+
+
+def test_a_rotation_goes_back_to_the_former_level_with_the_new_key(opensm: KeyedOpensm) -> None:
+    code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
+    assert code == 0, said
+    first = only(opensm.keys())
+    for words, why in ((["mkey-rotate"], "raised above level 2"), (["mkey-remove", "--leave-open"], "mkey-remove")):
+        code, said = opensm.ibkeys(*words, "--confirm-within", "1")
+        assert (code, why in said) == (2, True), said
+    assert only(opensm.keys()) == first
+    code, said = opensm.ibkeys("mkey-rotate", "--protect", "3", "--confirm-within", "1")
+    assert code == 3, said
+    key, *rest = only(opensm.keys())
+    assert (key != first[0], rest) == (True, [2, 60])
+    code, said = opensm.ibkeys("mkey-rotate", "--abort")
+    assert code == 0, said
+    assert only(opensm.keys()) == first
+    opensm.assert_nothing_was_lost()
+
+
+def standby_confs(site: KeyedSite) -> Sequence[list[str]]:
+    return [said_in(each.conf) for each in site.opensms]
+
+
+def test_a_standby_has_the_level_of_its_master_and_takes_over() -> None:
+    with keyed_site(2) as site:
+        code, said = site.ibkeys("mkey-deploy", *CLOSED, "--confirm-within", "1")
+        assert code == 3, said
+        before = site.key()
+        assert before[1:] == (1, 60)
+        assert standby_confs(site) == [["1", "60"]] * 2
+        assert site.states() == ["master", "standby"]
+        site.kill_master()
+        assert site.key() == before
+        assert site.violations() == 0
+
+
+def test_the_child_goes_through_ssh_to_another_host(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        _, words = through_ssh(stack, tmp_path)
+        site = stack.enter_context(keyed_site(1, words))
+        waiting = Waiting(site.served, "mkey-deploy", *CLOSED, "--confirm-within", "1", *words)
+        waiting.hear()
+        waiting.process.kill()
+        assert waiting.wait() == -signal.SIGKILL
+        before = site.key()
+        assert before[1:] == (1, 60)
+        code, said = site.ibkeys("mkey-deploy", "--resume", "--confirm-within", "1")
+        assert (code, site.key()) == (3, before), said
+        code, said = site.ibkeys("mkey-deploy", "--resume")
+        assert code == 0, said
+        assert site.key() == (before[0], 2, 60)
+        site.assert_no_key_is_lost()
+        assert site.violations() == 0

@@ -1,0 +1,265 @@
+"""What goes back of a run that nobody confirms: the level, to where it was, never below 1, and never a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import NotStored, StoreError, UsageError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_confirmed, is_unconfirmed
+from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.runs import Runs, RunStage
+from tests.mkeys.opensm.madeup import Bench
+from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, stop_at
+
+A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return bench_in(tmp_path, monkeypatch)
+
+
+def keystore(bench: Bench) -> Path:
+    return bench.opensm.folder.parent / "keys.db"
+
+
+def stage(bench: Bench) -> RunStage | None:
+    with KeyStore(keystore(bench)) as store:
+        last = Runs(store).last()
+        assert last is not None
+        return Runs(store).stage(last.id)
+
+
+def keys_of(bench: Bench) -> set[int]:
+    return {port.m_key for port in bench.opensm.ports()}
+
+
+def highest_level(bench: Bench) -> int:
+    """Return the highest level of all ports, and of the options file: OpenSM may be about to set that."""
+    said = re.findall(r"^m_key_protection_level (.)$", bench.opensm.conf.read_text(), re.MULTILINE)
+    return max([port.protect_bits for port in bench.opensm.ports()] + [int(each) for each in said])
+
+
+# --- which level ------------------------------------------------------------------------------------------------------
+
+levels, leases = st.integers(0, 3), st.sampled_from((0, 60, 90))
+former = st.builds(KeySetting, st.sampled_from((NO_MKEY, A)), levels, leases)
+wanted = st.builds(KeySetting, st.sampled_from((NO_MKEY, A, B)), levels, leases)
+
+
+@given(former, wanted, st.booleans(), st.integers(0, 9))
+def test_it_falls_to_the_former_level_and_never_below_1(
+    former: KeySetting, wanted: KeySetting, is_open: bool, at: int
+) -> None:
+    keys, steps = Keys(former, wanted), course(former, wanted, is_open)
+    record = RunRecord(keys, list(steps), [], min(at, len(steps)))
+    reached = [keys.setting(step) for step in steps[: record.at + 1]]
+    number = raising_step(record)
+    if not is_raised(record):
+        assert all(each.protect <= max(former.protect, 1) for each in reached)
+        return
+    assert number is not None
+    level = max(former.protect, 1)
+    assert level_to_fall_to(record) == level
+    assert any(each.protect > level for each in reached)
+    for _ in range(2):  # however often it goes back, it is one step more at most
+        at = record.at = lower_level(record)
+        now = keys.setting(record.steps[at])
+        assert now == KeySetting(wanted.key, level, steps[number].lease)
+        assert record.steps[at + 1 :] == steps[number:]
+        assert record.steps[:number] == steps[:number]
+        assert len(record.steps) <= len(steps) + 1
+        record.at = len(record.steps)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (KeySetting(A, 2, 60), KeySetting(B, 2, 60)),
+        (KeySetting(A, 3, 60), KeySetting(B, 2, 60)),
+        (KeySetting(A, 2, 60), KeySetting(NO_MKEY, 0, 0)),
+        (KeySetting(NO_MKEY, 0, 0), KeySetting(A, 1, 0)),
+        (KeySetting(A, 0, 0), KeySetting(B, 1, 60)),
+    ],
+)
+def test_a_run_that_raises_no_level_above_has_nothing_to_go_back(before: KeySetting, after: KeySetting) -> None:
+    assert raising_step(RunRecord(Keys(before, after), course(before, after), [])) is None
+
+
+# --- through OpenSM ---------------------------------------------------------------------------------------------------
+
+
+RUNS: dict[str, tuple[int, int, Callable[[Bench], None]]] = {
+    "deploy": (1, 2, lambda bench: bench.deploy(confirm=True)),
+    "rotate": (2, 3, lambda bench: bench.rotate(level=3, confirm=True)),
+}
+"""The level that a run falls to, that which it raises the ports to, and the run."""
+
+
+@given(
+    st.sampled_from(sorted(RUNS)),
+    st.integers(0, 60),
+    st.sampled_from(sorted(THEN)),
+    st.integers(0, 20),
+    st.sampled_from(("resume", "abort")),
+)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, moment: int, then: str, again: int, way_on: str
+) -> None:
+    bench = bench_in(tmp_path, monkeypatch)
+    falls_to, rises_to, make = RUNS[what]
+    if what == "rotate":
+        bench.deploy()
+    former = bench.opensm.key()
+    stop_at(bench, make, moment)
+    number = 2 if what == "rotate" else 1
+    if not is_unconfirmed(keystore(bench), number):
+        return  # it was stopped before it began
+    THEN[then](bench)
+    before, keys, conf = highest_level(bench), keys_of(bench), bench.opensm.conf.read_bytes()
+    if stop_at(bench, lambda each: each.lower(number), again):
+        bench.lower(number)
+    bench.opensm.finish()
+    assert keys <= keys_of(bench) | {former[0]}
+    if before > falls_to:
+        assert highest_level(bench) == falls_to
+    else:
+        assert (highest_level(bench) <= before, bench.opensm.conf.read_bytes()) == (True, conf)
+    assert (stage(bench), bench.run_state()) == ("gone-back", "open")
+    if way_on == "abort" and go_back(bench):
+        assert (bench.opensm.key(), bench.run_state()) == (former, "undone")
+    else:
+        bench.resume()
+        assert (bench.opensm.key()[1:], bench.run_state(), stage(bench)) == ((rises_to, 60), "ended", None)
+    assert bench.quiet()
+
+
+def test_after_a_rotation_the_new_key_stays_at_the_former_level(bench: Bench) -> None:
+    bench.deploy(level=1, lease=60)
+    first = bench.opensm.key()
+    bench.rotate(level=2, confirm=True)
+    second = bench.opensm.key()
+    assert (second[0] != first[0], second[1:]) == (True, (2, 60))
+    lowering = bench.lower(2)
+    assert lowering is not None
+    assert bench.opensm.key() == (second[0], 1, 60)
+    assert bench.opensm.conf.read_text().endswith(
+        f"m_key 0x{second[0]:016x}\nm_key_protection_level 1\nm_key_lease_period 60\n"
+    )
+    with pytest.raises(StoreError, match="run 2 has gone back already"):
+        bench.lower(2)
+    bench.abort()
+    assert bench.opensm.key() == first
+    assert bench.quiet()
+
+
+def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Bench) -> None:
+    bench.deploy()
+    before = bench.opensm.key(), bench.opensm.conf.read_bytes()
+    with pytest.raises(UsageError, match="raised above level 2, never a key"):
+        bench.rotate(confirm=True)
+    with pytest.raises(UsageError, match="leave --confirm-within out"):
+        bench.remove(confirm=True)
+    assert (bench.opensm.key(), bench.opensm.conf.read_bytes()) == before
+    assert bench.run_state() == "ended"
+
+
+def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    bench.opensm.is_deaf = True
+    with pytest.raises(NotStored, match="did not take it"):
+        bench.lower()
+    assert b"m_key_protection_level 1\n" in bench.opensm.conf.read_bytes()
+    assert is_unconfirmed(keystore(bench), 1)
+    bench.opensm.is_deaf = False
+    bench.lower()
+    assert bench.opensm.key()[1:] == (1, 60)
+
+
+def test_a_port_that_is_away_meanwhile_is_named_and_the_others_are_proven(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    net = bench.opensm.net
+    host = next(node for node in net.nodes if node.description.startswith("node03"))
+    peer = net.unplug(host, 1)
+    assert peer is not None
+    lowering = bench.lower()
+    assert lowering is not None
+    assert lowering.unproven == {host.ports[0].guid: "the sweep did not find it"}
+    assert bench.opensm.key()[1:] == (1, 60)  # of all that are there
+    net.plug(host, 1, peer.node, peer.number)
+    bench.opensm.restart()
+    bench.resume()
+    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "ended")
+    assert bench.quiet()
+
+
+# --- who confirms -----------------------------------------------------------------------------------------------------
+
+
+def ended(writer: Writer, error: BaseException | None = None, answers: bool = False) -> tuple[bool, list[str]]:
+    """Let run 1 be confirmed within 60 s on a clock that moves when it is waited for; return what became of it, and
+    what was said. *answers*: the user presses Enter."""
+    clock, said = [0.0], list[str]()
+
+    def wait(seconds: float) -> bool:
+        clock[0] += seconds
+        return answers
+
+    how = Confirmation(60, lambda: clock[0], wait, said.append, lambda: said.append("waiting"))
+    return is_confirmed(writer, 1, error, how), said
+
+
+def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with bench.writer() as writer:
+        is_kept, said = ended(writer, answers=True)
+        assert (is_kept, said[0], said[-1]) == (True, "waiting", "run 1 is confirmed")
+        assert not confirm_run(writer.keystore, 1)
+    with pytest.raises(StoreError, match="run 1 was confirmed"):
+        bench.lower()
+    assert bench.opensm.key()[1:] == (2, 60)
+
+
+def test_when_the_time_is_over_or_the_user_interrupts_nobody_confirms_any_more(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with bench.writer() as writer:
+        assert ended(writer, KeyboardInterrupt("by SIGTERM")) == (False, ["by SIGTERM: the level goes back to 1"])
+        is_kept, said = ended(writer, NotStored("2 ports did not take it"))
+        assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: going back")
+        with pytest.raises(StoreError, match="it was too late"):
+            confirm_run(writer.keystore, 1)
+
+
+def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
+    bench.deploy()
+    with bench.writer() as writer, pytest.raises(StoreError, match="waits for no confirmation"):
+        confirm_run(writer.keystore, 1)
+    with pytest.raises(StoreError, match="waits for no confirmation"):
+        bench.lower()
+
+
+def test_one_that_stopped_before_its_level_was_raised_does_not_wait(bench: Bench) -> None:
+    assert stop_at(bench, lambda each: each.deploy(confirm=True), 3)
+    with bench.writer() as writer:
+        with pytest.raises(StoreError, match="not at its end yet"):
+            confirm_run(writer.keystore, 1)
+        assert ended(writer, KeyboardInterrupt()) == (True, [])
+    assert not is_unconfirmed(keystore(bench), 1)
+
+
+def test_what_cannot_be_read_was_not_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "keys.db").write_bytes(b"no database" * 99)
+    assert is_unconfirmed(tmp_path / "keys.db", 1)
