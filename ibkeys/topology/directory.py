@@ -15,7 +15,7 @@ from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_
 
 _NEAR: Final = 5
 _TWINS: Final = 8
-_SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})")
+_SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})", re.DOTALL)
 _TAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Names that a folded set can hold; a node may call itself anything."""
 
@@ -74,6 +74,16 @@ class Directory:
             words_missing = tuple(word for error in missing for word in error.words)
             raise missing[0] if len(missing) == 1 else NotFound("; ".join(map(str, missing)), words_missing)
         return found
+
+    def switch_port(self, port: Port) -> str | None:
+        """Return the switch port that *port* is linked to, as `find` takes it: by the switch's name, or by its GUID
+        where others have that name. None where it is linked to no switch."""
+        peer = port.peer
+        if peer is None or not peer.is_external:
+            return None
+        name = peer.node.description or ""
+        is_unique = {each.node for each in self.by_description.get(name, ())} == {peer.node}
+        return f"{name if is_unique else f'0x{peer.node.guid:016x}'}:{peer.num}"
 
     def _by_pattern(self, word: str) -> list[Port]:
         pattern = parse_pattern(word)

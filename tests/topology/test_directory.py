@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ibkeys.errors import AddressError
+from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.directory import Directory, NotFound, require_distinct
 from ibkeys.topology.model import Port, Topology
+from tests import corpus
 from tests.fabricsim import subnet, tool
 
 SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies"
@@ -104,3 +108,16 @@ def test_two_nodes_of_one_name_are_ambiguous_with_their_guids() -> None:
 def test_a_description_is_taken_as_it_is_before_it_is_a_pattern() -> None:
     directory = Directory(swept(node02="gpu[1-3]* x"))
     assert names(directory.find("gpu[1-3]* x")) == ["gpu[1-3]* x"]
+
+
+@pytest.mark.parametrize("file", corpus.files("fabrics/*.net"), ids=corpus.label)
+def test_of_each_fabric_every_port_is_found_again_by_each_of_its_names(file: Path) -> None:
+    with tool(Subnet.from_file(file)) as fabric:
+        directory = Directory(fabric.sweep())
+    for port in directory.ports[:200]:
+        assert port in directory.find(port.node.description or "")
+        assert directory.find(f"0x{port.guid:016x}") == [port]
+        place = directory.switch_port(port)
+        assert place is None or directory.find(place) == [port]
+        if port.lid:
+            assert directory.find(str(port.lid)) == [port]
