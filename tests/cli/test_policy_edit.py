@@ -145,6 +145,22 @@ def test_a_policy_that_opensm_would_refuse_or_that_is_not_there_is_not_edited(po
     assert result.code == 2
     assert "FULL MEMBER OF THE DEFAULT PARTITION" in result.error
     assert "there is no such policy" in edit("policy-add", tmp_path / "none.conf", "x=0x5", "--full", "node01").error
+    assert edit("policy-add", tmp_path / "none" / "p.conf", "x=0x5", "--full", "node01").code == 2
+    assert edit("policy-add", tmp_path, "x=0x5", "--full", "node01").code == 2
+
+
+def test_a_link_of_the_users_own_leads_to_the_file_that_is_replaced(policy: Path) -> None:
+    link = policy.parent / "link.conf"
+    link.symlink_to(policy)
+    assert edit("policy-remove", link, "lustre", "node04").code == 0
+    assert link.is_symlink()
+    assert "node04" not in policy.read_text()
+
+
+def test_what_cannot_be_written_is_said_and_the_policy_stays(policy: Path, tmp_path: Path) -> None:
+    result = edit("policy-remove", policy, "lustre", "node04", "--out", tmp_path / "none" / "p.conf")
+    assert (result.code, policy.read_text()) == (3, TEXT)
+    assert edit("policy-remove", policy, "lustre", "node04", "--out", "/dev/stdout").code == 3
 
 
 def test_json_and_csv_have_each_port(policy: Path) -> None:
