@@ -88,9 +88,8 @@ def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
     result = edit("policy-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", backend=DUAL_HOME)
     assert result.code == 0
     assert result.err == (
-        "ibkeys: note: db01: hosts with several ports, all of which are meant: db01 mlx5_0 port 1, db01 mlx5_0 port 2\n"
-        "ibkeys: note: db02 mlx5_0: hosts with several ports, all of which are meant: db02 mlx5_0 port 1, "
-        "db02 mlx5_0 port 2\n"
+        "ibkeys: note: db01: hosts with several ports, all of which are meant: db01 mlx5_0 port 1-2\n"
+        "ibkeys: note: db02 mlx5_0: hosts with several ports, all of which are meant: db02 mlx5_0 port 1-2\n"
     )
     assert "    0x248a070300b10202=full ;  # db02 mlx5_0 port 2\n" in policy.read_text()
 
@@ -98,7 +97,7 @@ def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
 def test_switches_are_meant_by_port_0_and_a_guid_may_be_still_to_come(policy: Path) -> None:
     result = edit("policy-add", policy, "lustre", "--full", "MF0*", "--full", "0x0002c903000a9999")
     assert result.code == 0
-    assert "note: 1 of them switches, by port 0: MF0;switch-a:IS5023/U1 (0x0002c90200401000)" in result.err
+    assert "note: 1 of them switches: MF0;switch-a:IS5023/U1 port 0" in result.err
     assert "warning: 0x0002c903000a9999: no port that was read has this GUID" in result.err
     assert (
         "    0x0002c90200401000=full,  # MF0;switch-a:IS5023/U1\n    0x0002c903000a9999=full ;\n" in policy.read_text()
@@ -146,6 +145,22 @@ def test_a_policy_that_opensm_would_refuse_or_that_is_not_there_is_not_edited(po
     assert result.code == 2
     assert "FULL MEMBER OF THE DEFAULT PARTITION" in result.error
     assert "there is no such policy" in edit("policy-add", tmp_path / "none.conf", "x=0x5", "--full", "node01").error
+    assert edit("policy-add", tmp_path / "none" / "p.conf", "x=0x5", "--full", "node01").code == 2
+    assert edit("policy-add", tmp_path, "x=0x5", "--full", "node01").code == 2
+
+
+def test_a_link_of_the_users_own_leads_to_the_file_that_is_replaced(policy: Path) -> None:
+    link = policy.parent / "link.conf"
+    link.symlink_to(policy)
+    assert edit("policy-remove", link, "lustre", "node04").code == 0
+    assert link.is_symlink()
+    assert "node04" not in policy.read_text()
+
+
+def test_what_cannot_be_written_is_said_and_the_policy_stays(policy: Path, tmp_path: Path) -> None:
+    result = edit("policy-remove", policy, "lustre", "node04", "--out", tmp_path / "none" / "p.conf")
+    assert (result.code, policy.read_text()) == (3, TEXT)
+    assert edit("policy-remove", policy, "lustre", "node04", "--out", "/dev/stdout").code == 3
 
 
 def test_json_and_csv_have_each_port(policy: Path) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.options import Folding, Where
+from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
+from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.types import Number
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.policies.compare import PartitionDifference, PinnedDifference, PolicyComparison, Standing
-    from ibkeys.topology.model import Port, Topology
+    from ibkeys.topology.model import Topology
+
+
+_TITLES: Final = ("Partition", "Name", "Change")
+_CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
 
 
 @click.command("policy-diff")
@@ -30,9 +35,12 @@ if TYPE_CHECKING:
 @options.option(
     "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
 )
+@options.folding
 @options.format
 @options.reading
-def policy_diff(where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, format: str) -> int:
+def policy_diff(
+    where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
+) -> int:
     """Show what two policies mean for the fabric.
 
     A and B are partitions.conf files; opensm is the policy that the master on this host uses. Per partition: who
@@ -44,6 +52,7 @@ def policy_diff(where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: i
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
+    is_folded(folding, format)  # refuses what does not go together; here every port is named, so folding is the default
     given = [read_accepted(name) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
@@ -58,7 +67,7 @@ def policy_diff(where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: i
     elif format == "csv":
         write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
     else:
-        _write_words(compared)
+        _write_words(compared, found, folding.each)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 
 
@@ -149,16 +158,12 @@ def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(compared: PolicyComparison) -> None:
-    rows = [row for each in compared.partitions for row in _member_rows(each)]
-    pinned: dict[str, list[Port]] = {}
-    for each in compared.pinned:
-        change = f"index 0: {each.before or NOTHING} -> {each.after or NOTHING}"
-        pinned.setdefault(change, []).append(each.port)
-    rows += [[NOTHING, NOTHING, change, len(ports), _folded(ports)] for change, ports in pinned.items()]
-    if rows:
-        write_table(("Partition", "Name", "Change", "Ports", "Which"), rows)
-        write("")
+def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> None:
+    rows = list(_member_rows(compared))
+    if rows and each:
+        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
+    elif rows:
+        write_folded(FoldedNames(port.identity() for port in found.end_ports()), rows, _TITLES, _cells)
     for partition in compared.partitions:
         for what, before, after in _other(partition):
             about = f"partition 0x{partition.base:04x} {partition.name}"
@@ -170,22 +175,14 @@ def _write_words(compared: PolicyComparison) -> None:
         write("both policies mean the same for this fabric")
 
 
-def _member_rows(each: PartitionDifference) -> Iterator[list[Any]]:
-    """Yield one row for each kind of change, its ports folded."""
-    changes: dict[str, list[Port]] = {}
-    for standing in each.standings:
-        if standing.before is None:
-            change = f"joins as {standing.after}"
-        elif standing.after is None:
-            change = f"leaves, was {standing.before}"
-        else:
-            change = f"{standing.before} -> {standing.after}"
-        changes.setdefault(change, []).append(standing.port)
-    for change, ports in changes.items():
-        yield [f"0x{each.base:04x}", each.name, change, len(ports), _folded(ports)]
+def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
+    for row in _rows(compared):
+        if row["what"] == "index-0":
+            change = f"index 0: {row['before'] or 'default'} -> {row['after'] or 'default'}"
+            yield {**row, "partition": NOTHING, "name": NOTHING, "change": change}
+        elif row["what"] in _CHANGES:
+            yield {**row, "change": _CHANGES[row["what"]].format(**row)}
 
 
-def _folded(ports: Sequence[Port]) -> list[str]:
-    from ibkeys.topology.directory import folded_ports
-
-    return folded_ports(ports)
+def _cells(row: Row) -> list[Any]:
+    return [row["partition"], row["name"], row["change"]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
-from ibkeys.errors import FileFormatError
+from ibkeys.errors import FileError, FileFormatError
 
 if TYPE_CHECKING:
     from ibkeys.host.replacing.seen import SeenFile
@@ -40,8 +40,11 @@ class PolicyFile:
 
     @classmethod
     def read(cls, name: str) -> PolicyFile:
-        """Look at a file. Raises FileFormatError where there is none, FileError."""
-        found = cls.look(name)
+        """Look at a file. Raises FileFormatError where there is none, or it cannot be read."""
+        try:
+            found = cls.look(name)
+        except FileError as error:
+            raise FileFormatError(str(error)) from None
         if found.seen.data is None:
             raise FileFormatError("there is no such policy (policy-from writes one)", name)
         return found

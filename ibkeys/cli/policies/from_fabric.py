@@ -10,6 +10,7 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.folding import FoldedNames
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
@@ -74,7 +75,7 @@ def policy_from(
         manager = replace(manager, port_guid=sm_guid)
     labels = known_ports(found.end_ports()).labels
     made = made_from(found, manager, heads, labels, _about(where, found, policy))
-    _say(made, policy)
+    _say(made, policy, FoldedNames(port.identity() for port in found.ports()))
     text = made.policy.data or b""
     if place is not None:
         place.write(text)
@@ -113,10 +114,9 @@ def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
         yield "Names, flags (ipoib) and multicast groups are in no P_Key table: add them where they are wanted"
 
 
-def _say(made: MadePolicy, policy: str | None) -> None:
+def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
     """Say on standard error what the policy does not say."""
     from ibkeys.partitions.lint import lint
-    from ibkeys.topology.directory import folded_ports
 
     if policy is None:
         exits.warn(
@@ -125,7 +125,7 @@ def _say(made: MadePolicy, policy: str | None) -> None:
             "note",
         )
     for each in made.unsaid:
-        where = ", ".join(folded_ports(each.ports))
+        where = ", ".join(names.words(port.identity() for port in each.ports))
         exits.warn(f"{each.message}: {where}", "not said" if _changes(made, each.kind) else "note")
     for problem in lint(made.policy):
         if problem.severity == "warning":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from ibkeys.cli import exits
+from ibkeys.cli.folding import FoldedNames
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean, named
@@ -61,7 +62,7 @@ def look_up(found: Topology, words: Sequence[str]) -> Meant:
     for listed in ports.values():
         require_distinct(listed)
     _refuse_uncertain(directory, [port for listed in ports.values() for port in listed])
-    _say_what_is_meant(ports)
+    _say_what_is_meant(ports, FoldedNames(port.identity() for port in directory.ports))
     if absent:
         exits.warn(f"{named([f'0x{guid:016x}' for guid in absent.values()])}: no port that was read has this GUID")
     guids = {word: [port.guid for port in listed] for word, listed in ports.items()}
@@ -113,21 +114,17 @@ def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
             )
 
 
-def _say_what_is_meant(ports: dict[str, list[Port]]) -> None:
+def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None:
     """Say where one name means several ports of a host, and where it means switches."""
-    from ibkeys.topology.directory import folded_ports
-
-    several: dict[str, list[Port]] = {}
     for word, listed in ports.items():
         hosts: dict[str, list[Port]] = {}
         for port in listed:
             hosts.setdefault((port.node.description or "").split(" ")[0], []).append(port)
-        several[word] = [port for own in hosts.values() if len(own) > 1 for port in own]
-    for word, found in several.items():
-        if found and not word.lower().startswith("0x"):
-            exits.warn(
-                f"{word}: hosts with several ports, all of which are meant: {', '.join(folded_ports(found))}", "note"
-            )
-    switches = {port: None for listed in ports.values() for port in listed if port.node.is_switch}
+        several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
+        if several and not word.lower().startswith("0x"):
+            shown = ", ".join(names.words(several))
+            exits.warn(f"{word}: hosts with several ports, all of which are meant: {shown}", "note")
+    switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
-        exits.warn(f"{len(switches)} of them switches, by port 0: {', '.join(folded_ports(switches))}", "note")
+        shown = ", ".join(names.words(switches.values()))
+        exits.warn(f"{len(switches)} of them switches: {shown}", "note")
