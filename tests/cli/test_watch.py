@@ -231,6 +231,15 @@ def test_a_hostile_name_spoils_no_line(played: Played, key: str, name: str, form
         assert f"from 0x{host(net, 2).guid:016x} LID 2" in ends
 
 
+@pytest.mark.parametrize("name", ["LID 7", "0x0002c903000a1030", "?", " node03 mlx4_0"])
+def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, key: str, name: str) -> None:
+    net = played.net
+    host(net, 2).node.description_bytes = name.encode().ljust(64, b"\0")
+    played.acts += [lambda: wrong_p_key(net)]
+    result = watch("--smkey", key, "--interval", 0, "-f", "table")
+    assert f"wrong P_Key 0x8123: '{name}'[1] > node03 mlx4_0[1]" in result.out
+
+
 def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
     from tests.watch.test_opensm_log import AT_SWITCH
 
