@@ -9,7 +9,7 @@ About = Literal["subscription", "membership", "lost", "strangers", "log", "chang
 
 LIMITED: Final = (
     "this port is no full member of the default partition (0x7fff): the SA tells it nothing of ports with which it "
-    "shares no P_Key, as other limited members, so their traps are not heard; watch from the SM's host, or from another "
+    "shares no P_Key, as other limited members, so their traps are not heard; watch from the SM's host, or another "
     "full member"
 )
 _OVER: Final[dict[About, str]] = {
