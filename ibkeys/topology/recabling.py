@@ -88,7 +88,7 @@ class _Classifier:
             if place in done:
                 continue
             if other is not None and match_key(place_of(other[1])) == place:
-                done |= {place, now}
+                done.add(now)
                 self.found.moved.append(Moved("swapped", (pair, other)))
             else:
                 self.found.moved.append(Moved("cable-moved", (pair,)))

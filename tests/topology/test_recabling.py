@@ -225,6 +225,13 @@ def test_a_name_of_a_node_name_map_is_no_new_name() -> None:
     assert not what_moved(before, after).moved
 
 
+def test_what_stands_behind_the_end_of_a_name_is_no_new_name() -> None:
+    def change(net: Subnet) -> None:
+        net.node("node02 mlx4_0").description_bytes = b"node02 mlx4_0\0left over"
+
+    assert changed(subnet("two-switch"), change) == Moves()
+
+
 # --- what cannot be told ---------------------------------------------------------------------------------------------
 
 
