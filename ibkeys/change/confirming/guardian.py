@@ -34,17 +34,24 @@ class Guardian:
 
     *command*: the command line that goes back, which the child may have to start, without the operation and M_Key;
     *is_unconfirmed*: returns whether an operation is to go back unless somebody confirms it, also in the child;
-    *seconds*: the time in which it is to be confirmed.
+    *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
+    *command*, where more than *is_unconfirmed* is to be asked.
     """
 
-    def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        is_unconfirmed: Callable[[int], bool],
+        seconds: float,
+        may_go_back: Callable[[int], bool] | None = None,
+    ) -> None:
         self._is_unconfirmed = is_unconfirmed
         self._operation: int | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._writer)  # or the pipe would never close
-            _live(reader, list(command), is_unconfirmed, seconds)
+            _live(reader, list(command), is_unconfirmed, may_go_back or is_unconfirmed, seconds)
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
@@ -74,7 +81,13 @@ class Guardian:
         return True
 
 
-def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> NoReturn:
+def _live(
+    reader: int,
+    command: list[str],
+    is_unconfirmed: Callable[[int], bool],
+    may_go_back: Callable[[int], bool],
+    seconds: float,
+) -> NoReturn:
     """The child's life. It never returns into the program that it was forked from."""
     code = 1
     try:
@@ -89,7 +102,7 @@ def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool]
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             operation = watch.listen(lines, seconds)
         if operation is not None:
-            _go_back(command, operation, watch.key, lambda: is_unconfirmed(operation))
+            _go_back(command, operation, watch.key, lambda: may_go_back(operation))
         code = 0
     finally:
         os._exit(code)
