@@ -99,10 +99,11 @@ class Moved:
             if self.same_name:
                 return f"HCA replaced: {_quoted(new.node)}, the name is the same, {guids} at {places}"
             return f"HCA replaced: {_quoted(old.node)} -> {_quoted(new.node)}, {guids} at {places}"
-        now = f"{_short(place_of(old), doubled)} -> {_short(place_of(new), doubled)}"
         if self.kind == "cable-moved":
-            return f"cable moved: {_short(new, doubled)}: {now}"
-        return f"swapped: {_short(new, doubled)} and {_short(self.pairs[1][1], doubled)}: {now} and back"
+            places = " -> ".join(_short(place_of(port), doubled) for port in (old, new))
+            return f"cable moved: {_short(new, doubled)}: {places}"
+        ends = (f"{_short(port, doubled)} (now at {_short(place_of(port), doubled)})" for _, port in self.pairs)
+        return f"swapped: {' and '.join(ends)}"
 
 
 _NOBODY: frozenset[Node] = frozenset()

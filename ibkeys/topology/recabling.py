@@ -32,7 +32,6 @@ class _Side:
     switch port; ``doubled``: node GUIDs that several of its nodes use."""
 
     def __init__(self, fabric: Topology) -> None:
-        self.fabric = fabric
         self.nodes = nodes_of(fabric)
         self.places = {match_key(port): port for port in fabric.end_ports() if leaf_of(port) is not None}
         self.behind = {match_key(place_of(port)): port for port in self.places.values()}
@@ -42,8 +41,9 @@ class _Side:
     def hides_from(self, other: _Side, unseen: set[Node]) -> bool:
         """Return whether something may be here at another place than in *other*, though it was not seen.
 
-        That is so when the far end of a switch port could not be asked, but where *other* has a CA or router there that
-        was seen nowhere here: then nobody else took its place. *unseen*: such nodes of *other*.
+        That is so when the far end of a switch port could not be asked, but for two cases. *other* has a CA or router
+        there that was seen nowhere here (*unseen*): it is the one that does not answer. Or it did not answer there
+        either: it is taken for the same, or one node that never answers would make all others unknown.
         """
         for key in self.blind:
             node = self.nodes.get(key[:2])
@@ -51,7 +51,7 @@ class _Side:
             if port is None or not port.is_external or port.peer is not None:
                 continue
             known = other.behind.get(key)
-            if known is None or known.node not in unseen:
+            if known.node not in unseen if known is not None else key not in other.blind:
                 return True
         return False
 
@@ -88,7 +88,7 @@ class _Classifier:
             if place in done:
                 continue
             if other is not None and match_key(place_of(other[1])) == place:
-                done |= {place, now}
+                done.add(now)
                 self.found.moved.append(Moved("swapped", (pair, other)))
             else:
                 self.found.moved.append(Moved("cable-moved", (pair,)))
@@ -137,6 +137,7 @@ class _Classifier:
             if new.node not in heirs.setdefault(old.node, {}):
                 forerunners.setdefault(new.node, []).append(old.node)
             heirs[old.node].setdefault(new.node, []).append((old, new))
+        unknown = {each.port.node for each in self.found.unknown}
         several = {node for node, found in (*heirs.items(), *forerunners.items()) if len(found) > 1}
         for node, found in heirs.items():
             if node in several:
@@ -149,7 +150,7 @@ class _Classifier:
                 others = [each for each in forerunners[heir] if each is not node]
                 why = f"at its place there is {_label(heir)}, and at that of {named([*map(_label, others)])} too"
                 self._unknown(_first_end_port(node), _REPLACED, why)
-            elif heir.num_ports == node.num_ports and heir.type == node.type and not self._may_be_elsewhere(pairs):
+            elif (heir.num_ports, heir.type) == (node.num_ports, node.type) and not {heir, node} & unknown:
                 self.found.moved.append(Moved("hca-replaced", tuple(pairs)))
 
     def _only_in(self, mine: _Side, other: _Side, unseen: set[Node]) -> set[Node]:
@@ -159,23 +160,26 @@ class _Classifier:
             if key not in other.nodes and node not in unseen and node.guid not in self.doubled
         }
 
-    def _may_be_elsewhere(self, pairs: list[Pair]) -> bool:
-        unknown = {each.port.node for each in self.found.unknown}
-        return any(port.node in unknown for pair in pairs for port in pair)
-
     # --- what cannot be told -----------------------------------------------------------------------------------------
 
     def _doubled(self) -> None:
         """Name as unknown the node GUIDs of several nodes that left one place and came to another."""
-        for guid in sorted(self.doubled):
-            old, new = self._places_of(guid, self.before), self._places_of(guid, self.after)
+        before, after = self._places_of_doubled(self.before), self._places_of_doubled(self.after)
+        for guid in sorted(before.keys() & after.keys()):
+            old, new = before[guid], after[guid]
             if old.keys() - new.keys() and new.keys() - old.keys():
                 port = next(port for place, port in new.items() if place not in old)
-                self._unknown(port, WHETHER_MOVED, "several nodes have this node GUID, or that of a switch")
+                why = f"several nodes have the node GUID 0x{guid:016x}"
+                self._unknown(port, WHETHER_MOVED, why)
 
-    def _places_of(self, guid: int, side: _Side) -> dict[tuple[int, MatchKey], Port]:
-        """Return by port number and place the ports of the nodes with *guid*, or behind a switch with it."""
-        return {(port.num, place): port for place, port in side.behind.items() if guid in (port.node.guid, place[0])}
+    def _places_of_doubled(self, side: _Side) -> dict[int, dict[tuple[int, MatchKey], Port]]:
+        """Return for each node GUID of several nodes, by port number and place, the ports of CAs and routers that have
+        it and those behind a switch that has it."""
+        found: dict[int, dict[tuple[int, MatchKey], Port]] = {}
+        for place, port in side.behind.items():
+            for guid in {port.node.guid, place[0]} & self.doubled:
+                found.setdefault(guid, {})[port.num, place] = port
+        return found
 
     def _unknown(self, port: Port, what: str, why: str) -> None:
         self.found.unknown.append(Unknown(port, what, why))

@@ -54,7 +54,7 @@ def test_diff_says_each_as_one_thing_and_nothing_twice(before: Path, tmp_path: P
     assert result.code == 1
     lines = [line for line in result.out.splitlines() if not line.startswith(" ")]
     assert lines[:4] == [
-        f"swapped: node02 mlx4_0 port 1 and node04 mlx4_0 port 1: {SWITCH_A} port 2 -> {SWITCH_B} port 1 and back",
+        f"swapped: node02 mlx4_0 port 1 (now at {SWITCH_B} port 1) and node04 mlx4_0 port 1 (now at {SWITCH_A} port 2)",
         f"cable moved: node03 mlx4_0 port 1: {SWITCH_A} port 3 -> {SWITCH_B} port 5",
         "HCA replaced: 'node05 mlx4_0', the name is the same, 0x0002c903000a1050 -> 0x0002c903000a6050 at "
         f"{SWITCH_B} port 2",

@@ -167,8 +167,8 @@ def test_each_is_one_line() -> None:
 
     moves = changed(subnet("dual-home"), change)
     assert [str(each) for each in moves.moved] == [
-        "swapped: db02 mlx5_0 port 1 and db03 mlx5_0 port 1: MF0;ib-a:SB7780/U1 port 2 -> MF0;ib-a:SB7780/U1 port 3 "
-        "and back",
+        "swapped: db02 mlx5_0 port 1 (now at MF0;ib-a:SB7780/U1 port 3) and db03 mlx5_0 port 1 (now at "
+        "MF0;ib-a:SB7780/U1 port 2)",
         f"cable moved: db04 mlx5_0 port 2: MF0;ib-b:SB7780/U1 port 4 -> MF0;ib-a:SB7780/U1 port {first_free()}",
         "HCA replaced: 'db01 mlx5_0', the name is the same, 0x248a070300b10100 -> 0x248a070300b15100 at "
         "MF0;ib-a:SB7780/U1 port 1, MF0;ib-b:SB7780/U1 port 1",
@@ -187,8 +187,8 @@ def test_nodes_with_one_name_are_told_apart_by_their_guids() -> None:
     ports = net.port(0x0002C903000A1020, 1), net.port(0x0002C903000A1040, 1)
     (each,) = changed(net, lambda net: swap_cables(*ports, net)).moved
     assert str(each) == (
-        "swapped: MT4099 0x0002c903000a1020 port 1 and MT4099 0x0002c903000a1040 port 1: "
-        "MT4099 0x0002c90200401000 port 2 -> MT4099 0x0002c90200401040 port 1 and back"
+        "swapped: MT4099 0x0002c903000a1020 port 1 (now at MT4099 0x0002c90200401040 port 1) and "
+        "MT4099 0x0002c903000a1040 port 1 (now at MT4099 0x0002c90200401000 port 2)"
     )
 
 
@@ -223,6 +223,13 @@ def test_a_name_of_a_node_name_map_is_no_new_name() -> None:
     before, after = swept(net), swept(net)
     after.nodes[1].description = "a name of the user's own"
     assert not what_moved(before, after).moved
+
+
+def test_what_stands_behind_the_end_of_a_name_is_no_new_name() -> None:
+    def change(net: Subnet) -> None:
+        net.node("node02 mlx4_0").description_bytes = b"node02 mlx4_0\0left over"
+
+    assert changed(subnet("two-switch"), change) == Moves()
 
 
 # --- what cannot be told ---------------------------------------------------------------------------------------------
@@ -260,6 +267,29 @@ def test_a_host_that_is_silent_at_its_own_place_does_not_hide_what_else_moved() 
     moves = what_moved(before, swept(net, timeout=0.01, retries=0))
     assert {each.kind for each in moves.moved} == {"hca-replaced", "cable-moved"}
     assert not moves.unknown
+
+
+def test_a_host_that_never_answers_hides_nothing() -> None:
+    def change(net: Subnet) -> None:
+        replace_hca(net.node("node06 mlx4_0"))
+
+    net = subnet("two-switch")
+    net.silence("node05 mlx4_0")
+    before = swept(net, timeout=0.01, retries=0)
+    change(net)
+    moves = what_moved(before, swept(net, timeout=0.01, retries=0))
+    assert [each.kind for each in moves.moved] == ["hca-replaced"]
+    assert not moves.unknown
+
+
+def test_behind_a_switch_that_stopped_to_answer_a_host_may_be_that_went() -> None:
+    net = subnet("two-switch")
+    before = swept(net)
+    replace_hca(net.node("node02 mlx4_0"))
+    net.silence("Infiniscale-IV Mellanox Technologies")
+    moves = what_moved(before, swept(net, timeout=0.01, retries=0))
+    assert not moves.moved
+    assert [(name, what) for name, what, _ in words(moves)] == [("node02 mlx4_0", "whether its cable moved")]
 
 
 def test_a_host_that_was_seen_elsewhere_moved_whoever_is_silent_at_its_old_place() -> None:
