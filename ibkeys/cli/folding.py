@@ -125,9 +125,9 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def _folded(hosts: Sequence[str]) -> str:
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+    from ibkeys.topology.name_patterns import folded
 
-    return str(NodeSet.fromlist(hosts, resolver=RESOLVER_NOGROUP)) if len(hosts) > 1 else hosts[0]
+    return folded(hosts) if len(hosts) > 1 else hosts[0]
 
 
 def _wrapped(word: str, width: int) -> list[str]:

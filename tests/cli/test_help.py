@@ -19,6 +19,14 @@ from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--node",
+    "--hosts",
+    "--switch",
+    "--partition",
+    "--p-key",
+    "--level",
+    "--nonzero",
+    "--changed-since",
     "--each",
     "--fold",
     "--yes",
@@ -84,8 +92,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--confirm",
     "--reach",
     "--pairs",
-    "--partition",
     "--only",
+    "--limited",
 }
 
 
