@@ -43,9 +43,9 @@ def holder_of(*paths: Path | None) -> str:
     """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" where nobody does.
 
     For who only reads. It is never in the way of a command that wants the lock: only where a name stands in the file,
-    which `exclusive` takes out again, is it looked whether that process still has it. Raises StoreError.
+    which `exclusive` takes out again, is it looked whether that process still has it. What cannot be read is nobody's.
     """
-    for file in sorted({_lock_of(path) for path in paths if path is not None}):
+    for file in sorted({lock_path(path) for path in paths if path is not None}):
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:

@@ -130,6 +130,7 @@ def test_who_only_reads_sees_who_holds_the_lock_and_is_in_nobodys_way(tmp_path: 
     journal, keys = tmp_path / "journal.db", tmp_path / "keys.db"
     assert holder_of(journal, keys, None) == ""
     assert list(tmp_path.iterdir()) == [], "looking makes no file"
+    assert holder_of(tmp_path, tmp_path / "no" / "folder" / "keys.db") == "", "who only reads is not stopped by it"
     with another_process_holding(keys) as process:
         assert holder_of(journal, keys) == f"mkey-set, pid {process.pid}"
         assert holder_of(journal) == ""
