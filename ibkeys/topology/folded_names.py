@@ -58,7 +58,7 @@ class FoldedNames:
     def _numbers(self, row: Row, ports: set[int]) -> str:
         if row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1:
             return ""
-        return f" port {_ranges(sorted(ports))}"
+        return f" port {ranges(sorted(ports))}"
 
 
 def in_order(row: Row) -> tuple[Any, ...]:
@@ -72,7 +72,8 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(name) if part]
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as ``1-3,7``."""
     from ClusterShell.RangeSet import RangeSet
 
     return str(RangeSet.fromlist([str(number) for number in numbers]))

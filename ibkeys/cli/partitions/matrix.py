@@ -24,7 +24,6 @@ from ibkeys.cli.showing import (
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.audit.pictures.matrix import Partition
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.reach.why import Match
@@ -73,7 +72,7 @@ def matrix(
     reach = Reach(found, inbound_check=inbound_check)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
     if format in _PICTURES:
-        write(_PICTURES[format](found, memberships, names).rstrip("\n"))
+        write(_PICTURES[format](found, reach, names, chosen).rstrip("\n"))
     elif pairs:
         _write_pairs(found, reach, chosen, format)
     elif format == "json":
@@ -246,41 +245,29 @@ def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
 
 # --- pictures --------------------------------------------------------------------------------------------------------
 
-Picture = Callable[["Topology", Sequence["Membership"], Mapping[int, str]], str]
+Picture = Callable[["Topology", "Reach", Mapping[int, str], set[int]], str]
 
 
-def _svg(_: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
-    from ibkeys.audit.pictures.matrix import partition_matrix_svg
+def _svg(_: Topology, reach: Reach, names: Mapping[int, str], chosen: set[int]) -> str:
+    from ibkeys.audit.pictures.columns import lay_out
+    from ibkeys.audit.pictures.matrix import matrix_svg
 
-    return partition_matrix_svg(*_plain(memberships, names))
+    return matrix_svg(lay_out(reach, names, chosen))
 
 
-def _html(found: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+def _html(found: Topology, reach: Reach, names: Mapping[int, str], chosen: set[int]) -> str:
     from ibkeys.audit.formats.matrix_page import render_matrix
+    from ibkeys.audit.pictures.columns import lay_out
     from ibkeys.version import __version__
 
     source = f"{len(found.nodes)} nodes, seen from {found.nodes[0].description or hex(found.nodes[0].guid)}"
-    return render_matrix(*_plain(memberships, names), source=source, version=__version__)
+    return render_matrix(lay_out(reach, names, chosen), source=source, version=__version__)
 
 
-def _dot(found: Topology, _: Sequence[Membership], names: Mapping[int, str]) -> str:
+def _dot(found: Topology, _: Reach, names: Mapping[int, str], __: set[int]) -> str:
     from ibkeys.audit.pictures.dot import fabric_dot
 
     return fabric_dot(found, names)
 
 
 _PICTURES: Final[Mapping[str, Picture]] = {"svg": _svg, "html": _html, "dot": _dot}
-
-
-def _plain(memberships: Sequence[Membership], names: Mapping[int, str]) -> tuple[list[Partition], dict[int, str]]:
-    """Return partitions and the ports' names as the pictures take them."""
-    rows: list[Partition] = [
-        (
-            each.partition,
-            names.get(each.partition),
-            [port.port_guid for port in each.full],
-            [port.port_guid for port in each.limited],
-        )
-        for each in memberships
-    ]
-    return rows, {port.port_guid: short_name(port) for each in memberships for port in each.members}

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const form = document.querySelector("form.filter");
+  const form = document.querySelector("#filter");
   if (form) {
     const rules = [...document.querySelectorAll("details.rule")].map((rule) => ({
       rule,
