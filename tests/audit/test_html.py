@@ -15,9 +15,11 @@ from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.formats.page import render_page
 from ibkeys.audit.pictures.columns import lay_out
+from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
+from ibkeys.reach.reach import Reach
 from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, partitions, report, rule, small, subject
-from tests.audit.tables import reach_of
+from tests.audit.tables import fabric_of
 
 LOADING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background", "formaction", "ping"}
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -54,7 +56,8 @@ class Page(HTMLParser):
 
 
 def matrix_page() -> str:
-    return render_matrix(lay_out(reach_of([(1, [1, 2], [3])], {1: NASTY, 3: NASTY}), {1: NASTY}), source=NASTY)
+    names, found = {1: NASTY}, fabric_of([(1, [1, 2], [3])], {1: NASTY, 3: NASTY})
+    return render_matrix(lay_out(Reach(found), names), fabric_map(found, names), source=NASTY)
 
 
 PAGES = {

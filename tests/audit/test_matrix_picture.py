@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.pictures.columns import MOST, Matrix, lay_out
+from ibkeys.audit.pictures.fabric_map import FabricMap
 from ibkeys.audit.pictures.matrix import BAND, matrix_parts, matrix_svg
 from ibkeys.audit.pictures.svg import fitting, text_width
 from ibkeys.reach.reach import Reach
@@ -30,6 +31,10 @@ TABLES = st.lists(st.tuples(st.integers(1, 0x7FFF), GUIDS, GUIDS), unique_by=lam
 
 def matrix_of(partitions: list[Partition], names: dict[int, str] | None = None) -> Matrix:
     return lay_out(reach_of(partitions), names)
+
+
+def page_of(matrix: Matrix) -> str:
+    return render_matrix(matrix, FabricMap())
 
 
 @given(TABLES)
@@ -85,7 +90,7 @@ def test_what_was_not_read_is_a_column_without_traffic_and_what_has_no_table_is_
     (column,) = [each for each in matrix.columns if each.traffic is None]
     assert column.names == ("node02 mlx4_0",)
     assert matrix.unread == ["node02,silent mlx4_0"]
-    page = Page(render_matrix(matrix)).text["shown"]
+    page = Page(page_of(matrix)).text["shown"]
     assert "what its switch ports let through was not read" in page
     assert "was not read: node02,silent mlx4_0" in page
 
@@ -192,7 +197,7 @@ def test_forty_thousand_ports_stay_small_and_what_has_no_room_is_counted() -> No
     assert (len(matrix.columns), len(matrix.rows), matrix.ports) == (MOST, MOST, 40_000)
     assert matrix.left_out.startswith("Left out for want of room: 100 kinds of ports (8,000 ports) and 101 partitions;")
     assert matrix.left_out in svg
-    page = render_matrix(matrix)
+    page = page_of(matrix)
     assert len(page) < 2_000_000
     assert matrix.left_out in page
 
@@ -205,7 +210,7 @@ def test_one_partition_of_forty_thousand_ports_is_one_column() -> None:
 
 def test_no_partition_is_a_picture_too() -> None:
     assert "no partition" in matrix_svg(lay_out(Reach(Topology([]))))
-    assert "0 partitions, 0 ports" in render_matrix(lay_out(Reach(Topology([]))))
+    assert "0 partitions, 0 ports" in page_of(lay_out(Reach(Topology([]))))
 
 
 def test_hostile_names_stay_text() -> None:
@@ -230,7 +235,7 @@ def test_the_matrix_can_be_read_in_light_and_in_dark(dark: bool) -> None:
 
 
 def test_the_page_names_every_port_folded_and_one_by_one_and_says_what_a_script_needs_for_why() -> None:
-    page = Page(render_matrix(matrix_of([(0x7FFF, [1], range(2, 3001)), (0x10, [], [5, 6])])))
+    page = Page(page_of(matrix_of([(0x7FFF, [1], range(2, 3001)), (0x10, [], [5, 6])])))
     shown = page.text["shown"]
     for guid in range(1, 3001):
         assert f"0x{guid:016x} port 1 host{guid:05d} mlx5_0\n" in shown
@@ -246,7 +251,7 @@ def test_the_page_names_every_port_folded_and_one_by_one_and_says_what_a_script_
 
 
 def test_the_rows_of_the_page_name_the_columns_of_their_members() -> None:
-    shown = Page(render_matrix(matrix_of([(0x7FFF, [1], [2, 3, 4]), (0x10, [2], [2, 3])]))).text["shown"]
+    shown = Page(page_of(matrix_of([(0x7FFF, [1], [2, 3, 4]), (0x10, [2], [2, 3])]))).text["shown"]
     assert "0x0010 1 port: column 1" in re.sub(r"\s+", " ", shown)
     assert re.search(r"0x7fff\s+1 port: column 3\s*3 ports: column 1-2,4", shown)
 

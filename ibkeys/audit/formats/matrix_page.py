@@ -12,29 +12,36 @@ from typing import Any, Final
 from ibkeys.audit.formats.page import markup, render_page
 from ibkeys.audit.formats.words import count
 from ibkeys.audit.pictures.columns import Column, Matrix, Row
+from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
+from ibkeys.audit.pictures.map_svg import class_of, map_part, map_style
 from ibkeys.audit.pictures.matrix import CELL, STYLE, matrix_parts
 from ibkeys.topology.folded_names import ranges
 from ibkeys.topology.model import Port
 
 MOST_LISTED: Final = 10_000
 """Ports that the page lists one by one, with their GUIDs; folded, it names all."""
+_COLOURED_BY: Final[dict[Colouring, str]] = {
+    "partition": "partitions",
+    "level": "M_Key and ProtectBits",
+    "finding": "findings of the audit",
+}
 
 
-def render_matrix(matrix: Matrix, *, source: str = "", version: str = "") -> str:
-    """Return the matrix as a page. *source*: what was read. Raises UsageError where jinja2 is not installed."""
+def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version: str = "") -> str:
+    """Return the matrix and the map as a page. *source*: what was read. Raises UsageError without jinja2."""
     return render_page(
         "matrix.html.j2",
-        extra_style=STYLE,
+        extra_style=STYLE + map_style(made),
         script="matrix.js",
         source=source,
         version=version,
         heading=f"{count(len(matrix.rows), 'partition')}, {count(matrix.ports, 'port')}",
-        **matrix_values(matrix),
+        **_matrix_values(matrix),
+        **_map_values(made),
     )
 
 
-def matrix_values(matrix: Matrix) -> dict[str, Any]:
-    """Return what the part of a page that shows the matrix is made of."""
+def _matrix_values(matrix: Matrix) -> dict[str, Any]:
     return {
         "matrix": matrix,
         "cell": CELL,
@@ -42,6 +49,24 @@ def matrix_values(matrix: Matrix) -> dict[str, Any]:
         "columns": _columns(matrix),
         "rows": [_row(row, matrix) for row in matrix.rows],
         "count": count,
+    }
+
+
+def _map_values(made: FabricMap) -> dict[str, Any]:
+    shown = {colouring: {box.looks.by(colouring) for box in made.boxes} for colouring in made.legend}
+    return {
+        "map": markup(map_part(made)) if made.boxes else "",
+        "map_left_out": made.left_out,
+        "colourings": [
+            {
+                "name": colouring,
+                "label": _COLOURED_BY[colouring],
+                "words": [
+                    (word, class_of(colouring, word), meaning) for word, meaning in legend if word in shown[colouring]
+                ],
+            }
+            for colouring, legend in made.legend.items()
+        ],
     }
 
 
