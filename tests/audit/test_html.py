@@ -14,8 +14,12 @@ from ibkeys.audit.findings import Report, Subject
 from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.formats.page import render_page
+from ibkeys.audit.pictures.columns import lay_out
+from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
+from ibkeys.reach.reach import Reach
 from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, partitions, report, rule, small, subject
+from tests.audit.tables import fabric_of
 
 LOADING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background", "formaction", "ping"}
 VOID = {"meta", "br", "input", "link", "img", "hr"}
@@ -52,7 +56,8 @@ class Page(HTMLParser):
 
 
 def matrix_page() -> str:
-    return render_matrix([(1, NASTY, [1, 2], [3])], {1: NASTY})
+    names, found = {1: NASTY}, fabric_of([(1, [1, 2], [3])], {1: NASTY, 3: NASTY})
+    return render_matrix(lay_out(Reach(found), names), fabric_map(found, names), source=NASTY)
 
 
 PAGES = {
@@ -170,18 +175,77 @@ def test_what_was_not_seen_is_named() -> None:
     assert "no earlier snapshot to compare with" in shown
 
 
-def test_three_thousand_findings_are_all_there_mostly_folded_and_of_a_sensible_size() -> None:
+def different(n: int) -> str:
+    return f"lease of {n} s"
+
+
+def findings(page: Page) -> list[int]:
+    """Return how many findings each row stands for."""
+    return [int(each["data-findings"]) for each in page.having("tr", "finding")]
+
+
+def test_equal_findings_are_one_row_that_names_every_port_folded_and_one_by_one() -> None:
     html = render_html(large(), TEXTS)
+    page = Page(html)
+    assert len(html) < 500_000
+    assert findings(page) == [1200, 600, 900, 300]
+    assert "1,200 portshost[0000-1199] mlx5_0" in page.text["shown"]
+    assert page.text["shown"].count("0x0002c903000004af port 1 host1199 mlx5_0\n") == 1
+    assert 'id="MK002" data-severity="high" data-group="MK" open>' in html  # four rows: all of them are open
+
+
+def test_what_differs_in_anything_but_the_port_stays_apart() -> None:
+    subjects = [
+        subject(1),
+        subject(2),
+        subject(3, message="another"),
+        subject(4, evidence={"PortInfo": {"m_key": "0x1"}}),
+        subject(5, m_key_used=True),
+        subject(6, time="2026-11-20T10:00:00Z"),
+        subject(7, severity="low"),
+        subject(8, "unknown"),
+        subject(9, "waived", waiver="a"),
+        subject(10, "waived", waiver="b"),
+        Subject(dict.fromkeys(identity(11)), "fail", "M_KeyProtectBits is 0"),
+        Subject(dict.fromkeys(identity(12)), "fail", "M_KeyProtectBits is 0"),
+    ]
+    page = Page(render_html(report(rule("MK001", "fail", *subjects))))
+    assert sorted(findings(page)) == [1] * 10 + [2]
+    assert "2 portshost[0001-0002] mlx5_0" in page.text["shown"]
+
+
+def test_messages_that_differ_in_the_port_they_name_are_one_row_with_each_in_the_list() -> None:
+    said = [f"enforcement is off towards 'node{n} mlx5_0' 0x{n:016x} port 1" for n in range(3)]
+    page = Page(render_html(report(rule("SE001", "fail", *(subject(n, message=said[n]) for n in range(3))))))
+    assert findings(page) == [3]
+    assert "enforcement is off towards …" in page.text["shown"]
+    for n, text in enumerate(said):
+        assert f"0x0002c9030000000{n} port 1 host000{n} mlx5_0: {text}\n" in page.text["shown"]
+
+
+def test_two_nodes_of_one_name_are_told_apart() -> None:
+    page = Page(render_html(report(rule("MK001", "fail", *(subject(n, name="twin") for n in (1, 2))))))
+    for n in (1, 2):
+        assert f"twin (0x0002c9030000000{n})" in page.text["shown"]
+
+
+def test_rows_are_mostly_folded_and_of_a_sensible_size() -> None:
+    rows = [rule("MK002", "fail", *(subject(n, message=different(n)) for n in range(3000)))]
+    html = render_html(report(*rows, rule("MK001", "fail", subject(1))))
     assert len(html) < 1_500_000
-    assert len(Page(html).having("tr", "finding")) == 3000
-    assert f"{1200 - FIRST:,} more findings" in html
+    assert len(findings(Page(html))) == 3001
+    assert f"{3000 - FIRST:,} more findings" in html
     assert 'id="MK002" data-severity="high" data-group="MK">' in html  # folded: only what is critical is open
 
 
-def test_more_findings_than_a_page_is_for_are_counted() -> None:
-    html = render_html(report(rule("MK001", "fail", *(subject(n) for n in range(MOST + 5)))))
-    assert len(Page(html).having("tr", "finding")) == MOST
-    assert "And 5 more findings; the JSON of this report has them all." in html
+def test_more_than_a_page_is_for_is_counted() -> None:
+    rows = render_html(report(rule("MK001", "fail", *(subject(n, message=different(n)) for n in range(MOST + 5)))))
+    assert len(findings(Page(rows))) == MOST
+    assert "And 5 more findings; the JSON of this report has them all." in rows
+    ports = render_html(report(rule("MK001", "fail", *(subject(n) for n in range(MOST + 5)))))
+    assert findings(Page(ports)) == [MOST + 5]
+    assert "host[0000-3004] mlx5_0" in ports
+    assert "And 5 more ports; the JSON of this report has them all." in ports
 
 
 @pytest.mark.parametrize(("number", "folded"), [(1, 0), (20, 0), (500, 476)])
@@ -247,3 +311,9 @@ def test_a_rule_without_an_answer_says_why_as_the_text_does() -> None:
     unread = subject(1, "unknown", "not read", evidence={"PortInfo": {"reading": "unreadable"}})
     page = render_html(report(rule("QK003", "unknown", fabric_wide, unread, note="never shown")))
     assert "needs what was not read: see “Could not be read”<br>no key store is at hand</td>" in page
+
+
+def test_one_reason_of_many_ports_and_of_several_rules_is_said_once() -> None:
+    old = [subject(n, "unknown", "the baseline has no counters of it") for n in range(40)]
+    page = Page(render_html(report(rule("QK001", "unknown", *old), rule("MK003", "unknown", *old))))
+    assert page.text["shown"].count("host[0000-0039] mlx5_0: the baseline has no counters of it") == 1

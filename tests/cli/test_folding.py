@@ -13,8 +13,9 @@ from ClusterShell.RangeSet import RangeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.cli.folding import NARROW, FoldedNames, fold_rows, natural
+from ibkeys.cli.folding import NARROW, fold_rows, indented
 from ibkeys.printable import clean
+from ibkeys.topology.folded_names import FoldedNames, natural
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
 
@@ -82,14 +83,14 @@ def test_what_is_folded_unfolds_to_each_port_once_and_nothing_that_differs_is_to
         assert len({row["said"] for row in group}) == 1
         wanted = Counter((row["node_guid"], row["port"]) for row in group)
         assert Counter(unfolded(names.words(group), rows)) == wanted
-        assert "".join(line.strip() for line in names.indented(group)) == "".join(map(str.strip, names.words(group)))
+        assert "".join(line.strip() for line in indented(names, group)) == "".join(map(str.strip, names.words(group)))
     assert sum(map(len, groups)) == len(rows)
     assert len({group[0]["said"] for group in groups}) == len(groups)
 
 
 @given(rows=sheets())
 def test_no_name_spoils_a_line(rows: list[Row]) -> None:
-    assert all(line == clean(line) for line in FoldedNames(rows).indented(rows))
+    assert all(line == clean(line) for line in indented(FoldedNames(rows), rows))
 
 
 def test_people_count_2_before_10() -> None:

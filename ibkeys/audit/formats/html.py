@@ -1,7 +1,8 @@
 """The report as one self-contained HTML page: the verdict first, then what was not seen, then findings and remedies.
 
 A manager reads down to the scores, an administrator filters the findings. It works without JavaScript, which only
-filters. Rules with many findings show the first of them and keep the others folded.
+filters. Findings of a rule that say the same are one row with the hosts folded; who they are, one by one, is folded
+away below. Rules with many rows show the first of them and keep the others folded.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from typing import Any, Final
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.page import markup, render_page
+from ibkeys.audit.formats.same import Same, names_in, together
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
+from ibkeys.topology.folded_names import FoldedNames
 
 FIRST: Final = 10
-"""Findings of a rule that are shown unfolded."""
+"""Rows of a rule that are shown unfolded."""
 MOST: Final = 3000
-"""Findings of a rule that the page holds at all: a page is for people, the JSON has every one."""
+"""Rows of a rule that the page holds at all, and ports that it lists one by one: a page is for people, the JSON has
+every one."""
 _LARGEST: Final = 24
 """Partitions that are shown unfolded."""
 _ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
 """What is listed first within a rule."""
-_OPEN_FINDINGS: Final = 60
-"""Up to so many findings in all, every failing rule is unfolded."""
+_OPEN_ROWS: Final = 60
+"""Up to so many rows in all, every failing rule is unfolded."""
+_SEE: Final = "see “Could not be read”"
 
 
 def render_html(
@@ -32,6 +37,7 @@ def render_html(
 ) -> str:
     """Return *report* as one HTML page. ``texts``: what there is to say of each rule; ``fail_on``: the severity from
     which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError where jinja2 is not installed."""
+    names = names_in(report)
     return render_page(
         "report.html.j2",
         report=report,
@@ -44,8 +50,8 @@ def render_html(
         group_names=list(GROUPS.items()),
         coverage_tiles=_coverage(report),
         troubles=[words.trouble_text(trouble) for trouble in report.coverage.troubles],
-        not_evaluated=[(each, _unknown_reasons(each)) for each in report.results if each.result == "unknown"],
-        kinds=list(_kinds(report, texts or {})),
+        not_evaluated=_not_evaluated(report, names),
+        kinds=list(_kinds(report, texts or {}, names)),
         quiet=[
             ("Rules that pass", [each for each in report.results if each.result == "pass"]),
             ("Rules that do not apply here", [each for each in report.results if each.result == "n/a"]),
@@ -96,9 +102,30 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
         yield f"{count(summary['waived'], 'rule is', 'rules are')} waived."
 
 
-def _unknown_reasons(result: RuleResult) -> list[str]:
-    reasons = list(words.unknown_reasons(result, "see “Could not be read”"))
-    return [*reasons[:FIRST], *([f"and {len(reasons) - FIRST} more"] if len(reasons) > FIRST else [])]
+def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleResult], list[str]]]:
+    """Return the rules without an answer with the reasons; those of the same reasons stand together."""
+    found: dict[tuple[str, ...], list[RuleResult]] = {}
+    for each in report.results:
+        if each.result == "unknown":
+            found.setdefault(_unknown_reasons(each, names), []).append(each)
+    more = "more; the JSON of this report has them all"
+    return [
+        (results, [*reasons[:FIRST], *([f"and {len(reasons) - FIRST} {more}"] if len(reasons) > FIRST else [])])
+        for reasons, results in found.items()
+    ]
+
+
+def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
+    """Return why a rule has no answer, a line for each reason with the ports of which it is true."""
+    unknown = words.subjects(result, "unknown")
+    said = [subject for subject in unknown if not words.is_unread(subject)]
+    lines = [
+        f"{', '.join(same.ports)}: {same.message}" if same.ports else words.said_of(same.first, _SEE)
+        for same in together(result, said, names)
+    ]
+    if len(said) < len(unknown):
+        lines.insert(0, f"needs what was not read: {_SEE}")
+    return tuple(lines or [result.note])
 
 
 def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str]:
@@ -150,10 +177,11 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
+def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[str, Any]]:
     """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
     are unknown as a whole are named with what was not seen."""
-    few = sum(len(each.subjects) for each in report.results) <= _OPEN_FINDINGS
+    rows = {each.rule: _same(each, names) for each in report.results}
+    few = sum(map(len, rows.values())) <= _OPEN_ROWS
     kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))
     for word, title in kinds:
         chosen = sorted(
@@ -171,35 +199,55 @@ def _kinds(report: Report, texts: Texts) -> Iterator[dict[str, Any]]:
                         "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
                         "sources": words.sources_of(words.texts_of(texts, each.rule)),
                         "found": len(each.subjects),
-                        "rows": [
-                            _row(subject, each, report.taken)
-                            for subject in sorted(each.subjects, key=lambda one: _ORDER.index(one.result))[:MOST]
-                        ],
+                        "rows": _rows(rows[each.rule], each, report.taken),
                     }
                     for each in chosen
                 ],
             }
 
 
-def _row(subject: Subject, result: RuleResult, taken: str) -> dict[str, str]:
-    """Return one finding in texts. Its word stands there where it is not that of the whole rule, its time where it is
-    not that of the report."""
+def _same(result: RuleResult, names: FoldedNames) -> list[Same]:
+    return together(result, sorted(result.subjects, key=lambda one: _ORDER.index(one.result)), names)
+
+
+def _rows(found: Sequence[Same], result: RuleResult, taken: str) -> list[dict[str, Any]]:
+    """Return the rows of a rule. Together they list no more than `MOST` ports one by one; folded, they name all."""
+    rows = []
+    room = MOST
+    for same in found[:MOST]:
+        rows.append(_row(same, result, taken, room))
+        room -= len(rows[-1]["each"])
+    return rows
+
+
+def _row(same: Same, result: RuleResult, taken: str, room: int) -> dict[str, Any]:
+    """Return what findings say in texts. Their word stands there where it is not that of the whole rule, their time
+    where it is not that of the report; *room*: how many ports may be listed one by one."""
+    subject = same.first
     severity = words.severity_of(subject, result)
     word: str = "" if subject.result == result.result else subject.result
     if subject.result == "fail" and severity != result.severity:
         word = severity
     identity = subject.identity
     time = words.time_text(subject.time) if subject.time and subject.time != taken else ""
-    address = words.place({**identity, "node_desc": None})
     return {
+        "count": len(same.subjects),
+        "ports": same.ports,
+        "each": [_port_line(each, same.own) for each in same.subjects[:room]] if same.ports else [],
         "name": str(identity.get("node_desc") or ""),
-        "address": address,
+        "address": words.place({**identity, "node_desc": None}),
         "word": word,
-        "message": subject.message,
+        "message": same.message,
         "waiver": f"waived: {subject.waiver}" if subject.waiver else "",
         "evidence": words.evidence_text(subject),
         "read": ", ".join(filter(None, (words.m_key_text(subject), time))),
     }
+
+
+def _port_line(subject: Subject, own: bool) -> str:
+    identity = subject.identity
+    line = f"{identity['node_guid']} port {identity['port']} {identity.get('node_desc') or ''}".rstrip()
+    return f"{line}: {subject.message}" if own else line
 
 
 def _picture(report: Report) -> dict[str, Any] | None:

@@ -1,50 +1,118 @@
-"""The partition matrix as one self-contained HTML page."""
+"""The partition matrix as one self-contained HTML page: the picture, what was chosen in it, lists of columns and rows.
+
+The lists hold all that the picture says, so that the page can be read on paper and without JavaScript. With it, a click
+on a row, a column or a cell tells who is in it and who can talk to whom; that is reckoned from the traffic that each
+column's line carries as data, as `ibkeys.reach` does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ibkeys.audit.formats.page import markup, render_page
 from ibkeys.audit.formats.words import count
-from ibkeys.audit.pictures.matrix import (
-    STYLE,
-    Column,
-    Partition,
-    lay_out,
-    partition_matrix_svg,
-    port_name,
-)
-from ibkeys.audit.pictures.svg import listed
+from ibkeys.audit.pictures.columns import Column, Matrix, Row
+from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
+from ibkeys.audit.pictures.map_svg import class_of, map_part, map_style
+from ibkeys.audit.pictures.matrix import CELL, STYLE, matrix_parts
+from ibkeys.topology.folded_names import ranges
+from ibkeys.topology.model import Port
 
-_NAMED: Final = 12
-"""Ports of a kind that the list names."""
+MOST_LISTED: Final = 10_000
+"""Ports that the page lists one by one, with their GUIDs; folded, it names all."""
+_COLOURED_BY: Final[dict[Colouring, str]] = {
+    "partition": "partitions",
+    "level": "M_Key and ProtectBits",
+    "finding": "findings of the audit",
+}
 
 
-def render_matrix(
-    partitions: Sequence[Partition], names: Mapping[int, str] | None = None, *, source: str = "", version: str = ""
-) -> str:
-    """Return the matrix as a page: the picture, and below it which ports each column is.
-
-    *names*: port GUID → what to call it; *source*: what was read. Raises UsageError where jinja2 is not installed.
-    """
-    matrix = lay_out(partitions)
+def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version: str = "") -> str:
+    """Return the matrix and the map as a page. *source*: what was read. Raises UsageError without jinja2."""
     return render_page(
         "matrix.html.j2",
-        extra_style=STYLE,
+        extra_style=STYLE + map_style(made),
+        script="matrix.js",
         source=source,
         version=version,
-        heading=f"{count(len(partitions), 'partition')}, {count(matrix.ports, 'port')}",
-        left_out=matrix.left_out,
-        picture=markup(partition_matrix_svg(partitions, names, standalone=False)),
-        kinds=[_kind(column, names or {}) for column in matrix.columns],
-        count=count,
+        heading=f"{count(len(matrix.rows), 'partition')}, {count(matrix.ports, 'port')}",
+        **_matrix_values(matrix),
+        **_map_values(made),
     )
 
 
-def _kind(column: Column, names: Mapping[int, str]) -> dict[str, str]:
+def _matrix_values(matrix: Matrix) -> dict[str, Any]:
     return {
-        "count": count(len(column.ports), "port"),
-        "held": listed([f"0x{partition:04x} {kind}" for partition, kind in column.keys], _NAMED),
-        "ports": listed([port_name(guid, names) for guid in column.ports], _NAMED),
+        "matrix": matrix,
+        "cell": CELL,
+        "parts": [(markup(labels), markup(band)) for labels, band in matrix_parts(matrix)],
+        "columns": _columns(matrix),
+        "rows": [_row(row, matrix) for row in matrix.rows],
+        "count": count,
     }
+
+
+def _map_values(made: FabricMap) -> dict[str, Any]:
+    shown = {colouring: {box.looks.by(colouring) for box in made.boxes} for colouring in made.legend}
+    return {
+        "map": markup(map_part(made)) if made.boxes else "",
+        "map_left_out": made.left_out,
+        "colourings": [
+            {
+                "name": colouring,
+                "label": _COLOURED_BY[colouring],
+                "words": [
+                    (word, class_of(colouring, word), meaning) for word, meaning in legend if word in shown[colouring]
+                ],
+            }
+            for colouring, legend in made.legend.items()
+        ],
+    }
+
+
+def _columns(matrix: Matrix) -> list[dict[str, Any]]:
+    columns = []
+    room = MOST_LISTED
+    for column in matrix.columns:
+        columns.append(_column(column, room))
+        room -= len(columns[-1]["each"])
+    return columns
+
+
+def _column(column: Column, room: int) -> dict[str, Any]:
+    passing = column.traffic or {}
+    return {
+        "count": len(column.ports),
+        "held": [f"0x{partition:04x} {kind}" for partition, kind in column.keys],
+        "names": column.names,
+        "stopped": ", ".join(f"0x{partition:04x}" for partition in column.stopped),
+        "unknown": column.traffic is None,
+        "each": [_line(port) for port in column.ports[:room]],
+        "kinds": " ".join(f"{partition}:{kind}" for partition, kind in column.keys),
+        "traffic": " ".join(f"{partition}:{leaves}:{arrives}" for partition, (leaves, arrives) in passing.items()),
+        "guid": f"0x{column.ports[0].port_guid:016x}",
+    }
+
+
+def _line(port: Port) -> str:
+    return f"0x{port.port_guid:016x} port {port.num} {port.node.description or ''}".rstrip()
+
+
+def _row(row: Row, matrix: Matrix) -> dict[str, Any]:
+    return {
+        "partition": f"0x{row.partition:04x}",
+        "number": row.partition,
+        "name": row.name or "",
+        "members": [
+            (counted, _numbers(matrix, row.partition, kind))
+            for kind, counted in (("full", row.full), ("limited", row.limited))
+        ],
+    }
+
+
+def _numbers(matrix: Matrix, partition: int, kind: str) -> str:
+    """Return the numbers of the columns that are in a partition as *kind*."""
+    numbers = [
+        index + 1 for index, column in enumerate(matrix.columns) if dict(column.keys).get(partition) in (kind, "both")
+    ]
+    return ranges(numbers) if numbers else ""

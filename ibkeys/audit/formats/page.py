@@ -17,8 +17,9 @@ from ibkeys.printable import clean
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
-def render_page(template: str, *, extra_style: str = "", **values: Any) -> str:
-    """Return the page of a template in ``templates``, with *extra_style* below the common one.
+def render_page(template: str, *, extra_style: str = "", script: str = "", **values: Any) -> str:
+    """Return the page of a template in ``templates``, with *extra_style* below the common one, and the file *script* of
+    ``templates`` after the common one.
 
     Raises UsageError where jinja2 is not installed.
     """
@@ -33,13 +34,14 @@ def render_page(template: str, *, extra_style: str = "", **values: Any) -> str:
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     style = (_TEMPLATES / "page.css").read_text(encoding="utf-8") + extra_style
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    files = ["page.js", *([script] if script else [])]
+    scripts = "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in files)
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(scripts)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     text: str = environment.get_template(template).render(
-        style=markup(style), script=markup(script), policy=policy, **values
+        style=markup(style), script=markup(scripts), policy=policy, **values
     )
     return text
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
 from ibkeys.audit.pictures.svg import listed
 from ibkeys.printable import clean
 from ibkeys.topology.model import Node, Port, Topology
@@ -21,9 +22,6 @@ _MOST_NAME: Final = 40
 _MOST_SETS: Final = 60
 """Sets of P_Keys that the legend explains."""
 
-Keys = tuple[int, ...]
-"""The P_Keys of a node's end ports, each once, by number."""
-
 
 def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """Return the graph: nodes by type, an edge for each cable, a colour and a letter for each set of P_Keys.
@@ -36,7 +34,7 @@ def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     usage = Counter(keys for keys in held.values() if keys)
     # the sets that most nodes have come first: they get the clearest colours
     order = sorted(usage, key=lambda keys: (-usage[keys], keys))
-    letters = {keys: _letter(index) for index, keys in enumerate(order)}
+    letters = {keys: letter(index) for index, keys in enumerate(order)}
     looks = {keys: _look(index) for index, keys in enumerate(order)}
     lines = [
         "graph fabric {",
@@ -97,7 +95,7 @@ def _legend(
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
     for index, keys in enumerate(order[:_MOST_SETS]):
         nodes = f"{usage[keys]} node{'s' if usage[keys] != 1 else ''}"
-        said = listed([_key_text(key, names) for key in keys], _LISTED)
+        said = listed([key_text(key, names) for key in keys], _LISTED)
         yield f"    l{index} [label={_quoted(f'{letters[keys]}: {said} ({nodes})')}, shape=box, {looks[keys]}];"
     if len(order) > _MOST_SETS:
         yield f'    more [label="and {len(order) - _MOST_SETS:,} more sets", shape=plaintext];'
@@ -113,12 +111,6 @@ def _legend(
     yield "  }"
 
 
-def _key_text(key: int, names: Mapping[int, str]) -> str:
-    name = names.get(key & 0x7FFF)
-    membership = "full" if key & 0x8000 else "limited"
-    return f"0x{key & 0x7FFF:04x}{f' {name}' if name else ''} {membership}"
-
-
 def _look(index: int) -> str:
     turn, colour = divmod(index, len(PALETTE))
     if turn >= len(STYLES):
@@ -126,16 +118,6 @@ def _look(index: int) -> str:
     fill = PALETTE[colour]
     font = "#ffffff" if fill == "#0072b2" else "#000000"
     return f'style="{STYLES[turn]}", fillcolor="{fill}", fontcolor="{font}"'
-
-
-def _letter(index: int) -> str:
-    """Return A, B, ... Z, AA, AB, ..."""
-    letters = ""
-    index += 1
-    while index:
-        index, digit = divmod(index - 1, 26)
-        letters = chr(ord("A") + digit) + letters
-    return letters
 
 
 def _cut(name: str) -> str:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from ibkeys.printable import clean
+
+_WIDTHS: Final = {
+    **dict.fromkeys("0123456789abcdeghknopqsuvxyz_", 7.7),
+    **dict.fromkeys("iljI|.,:;' ", 4.1),
+    **dict.fromkeys('ftr[]()/\\-"!', 5.6),
+    **dict.fromkeys("mwMWOQGDHNU@%&+=<>#~^…", 12.1),
+}
+"""Widths of letters in DejaVu Sans of 12 pixels, the widest of the fonts that are asked for, rounded up."""
+_ASCII: Final = 8.6
+_OTHER: Final = 17.0
+"""Width of any other letter: of ASCII, of all that is written anywhere."""
 
 
 def element(name: str, *inside: str, **attributes: object) -> str:
@@ -26,6 +39,24 @@ def shortened(words: str, most: int) -> str:
     """Return *words* cut to *most* characters, with an ellipsis where something was cut."""
     shown = clean(words)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def text_width(words: str) -> int:
+    """Return how wide a text of 12 pixels is in the fonts that are asked for, at most, in pixels."""
+    return math.ceil(sum(_WIDTHS.get(char, _ASCII if char.isascii() else _OTHER) for char in clean(words)))
+
+
+def fitting(words: str, most: int) -> str:
+    """Return *words* cut to a `text_width` of *most*, with an ellipsis where something was cut."""
+    shown = clean(words)
+    if text_width(shown) <= most:
+        return shown
+    room = most - text_width("…")
+    for length, char in enumerate(shown):
+        room -= text_width(char)
+        if room < 0:
+            return shown[:length] + "…"
+    return shown
 
 
 def listed(things: Sequence[str], most: int) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ibkeys.cli.folding import FoldedNames, folded_lines
+from ibkeys.cli.folding import folded_lines
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.cli.showing import NAMING, naming
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.change.wanted import EnforcementChange, TableChange

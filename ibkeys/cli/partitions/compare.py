@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
+from ibkeys.cli.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
 from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table
@@ -19,6 +19,7 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.agreement.agreement import Agreement, Value, What

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -24,7 +25,7 @@ from ibkeys.cli.showing import (
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.audit.pictures.matrix import Partition
+    from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.reach.why import Match
@@ -43,9 +44,15 @@ _LISTED: Final = 6
     "-f",
     "--format",
     "format",
-    type=click.Choice(["table", "json", "csv", "svg", "html", "dot"]),
+    type=click.Choice(["table", "json", "csv", "svg", "html", "map", "dot"]),
     default="table",
-    help="Form of the output; svg, html and dot are pictures.  [default: table]",
+    help="Form of the output; svg, html, map and dot are pictures.  [default: table]",
+)
+@options.option(
+    "--color-by",
+    type=click.Choice(["partition", "level"]),
+    default="partition",
+    help="What the colours of -f map say: P_Keys, or M_Key and ProtectBits.  [default: partition]",
 )
 @options.reading
 def matrix(
@@ -55,6 +62,7 @@ def matrix(
     policy: str | None,
     inbound_check: InboundCheck,
     format: str,
+    color_by: Colouring,
 ) -> int:
     """Show the members of every partition, and who can talk to whom.
 
@@ -73,7 +81,7 @@ def matrix(
     reach = Reach(found, inbound_check=inbound_check)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
     if format in _PICTURES:
-        write(_PICTURES[format](found, memberships, names).rstrip("\n"))
+        write(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
     elif pairs:
         _write_pairs(found, reach, chosen, format)
     elif format == "json":
@@ -246,41 +254,48 @@ def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
 
 # --- pictures --------------------------------------------------------------------------------------------------------
 
-Picture = Callable[["Topology", Sequence["Membership"], Mapping[int, str]], str]
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a picture is of. ``chosen``: these partitions only, none for all."""
+
+    found: Topology
+    reach: Reach
+    names: Mapping[int, str]
+    chosen: set[int]
+    color_by: Colouring
 
 
-def _svg(_: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
-    from ibkeys.audit.pictures.matrix import partition_matrix_svg
+def _svg(shown: _Shown) -> str:
+    from ibkeys.audit.pictures.columns import lay_out
+    from ibkeys.audit.pictures.matrix import matrix_svg
 
-    return partition_matrix_svg(*_plain(memberships, names))
+    return matrix_svg(lay_out(shown.reach, shown.names, shown.chosen))
 
 
-def _html(found: Topology, memberships: Sequence[Membership], names: Mapping[int, str]) -> str:
+def _html(shown: _Shown) -> str:
     from ibkeys.audit.formats.matrix_page import render_matrix
+    from ibkeys.audit.pictures.columns import lay_out
+    from ibkeys.audit.pictures.fabric_map import fabric_map
     from ibkeys.version import __version__
 
-    source = f"{len(found.nodes)} nodes, seen from {found.nodes[0].description or hex(found.nodes[0].guid)}"
-    return render_matrix(*_plain(memberships, names), source=source, version=__version__)
+    nodes = shown.found.nodes
+    source = f"{len(nodes)} nodes, seen from {nodes[0].description or hex(nodes[0].guid)}"
+    matrix = lay_out(shown.reach, shown.names, shown.chosen)
+    return render_matrix(matrix, fabric_map(shown.found, shown.names), source=source, version=__version__)
 
 
-def _dot(found: Topology, _: Sequence[Membership], names: Mapping[int, str]) -> str:
+def _map(shown: _Shown) -> str:
+    from ibkeys.audit.pictures.fabric_map import fabric_map
+    from ibkeys.audit.pictures.map_svg import map_svg
+
+    return map_svg(fabric_map(shown.found, shown.names), shown.color_by)
+
+
+def _dot(shown: _Shown) -> str:
     from ibkeys.audit.pictures.dot import fabric_dot
 
-    return fabric_dot(found, names)
+    return fabric_dot(shown.found, shown.names)
 
 
-_PICTURES: Final[Mapping[str, Picture]] = {"svg": _svg, "html": _html, "dot": _dot}
-
-
-def _plain(memberships: Sequence[Membership], names: Mapping[int, str]) -> tuple[list[Partition], dict[int, str]]:
-    """Return partitions and the ports' names as the pictures take them."""
-    rows: list[Partition] = [
-        (
-            each.partition,
-            names.get(each.partition),
-            [port.port_guid for port in each.full],
-            [port.port_guid for port in each.limited],
-        )
-        for each in memberships
-    ]
-    return rows, {port.port_guid: short_name(port) for each in memberships for port in each.members}
+_PICTURES: Final[Mapping[str, Callable[[_Shown], str]]] = {"svg": _svg, "html": _html, "map": _map, "dot": _dot}

@@ -13,7 +13,7 @@ from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
-from ibkeys.cli.folding import FoldedNames, fold_rows, is_folded, width_of_output
+from ibkeys.cli.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
@@ -23,6 +23,7 @@ from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.number import parse_number, quoted
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.printable import counted
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.source import ReadablePort
@@ -116,7 +117,7 @@ def _write_folded(sheet: Sheet) -> None:
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
         for line in textwrap.wrap(heading, width, subsequent_indent="  ", break_on_hyphens=False):
             write(line)
-        for line in names.indented(rows):
+        for line in indented(names, rows):
             write(line)
 
 

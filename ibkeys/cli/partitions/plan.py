@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import FoldedNames
+from ibkeys.cli.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports
@@ -20,6 +20,7 @@ from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.printable import counted
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
@@ -225,7 +226,7 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> N
             write(clean(f"{before}{ports[0]}{after}"))
             continue
         write(clean(f"{before}{counted(len(ports), 'port')}{after}"))
-        for line in names.indented(port.to_json() for port in ports):
+        for line in indented(names, (port.to_json() for port in ports)):
             write(line)
 
 

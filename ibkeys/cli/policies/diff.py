@@ -9,12 +9,13 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import FoldedNames, is_folded, write_folded
+from ibkeys.cli.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.types import Number
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy

@@ -10,12 +10,12 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write, write_as_is
-from ibkeys.cli.folding import FoldedNames
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
+from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from ibkeys.cli import exits
-from ibkeys.cli.folding import FoldedNames
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean, named
+from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.partitions.editing.changes import KnownPorts

@@ -1,12 +1,17 @@
 "use strict";
 (() => {
-  const form = document.querySelector("form.filter");
+  const form = document.querySelector("#filter");
   if (form) {
     const rules = [...document.querySelectorAll("details.rule")].map((rule) => ({
       rule,
       open: rule.open,
       head: rule.querySelector("summary").textContent.toLowerCase(),
-      rows: [...rule.querySelectorAll("tr.finding")].map((row) => ({row, text: row.textContent.toLowerCase()})),
+      rows: [...rule.querySelectorAll("tr.finding")].map((row) => ({
+        row,
+        text: row.textContent.toLowerCase(),
+        findings: Number(row.dataset.findings),
+        each: [...row.querySelectorAll("details.each")].map((list) => ({list, text: list.textContent.toLowerCase()})),
+      })),
       more: [...rule.querySelectorAll("details.more")],
       lists: [...rule.querySelectorAll("details.more, table.findings")],
     }));
@@ -21,9 +26,10 @@
         const wanted = (!severity || data.severity === severity) && (!group || data.group === group);
         const all = !text || each.head.includes(text);
         let matches = 0;
-        for (const {row, text: content} of each.rows) {
+        for (const {row, text: content, findings, each: lists} of each.rows) {
           row.hidden = !(wanted && (all || content.includes(text)));
-          matches += row.hidden ? 0 : 1;
+          matches += row.hidden ? 0 : findings;
+          for (const {list, text: ports} of lists) list.open = Boolean(text) && !all && ports.includes(text);
         }
         each.rule.hidden = !(wanted && (all || matches));
         if (!each.rule.hidden) {
@@ -48,7 +54,7 @@
   }
   let closed = [];
   window.addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open]):not(.more)")];
+    closed = [...document.querySelectorAll("details:not([open]):not(.more):not(.each)")];
     for (const each of closed) each.open = true;
   });
   window.addEventListener("afterprint", () => {

@@ -1,0 +1,74 @@
+"""Findings of one rule that say the same, put together: 179 equal rows of a report are one, with all ports named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ibkeys.audit.findings import Report, RuleResult, Subject
+from ibkeys.audit.formats import words
+from ibkeys.topology.folded_names import FoldedNames, in_order
+
+_PORT: Final = re.compile(r"'(?:[^'\\]|\\.)*' 0x[0-9a-f]{16} port \d+")
+"""A port as messages name it, where it has a name (`Port.__str__`)."""
+_EACH: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Findings that differ in nothing but their port. ``message``: what they say; where each names another port, that
+    stands as … there, and ``own`` is True: each has its own message. ``ports``: all of them, in few words."""
+
+    subjects: Sequence[Subject]
+    message: str
+    own: bool
+    ports: Sequence[str]
+
+    @property
+    def first(self) -> Subject:
+        """One of them, which says what all say."""
+        return self.subjects[0]
+
+
+def names_in(report: Report) -> FoldedNames:
+    """Return how the ports of a report are called."""
+    return FoldedNames(
+        identity for result in report.results for subject in result.subjects if _is_port(identity := subject.identity)
+    )
+
+
+def together(result: RuleResult, subjects: Iterable[Subject], names: FoldedNames) -> list[Same]:
+    """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
+    waiver and how it was read. What is no port stands alone."""
+    found: dict[Hashable, list[Subject]] = {}
+    for index, subject in enumerate(subjects):
+        key = _said(result, subject) if _is_port(subject.identity) else index
+        found.setdefault(key, []).append(subject)
+    return [_same(each, names) for each in found.values()]
+
+
+def _is_port(identity: Mapping[str, Any]) -> bool:
+    return identity.get("node_guid") is not None and identity.get("port") is not None
+
+
+def _said(result: RuleResult, subject: Subject) -> Hashable:
+    return (
+        subject.result,
+        _PORT.sub(_EACH, subject.message),
+        words.evidence_text(subject),
+        words.severity_of(subject, result),
+        subject.waiver,
+        words.m_key_text(subject),
+        subject.time,
+    )
+
+
+def _same(subjects: Sequence[Subject], names: FoldedNames) -> Same:
+    if len(subjects) == 1:
+        return Same(subjects, subjects[0].message, False, ())
+    own = len({subject.message for subject in subjects}) > 1
+    message = _PORT.sub(_EACH, subjects[0].message) if own else subjects[0].message
+    ordered = sorted(subjects, key=lambda subject: in_order(subject.identity))
+    return Same(ordered, message, own, names.words(subject.identity for subject in ordered))

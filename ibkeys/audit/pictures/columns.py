@@ -1,0 +1,140 @@
+"""What the partition matrix shows: partitions down, ports across. Ports that no partition tells apart share one column,
+so that a fabric of 40,000 ports is as wide as it has kinds of ports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK
+from ibkeys.reach.forms import Standing, Traffic, form, traffic
+from ibkeys.reach.reach import Reach
+from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.model import Port
+
+T = TypeVar("T")
+
+MOST: Final = 400
+"""Rows and columns that a picture shows; each still has the size of a letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """End ports that no partition tells apart: the same P_Keys, and the same that their switch ports let through.
+
+    ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: what
+    leaves them and arrives in each partition; None where what decides was not read. ``stopped``: the partitions of
+    which their switch ports stop some packets, or all.
+    """
+
+    keys: tuple[tuple[int, str], ...]
+    ports: tuple[Port, ...]
+    names: tuple[str, ...]
+    traffic: Mapping[int, Traffic] | None
+    stopped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A partition, its name or None, and how many full and limited members it has; who is both counts in both."""
+
+    partition: int
+    name: str | None
+    full: int
+    limited: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What a picture shows. ``ports``: how many are in some partition; ``unread``: those of which it cannot be said who
+    they talk to, in few words; ``left_out``: in words what the picture has no room for."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    ports: int
+    unread: Sequence[str]
+    left_out: str
+
+
+def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collection[int] = ()) -> Matrix:
+    """Return what a picture of *reach* shows: all of it, or of very many the kinds with the most ports, in their order,
+    and the partitions that these are in.
+
+    *names*: partition → what to call it. *chosen*: these partitions only.
+    """
+    called = FoldedNames(port.identity() for port in (*reach.ports, *reach.unread))
+    every_row = [
+        Row(each.partition, (names or {}).get(each.partition), len(each.full), len(each.limited))
+        for each in reach.memberships()
+        if not chosen or each.partition in chosen
+    ]
+    every = sorted(_columns(reach, called, chosen), key=lambda column: column.keys)
+    columns = _largest(every, [len(column.ports) for column in every])
+    held = {partition for column in columns for partition, _ in column.keys}
+    rows = [row for row in every_row if row.partition in held]
+    rows = _largest(rows, [row.full + row.limited for row in rows])
+    ports = sum(len(column.ports) for column in every)
+    said = []
+    if len(columns) < len(every):
+        missing = ports - sum(len(column.ports) for column in columns)
+        said.append(f"{len(every) - len(columns):,} kinds of ports ({missing:,} ports)")
+    if len(rows) < len(every_row):
+        said.append(f"{len(every_row) - len(rows):,} partitions")
+    left_out = f"Left out for want of room: {' and '.join(said)}; ibkeys matrix -f csv has them." if said else ""
+    unread = called.words(port.identity() for port in reach.unread)
+    return Matrix(columns, rows, ports, unread, left_out)
+
+
+def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[Column]:
+    """Yield the groups of ports that are in some partition of those *chosen*; such as differ in others only are one."""
+    known: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic], ...]], list[Port]] = {}
+    for group in reach.groups:
+        decides = sorted(
+            (partition, traffic(standing, reach.inbound_check))
+            for partition, standing in group.profile
+            if not chosen or partition in chosen
+        )
+        known.setdefault((_kinds(group.ports[0], chosen), tuple(decides)), []).extend(group.ports)
+    for (keys, passing), ports in known.items():
+        if keys:
+            stopped = tuple(partition for partition, each in passing if each != _unchecked(ports[0], partition))
+            yield Column(keys, tuple(ports), _names(called, ports), dict(passing), stopped)
+    unknown: dict[tuple[tuple[int, str], ...], list[Port]] = {}
+    for port in reach.unread:
+        unknown.setdefault(_kinds(port, chosen), []).append(port)
+    for keys, ports in unknown.items():
+        if keys:
+            yield Column(keys, tuple(ports), _names(called, ports), None)
+
+
+def _unchecked(port: Port, partition: int) -> Traffic:
+    """Return what would leave a port and arrive at it if no switch port checked anything."""
+    holds = 0
+    for _, key in port.occupied or ():
+        if key & PARTITION_MASK == partition:
+            holds |= form(key)
+    return traffic(Standing(holds, None, None), DEFAULT_INBOUND_CHECK)
+
+
+def _kinds(port: Port, chosen: Collection[int]) -> tuple[tuple[int, str], ...]:
+    """Return the partitions a port is in, and as what."""
+    kinds: dict[int, str] = {}
+    for _, key in port.occupied or ():
+        partition = key & PARTITION_MASK
+        if not chosen or partition in chosen:
+            kind = "full" if key & FULL_BIT else "limited"
+            kinds[partition] = kind if kinds.get(partition, kind) == kind else "both"
+    return tuple(sorted(kinds.items()))
+
+
+def _names(called: FoldedNames, ports: Sequence[Port]) -> tuple[str, ...]:
+    return tuple(called.words(port.identity() for port in ports))
+
+
+def _largest(things: Sequence[T], sizes: Sequence[int]) -> list[T]:
+    """Return the `MOST` things of the largest sizes, in their order."""
+    if len(things) <= MOST:
+        return list(things)
+    chosen = sorted(range(len(things)), key=lambda index: (-sizes[index], index))[:MOST]
+    return [things[index] for index in sorted(chosen)]

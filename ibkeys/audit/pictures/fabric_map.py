@@ -1,0 +1,217 @@
+"""The map of a fabric: its switches by level, and behind each leaf its hosts, folded where they look the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from ibkeys.audit.findings import SEVERITIES, Report, Severity
+from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.topology.folded_names import FoldedNames, in_order, natural, ranges
+from ibkeys.topology.model import Node, Port, Topology
+
+Colouring = Literal["partition", "level", "finding"]
+COLOURINGS: Final[tuple[Colouring, ...]] = get_args(Colouring)
+Findings = Mapping[tuple[str, int], Severity]
+"""(node GUID in hex, port) → the worst that fails there."""
+
+MOST: Final = 3000
+"""Groups of hosts that a map draws."""
+UNREAD: Final = "?"
+NO_KEY: Final = "none"
+CLEAN: Final = "-"
+_FEW: Final = 8
+"""A switch with fewer than one host for so many links to switches is no leaf: a manager's port is often on a spine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What a box is coloured by, and what stands in it, for each `Colouring`: a letter for a set of P_Keys, the level
+    (ProtectBits), the worst severity that fails. ``?``: not read. Equal looks are one box."""
+
+    partition: str
+    level: str
+    finding: str
+
+    def by(self, colouring: Colouring) -> str:
+        """Return what the box shows in one colouring."""
+        shown: str = getattr(self, colouring)
+        return shown
+
+
+@dataclass(slots=True)
+class Box:
+    """A switch, or ports behind it that look the same. ``level``: 0 for leaves, more above; None for hosts."""
+
+    names: Sequence[str]
+    count: int
+    looks: Looks
+    level: int | None
+
+
+@dataclass(slots=True)
+class FabricMap:
+    """What a map shows. ``switches``: by level, the leaves first; ``hosts``: in the order of the leaves; ``links``: how
+    many cables are between two switches, or between a switch and ports behind it, as places in ``boxes``; ``legend``:
+    for each colouring what its words mean; ``left_out``: what it has no room for."""
+
+    boxes: list[Box] = field(default_factory=list)
+    links: Counter[tuple[int, int]] = field(default_factory=Counter)
+    legend: dict[Colouring, list[tuple[str, str]]] = field(default_factory=dict)
+    left_out: str = ""
+
+
+def worst_findings(report: Report) -> Findings:
+    """Return the worst severity that fails at each port of *report*."""
+    worst: dict[tuple[str, int], Severity] = {}
+    for result in report.results:
+        for subject in result.subjects:
+            guid, port = subject.identity.get("node_guid"), subject.identity.get("port")
+            if subject.result == "fail" and guid is not None and port is not None:
+                severity = subject.severity or result.severity
+                worst[guid, port] = min(worst.get((guid, port), severity), severity, key=SEVERITIES.index)
+    return worst
+
+
+def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, findings: Findings | None = None) -> FabricMap:
+    """Return the map of *fabric*, whose P_Key tables were read. *names*: partition → what to call it. *findings*: what
+    `worst_findings` says; without it the map has no such colouring."""
+    sets = _sets(fabric)
+    made = FabricMap(legend=_legend(fabric, sets, names or {}, findings))
+    letters = {keys: letter(index) for index, keys in enumerate(sets)}
+    called = FoldedNames(port.identity() for port in fabric.end_ports())
+    levels = _levels(fabric)
+    places: dict[Node, int] = {}
+    for node in sorted(levels, key=lambda node: (levels[node], natural(node.description or ""), node.guid)):
+        places[node] = len(made.boxes)
+        looks = _looks(node.port(0), node.ports.values(), letters, findings or {})
+        made.boxes.append(Box([called_alone(node)], 1, looks, levels[node]))
+    for node, place in places.items():
+        for port in node.ports.values():
+            if port.peer is not None and places.get(port.peer.node, -1) > place:
+                made.links[place, places[port.peer.node]] += 1
+    _add_hosts(made, fabric, places, letters, called, findings or {})
+    return made
+
+
+def called_alone(node: Node) -> str:
+    """Return what to call a switch."""
+    return node.description or f"0x{node.guid:016x}"
+
+
+def _add_hosts(
+    made: FabricMap,
+    fabric: Topology,
+    places: Mapping[Node, int],
+    letters: Mapping[Keys, str],
+    called: FoldedNames,
+    findings: Findings,
+) -> None:
+    groups: dict[tuple[int, Looks], list[Port]] = {}
+    for port in fabric.end_ports():
+        if not port.node.is_switch:
+            leaf = port.peer.node if port.peer is not None else None
+            place = places.get(leaf, len(places)) if leaf is not None else len(places)
+            groups.setdefault((place, _looks(port, (port,), letters, findings)), []).append(port)
+    _add_silent(made, places)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0], in_order(item[1][0].identity())))
+    for (place, looks), ports in ordered[:MOST]:
+        if place < len(places):
+            made.links[place, len(made.boxes)] += len(ports)
+        made.boxes.append(Box(called.words(port.identity() for port in ports), len(ports), looks, None))
+    if len(ordered) > MOST:
+        missing = sum(len(ports) for _, ports in ordered[MOST:])
+        made.left_out = f"Left out for want of room: {len(ordered) - MOST:,} groups of hosts ({missing:,} ports)."
+
+
+def _add_silent(made: FabricMap, places: Mapping[Node, int]) -> None:
+    """Add a box for the ports of each switch behind which somebody is who did not answer."""
+    for node, place in places.items():
+        silent = _silent(node)
+        if silent:
+            made.links[place, len(made.boxes)] += len(silent)
+            name = f"did not answer, behind port {ranges([port.num for port in silent])}"
+            made.boxes.append(Box([name], len(silent), Looks(UNREAD, UNREAD, CLEAN), None))
+
+
+def _silent(node: Node) -> list[Port]:
+    return [port for num, port in sorted(node.ports.items()) if num and port.is_linked and port.peer is None]
+
+
+def _levels(fabric: Topology) -> dict[Node, int]:
+    """Return the level of each switch: 0 where hosts are, and otherwise how far it is from there."""
+    near: dict[Node, list[Node]] = {}
+    leaves = []
+    some = []
+    for node in fabric.nodes:
+        if not node.is_switch:
+            continue
+        peers = [port.peer.node for port in node.ports.values() if port.peer is not None]
+        near[node] = [peer for peer in peers if peer.is_switch]
+        hosts = len(peers) - len(near[node]) + len(_silent(node))
+        some += [node] if hosts else []
+        leaves += [node] if hosts * _FEW > len(near[node]) else []
+    levels = dict.fromkeys(leaves or some or near, 0)
+    waiting = list(levels)
+    for node in waiting:
+        for peer in near[node]:
+            if peer not in levels and peer in near:
+                levels[peer] = levels[node] + 1
+                waiting.append(peer)
+    return levels | dict.fromkeys(near.keys() - levels.keys(), 0)
+
+
+# --- what a box looks like -------------------------------------------------------------------------------------------
+
+
+def _looks(port: Port, all_ports: Iterable[Port], letters: Mapping[Keys, str], findings: Findings) -> Looks:
+    keys = _keys(port)
+    guid = f"0x{port.node.guid:016x}"
+    found = [severity for each in all_ports if (severity := findings.get((guid, each.num))) is not None]
+    return Looks(
+        UNREAD if keys is None else letters.get(keys, CLEAN),
+        _level(port),
+        min(found, key=SEVERITIES.index) if found else CLEAN,
+    )
+
+
+def _keys(port: Port) -> Keys | None:
+    entries = port.occupied
+    return None if entries is None else tuple(sorted({int(key) for _, key in entries}))
+
+
+def _level(port: Port) -> str:
+    info = port.port_info
+    if info is None:
+        return UNREAD
+    return NO_KEY if port.m_key_state == "zero" else str(info.m_key_protect_bits)
+
+
+def _sets(fabric: Topology) -> list[Keys]:
+    """Return the sets of P_Keys, those of most ports first: they get the clearest colours."""
+    usage = Counter(keys for port in fabric.end_ports() if (keys := _keys(port)))
+    return sorted(usage, key=lambda keys: (-usage[keys], keys))
+
+
+def _legend(
+    fabric: Topology, sets: Sequence[Keys], names: Mapping[int, str], findings: Findings | None
+) -> dict[Colouring, list[tuple[str, str]]]:
+    tables = [_keys(port) for port in fabric.end_ports()]
+    legend: dict[Colouring, list[tuple[str, str]]] = {
+        "partition": [
+            *((letter(index), ", ".join(key_text(key, names) for key in keys)) for index, keys in enumerate(sets)),
+            *([(CLEAN, "no P_Key")] if () in tables else []),
+            *([(UNREAD, "not read")] if None in tables else []),
+        ],
+        "level": [
+            (NO_KEY, "no M_Key: any host may set anything"),
+            *((str(bits), f"M_Key, ProtectBits {bits}") for bits in range(4)),
+            (UNREAD, "not read"),
+        ],
+    }
+    if findings is not None:
+        severities: list[Any] = [(severity, f"a {severity} rule fails") for severity in SEVERITIES]
+        legend["finding"] = [*severities, (CLEAN, "no rule fails")]
+    return legend

@@ -1,0 +1,25 @@
+"""Sets of P_Keys as pictures of a fabric tell them apart: by a letter, with the P_Keys in words beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Keys = tuple[int, ...]
+"""The P_Keys of a node's end ports, or of one port, each once, by number."""
+
+
+def key_text(key: int, names: Mapping[int, str]) -> str:
+    """Return a P_Key in words: ``0x0010 tenant-a full``."""
+    name = names.get(key & 0x7FFF)
+    membership = "full" if key & 0x8000 else "limited"
+    return f"0x{key & 0x7FFF:04x}{f' {name}' if name else ''} {membership}"
+
+
+def letter(index: int) -> str:
+    """Return A, B, ... Z, AA, AB, ..."""
+    letters = ""
+    index += 1
+    while index:
+        index, digit = divmod(index - 1, 26)
+        letters = chr(ord("A") + digit) + letters
+    return letters

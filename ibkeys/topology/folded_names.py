@@ -1,0 +1,79 @@
+"""What to call many ports at once: ``stage[1-48] mlx5_0``, ``leaf1 port 1-18``.
+
+A word names ports: folded host names (ClusterShell's sets), the device part of the node description, and the port
+numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set cannot,
+the node stands alone with its GUID beside it. So every port is named, and unfolding gives each of them back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ibkeys.printable import clean
+from ibkeys.topology.name_patterns import folded
+
+Row = Mapping[str, Any]
+"""The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""
+
+_TAME: Final = re.compile(r"(?!.* port \d)[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+ -]+)?")
+"""Node descriptions that a folded set can hold; a node may call itself anything."""
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+class FoldedNames:
+    """How the ports of a sheet are called. *rows*: all of them, so that what repeats is known."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._nodes: dict[str, set[str]] = {}
+        self._ports: dict[str, set[int]] = {}
+        for row in rows:
+            self._nodes.setdefault(row["node_desc"] or "", set()).add(row["node_guid"])
+            self._ports.setdefault(row["node_guid"], set()).add(row["port"])
+
+    def words(self, rows: Iterable[Row]) -> list[str]:
+        """Return *rows* as few words, hosts before switches, in natural order; every port is in one of them."""
+        ports: dict[str, set[int]] = {}
+        first: dict[str, Row] = {}
+        for row in sorted(rows, key=in_order):
+            ports.setdefault(row["node_guid"], set()).add(row["port"])
+            first.setdefault(row["node_guid"], row)
+        sets: dict[tuple[bool, str, str], list[str]] = {}
+        alone: list[str] = []
+        for guid, row in first.items():
+            numbers = self._numbers(row, ports[guid])
+            name = row["node_desc"] or ""
+            if _TAME.fullmatch(name) and len(self._nodes[name]) == 1:
+                host, _, device = name.partition(" ")
+                sets.setdefault((row["node_type"] == "switch", device, numbers), []).append(host)
+            else:
+                alone.append(f"{clean(name)} ({guid})".strip() + numbers)
+        named = [
+            (folded(hosts) if len(hosts) > 1 else hosts[0]) + (f" {device}" if device else "") + numbers
+            for (_, device, numbers), hosts in sets.items()
+        ]
+        return named + alone
+
+    def _numbers(self, row: Row, ports: set[int]) -> str:
+        if row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1:
+            return ""
+        return f" port {ranges(sorted(ports))}"
+
+
+def in_order(row: Row) -> tuple[Any, ...]:
+    """Return what sorts ports for people: hosts before switches, names in natural order."""
+    rank = 0 if row["node_type"] != "switch" else 1
+    return rank, natural(row["node_desc"] or ""), row["node_guid"], row["port"]
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Return what sorts *name* as people do: 2 before 10."""
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(name) if part]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as ``1-3,7``."""
+    from ClusterShell.RangeSet import RangeSet
+
+    return str(RangeSet.fromlist([str(number) for number in numbers]))
