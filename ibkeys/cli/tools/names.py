@@ -47,7 +47,6 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
 
     if only is not None and format != "table":
         raise UsageError(f"--only prints lines, and -f {format} is a document: one of the two")
-    say_guids(words)
     with open_source(where) as source:
         found = sweep(source, where)
     directory = Directory(found)
