@@ -72,6 +72,7 @@ COMMANDS: Final = {
     "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
     "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
     "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+    "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
     "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
     "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
     "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
