@@ -11,9 +11,12 @@ from html.parser import HTMLParser
 import pytest
 
 from ibkeys.audit.findings import Report, Subject
+from ibkeys.audit.formats.folder import NAMES
 from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.formats.page import render_page
+from ibkeys.audit.formats.report_pages import MOST as MOST_LINES
+from ibkeys.audit.formats.report_pages import Table, Text, render_index, render_tables
 from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
@@ -77,6 +80,10 @@ PAGES = {
         )
     ),
     "matrix": matrix_page,
+    "index": lambda: render_index(Text(NASTY, NASTY, [NASTY], {NASTY: NASTY}), [("audit.html", NASTY, NASTY)]),
+    "tables": lambda: render_tables(
+        Text(NASTY, NASTY, [NASTY], {NASTY: NASTY}), [Table(NASTY, [NASTY], [[NASTY]], NASTY)], version=NASTY
+    ),
 }
 
 
@@ -90,7 +97,8 @@ def test_the_page_loads_nothing(html: str) -> None:
     assert not page.open
     for tag, attrs in page.elements:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "use", "image", "video", "audio"}
-        assert not {name for name in attrs if name in LOADING or name.startswith("on") or name == "style"}
+        linked = {"href"} if tag == "a" and attrs["href"] in NAMES else set()  # to a page beside it, when it is clicked
+        assert not {name for name in attrs if name in LOADING or name.startswith("on") or name == "style"} - linked
     assert not re.search(r"url\(|@import|image-set|https?:|//", page.text["style"])
     assert not re.search(r"https?:|fetch|XMLHttp|import\(|WebSocket|sendBeacon|innerHTML|eval", page.text["script"])
 
@@ -116,10 +124,10 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(html: str
     assert [tag for tag, _ in page.elements].count("style") == [tag for tag, _ in page.elements].count("script") == 1
 
 
-def test_hostile_text_is_shown_and_makes_no_element() -> None:
-    page = Page(PAGES["nasty"]())
-    shown = page.text["shown"]
-    assert shown.count('<script>alert("x")</script>') >= 8
+@pytest.mark.parametrize(("page", "times"), [("nasty", 8), ("matrix", 3), ("index", 6), ("tables", 8)])
+def test_hostile_text_is_shown_and_makes_no_element(page: str, times: int) -> None:
+    shown = Page(PAGES[page]()).text["shown"]
+    assert shown.count('<script>alert("x")</script>') >= times
     assert "\\u202e" in shown
     assert not {char for char in shown if not char.isprintable()} - {"\n"}
 
@@ -259,6 +267,13 @@ def test_partitions_are_drawn_with_their_members(number: int, folded: int) -> No
 
 def test_without_partitions_there_is_no_picture() -> None:
     assert not Page(render_html(report(partitions=()))).having("svg", "picture")
+
+
+def test_lines_of_a_table_beyond_what_a_page_is_for_are_counted_with_where_they_are() -> None:
+    lines = [[f"line {n}"] for n in range(MOST_LINES + 2)]
+    page = render_tables(Text("a", "b", [], {}), [Table("c", ["d"], lines, "ibkeys diff has them all")])
+    assert "And 2 more lines: ibkeys diff has them all" in page
+    assert page.count("<td>") == MOST_LINES
 
 
 def test_without_javascript_the_filter_is_hidden_and_all_is_there() -> None:

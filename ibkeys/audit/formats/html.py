@@ -43,7 +43,7 @@ def render_html(
         report=report,
         version=version,
         taken=words.time_text(report.taken),
-        verdict=_verdict(report, fail_on),
+        verdict=verdict_of(report, fail_on),
         severities=[_severity(report, severity) for severity in SEVERITIES],
         severity_names=SEVERITIES,
         groups=list(_groups(report)),
@@ -64,8 +64,8 @@ def render_html(
     )
 
 
-def _verdict(report: Report, fail_on: Severity | None) -> dict[str, Any]:
-    """Return the headline, the sentences below it and their tone."""
+def verdict_of(report: Report, fail_on: Severity | None) -> dict[str, Any]:
+    """Return the ``headline``, the ``sentences`` below it and their ``tone``: good, warn or bad."""
     summary, coverage = report.summary, report.coverage
     failed = fail_on is not None and report.fails_at(fail_on)
     headline = "Failed" if failed else "Passed"

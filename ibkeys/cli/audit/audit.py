@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ibkeys.audit.findings import SEVERITIES, Profile, Severity
+from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import (
     Compare,
@@ -20,8 +20,8 @@ from ibkeys.cli.audit.compared import (
     waivers_of,
     words_of,
 )
-from ibkeys.cli.audit.formats import FOR_OTHERS, write_for_others
-from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
+from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
+from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ibkeys.audit.rule import Rule
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS)
-NEVER: Final = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,7 @@ _choice: Final = options.group(
     "choice",
     Choice,
     PROFILE,
-    options.option(
-        "--fail-on",
-        type=click.Choice([*SEVERITIES, NEVER]),
-        default="high",
-        help="Exit status 1 from this severity on.  [default: high]",
-    ),
+    FAIL_ON,
     options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
     options.option("--group", multiple=True, metavar="GROUP[,...]", help="Only rules of MK, KF, PK, SE, QK, SM, HY."),
     options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Not these rules; repeatable."),
@@ -113,10 +107,8 @@ def _report(data: AuditInput, source: str, rules: Sequence[Rule], choice: Choice
         exits.warn(text)
     errors = errors_of(data.fabric)
     failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
-    fail_on = None if choice.fail_on == NEVER else _severity(choice.fail_on)
-    code = exits.DONE if fail_on is None or not report.fails_at(fail_on) else exits.SAYS_NO
-    if not report.coverage.is_complete:
-        code = exits.NOT_COMPLETED
+    fail_on = fail_on_of(choice.fail_on)
+    code = code_of(report, fail_on)
     if format in FOR_OTHERS:
         write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
     else:
@@ -145,7 +137,3 @@ def _write(report: Report, format: str, with_remedy: bool) -> None:
         "table": write_table_report,
     }
     writers[format](report, with_remedy)
-
-
-def _severity(text: str) -> Severity:
-    return next(severity for severity in SEVERITIES if severity == text)

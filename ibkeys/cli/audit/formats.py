@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.cli import exits
 from ibkeys.cli.exits import write
 from ibkeys.version import __version__
 
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     from ibkeys.audit.rule import Rule
 
 FOR_OTHERS: Final = ("junit", "sarif", "html")
+
+
+def code_of(report: Report, fail_on: Severity | None) -> int:
+    """Return the exit code of an audit that fails from *fail_on* on; None: never."""
+    if not report.coverage.is_complete:
+        return exits.NOT_COMPLETED
+    return exits.SAYS_NO if fail_on is not None and report.fails_at(fail_on) else exits.DONE
 
 
 def write_for_others(

@@ -1,4 +1,4 @@
-"""Options that audit and harden have alike."""
+"""Options that audit, harden and report have alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from ibkeys.audit.findings import PROFILES
+from ibkeys.audit.findings import PROFILES, SEVERITIES, Severity
 from ibkeys.cli import options
 
 PROFILE: Final = options.option(
@@ -15,9 +15,21 @@ PROFILE: Final = options.option(
     default="cloud-secured",
     help="How severe each rule is.  [default: cloud-secured]",
 )
+NEVER: Final = "never"
+FAIL_ON: Final = options.option(
+    "--fail-on",
+    type=click.Choice([*SEVERITIES, NEVER]),
+    default="high",
+    help="Exit status 1 from this severity on.  [default: high]",
+)
 SM_GUIDS: Final = options.option(
     "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
 )
 WAIVERS: Final = options.option(
     "--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."
 )
+
+
+def fail_on_of(text: str) -> Severity | None:
+    """Return the severity that `FAIL_ON` names, None for never."""
+    return next((severity for severity in SEVERITIES if severity == text), None)

@@ -39,7 +39,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         records = stored.list_operations() if operation is None else [stored.find(operation)]
         entries = [] if operation is None else stored.entries(operation)
         files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
-    operations = [_operation(record) for record in records]
+    operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in _rows(entry)]
     if format == "json":
         write_json(
@@ -54,8 +54,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     return exits.DONE
 
 
-def _operation(record: OperationRecord) -> dict[str, Any]:
-    """The contract knows three states: what failed, waits for a confirmation, or is undone in part, is open.
+def operation_document(record: OperationRecord) -> dict[str, Any]:
+    """Return an operation as the contract has it.
+
+    It knows three states: what failed, waits for a confirmation, or is undone in part, is open.
 
     Who did it, and how, is null where an earlier version did not write it down.
     """
@@ -137,7 +139,7 @@ def _write(
         return
     titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides"]
     names = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
-    write_table(titles, ([_cell(_in_words(each)[name]) for name in names] for each in operations))
+    write_table(titles, ([_cell(in_one_line(each)[name]) for name in names] for each in operations))
     for each in operations:
         if each["unconfirmed"]:
             write(f"operation {each['id']} goes back unless it is confirmed: `ibkeys apply --confirm {each['id']}`")
@@ -158,7 +160,8 @@ def _write(
         write(f"  {row['kind']}{index}: {_cell(row['before'])} -> {_cell(row['after'])}{proven}")
 
 
-def _in_words(operation: dict[str, Any]) -> dict[str, Any]:
+def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:
+    """Return `operation_document` with its lists as one text each, and with what it undoes in its command."""
     undoes = operation["undoes"]
     command = operation["command"] if undoes is None else f"{operation['command']} of {undoes}"
     return {**operation, **_joined(operation), "command": command}

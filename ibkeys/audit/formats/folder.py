@@ -1,0 +1,114 @@
+"""A folder of pages that takes its place as a whole: whoever looks sees the earlier report or this one, never a part.
+
+The pages name hosts, GUIDs and partitions, and hold no key; who may see that is for their owner to say, so the folder
+has mode 0700 and its files 0600.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import StoreError
+
+FIRST: Final = "index.html"
+MARK: Final = '<meta name="generator" content="ibkeys report">'
+"""Stands in the first page: a folder without it is nobody's earlier report, and stays."""
+NAMES: Final = frozenset(
+    {
+        FIRST,
+        *("audit.html", "matrix.html", "diff.html", "journal.html"),
+        *("map-partition.svg", "map-level.svg", "map-finding.svg"),
+    }
+)
+_HEAD: Final = 4096
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+def check_folder(place: Path) -> None:
+    """Raise StoreError where no report can be put at *place*: something else is there, or the directory of it cannot be
+    written. An empty folder and an earlier report are replaced."""
+    try:
+        parent = place.absolute().parent
+        if not parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "there is no such directory to put it in", str(parent))
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"no permission to write in {parent}")
+        if os.path.lexists(place) and not _may_be_replaced(place):
+            raise StoreError(
+                f"{place}: is there and is no report that ibkeys wrote, so it is not replaced: name a new folder"
+            )
+    except OSError as error:
+        raise _store_error(place, error) from error
+
+
+def write_folder(place: Path, pages: Mapping[str, str]) -> None:
+    """Write *pages* (name → text) as the folder *place*, in the stead of an earlier report. Raises StoreError."""
+    check_folder(place)
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
+        try:
+            for name, page in pages.items():
+                files.replace_file(made / name, page.encode("utf-8"))
+            _put_in_place(made, place)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    except OSError as error:
+        raise _store_error(place, error) from error
+
+
+def _may_be_replaced(place: Path) -> bool:
+    if not stat.S_ISDIR(os.lstat(place).st_mode):
+        return False
+    names = set(os.listdir(place))
+    if not names:
+        return True
+    return names <= NAMES and FIRST in names and MARK.encode() in files.read_head(place / FIRST, _HEAD)
+
+
+def _put_in_place(made: Path, place: Path) -> None:
+    """Let *made* become *place*; what was *place* is *made* then."""
+    if not place.exists():
+        os.rename(made, place)
+        return
+    try:
+        _exchange(made, place)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        _exchange_in_steps(made, place)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two names at one stroke (Linux 3.15). Raises OSError; EINVAL where the file system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(other))
+
+
+def _exchange_in_steps(made: Path, place: Path) -> None:
+    """As `_exchange`, on NFS and the like: for a moment there is no *place*; an error gives the earlier one back."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
+    os.rename(place, aside)
+    try:
+        os.rename(made, place)
+    except BaseException:
+        with suppress(OSError):
+            os.rename(aside, place)
+        raise
+    os.rename(aside, made)
+
+
+def _store_error(place: Path, error: OSError) -> StoreError:
+    return StoreError(f"{place}: the report cannot be written: {error.strerror or error}")

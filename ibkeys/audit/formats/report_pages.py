@@ -1,0 +1,61 @@
+"""The pages of a report that are neither audit nor matrix: the first page, what changed, what changing commands did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.audit.formats.folder import FIRST
+from ibkeys.audit.formats.page import render_page
+from ibkeys.audit.formats.words import count
+
+MOST: Final = 5000
+"""Lines of a table that a page holds; what is more is counted, and the page says which command has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts. ``more``: the command that shows all lines where there are more than `MOST`."""
+
+    title: str
+    columns: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    more: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What every page has: a title, the answer in a few words, sentences below it, and facts (name → value).
+
+    ``tone``: ``good``, ``warn`` or ``bad``; "" for none.
+    """
+
+    title: str
+    headline: str
+    sentences: Sequence[str]
+    facts: Mapping[str, str]
+    tone: str = ""
+
+
+def render_tables(text: Text, tables: Sequence[Table], *, version: str = "") -> str:
+    """Return a page of tables. Raises UsageError where jinja2 is not installed."""
+    return _render(text, tables, (), version)
+
+
+def render_index(text: Text, links: Sequence[tuple[str, str, str]], *, version: str = "") -> str:
+    """Return the first page. *links*: file, its title, and what is in it. Raises UsageError without jinja2."""
+    return _render(text, (), links, version)
+
+
+def _render(text: Text, tables: Sequence[Table], links: Sequence[tuple[str, str, str]], version: str) -> str:
+    return render_page(
+        "tables.html.j2",
+        page=text,
+        tables=tables,
+        links=links,
+        first=FIRST,
+        most=MOST,
+        count=count,
+        version=version,
+    )

@@ -1,0 +1,116 @@
+"""What changed and what changing commands did, as the tables of a report's pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ibkeys.audit.formats.report_pages import Table, Text
+from ibkeys.audit.formats.words import count, time_text
+from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.tools.journal import in_one_line, operation_document
+from ibkeys.fabric.compare import Comparison, compare
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.store.journal import Journal
+from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.topology.model import Port
+
+T = TypeVar("T")
+
+_NAMELESS: Final = "name not readable"
+_JOURNAL: Final = (
+    *(("id", "Id"), ("command", "Command"), ("state", "State"), ("started", "Started"), ("finished", "Finished")),
+    *(
+        ("ports", "Ports"),
+        ("unproven", "Unproven Sets"),
+        ("user", "User"),
+        ("host", "Host"),
+        ("overrides", "Overrides"),
+    ),
+)
+
+
+def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[Table]]:
+    """Return what differs between two snapshots; the same change of many ports is one line with their names folded."""
+    changed = compare(before, after)
+    return _about_changes(changed, before, after), list(_changes(changed, before, after))
+
+
+def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Text:
+    counts = (
+        (len(changed.nodes_added) + len(changed.nodes_removed), "node"),
+        (len(changed.links_added) + len(changed.links_removed), "link"),
+        (len(changed.changes), "change"),
+    )
+    said = [count(number, what) for number, what in counts if number]
+    sentences = []
+    if changed.unknown:
+        sentences.append(f"{count(len(changed.unknown), 'thing')} could not be compared, for it was not read.")
+    if not changed.keys_comparable:
+        sentences.append(
+            "Whether a key that is set is another one cannot be said: the fingerprints are of two secrets."
+        )
+    if changed.keys_hidden:
+        sentences.append(f"{count(len(changed.keys_hidden), 'port')} hid the M_Key: whether it changed cannot be said.")
+    facts = {"Before": time_text(before.about.finished), "After": time_text(after.about.finished)}
+    return Text("What changed", ", ".join(said) or "Nothing changed", sentences, facts)
+
+
+def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Iterator[Table]:
+    """Yield what changed as tables; the same change of many ports is one line with their folded names."""
+    more = "ibkeys diff has them all"
+    names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
+    nodes = [
+        (f"{node.description or _NAMELESS}", f"{node.type_name} 0x{node.guid:016x}", what)
+        for what, some in (("came", changed.nodes_added), ("is gone", changed.nodes_removed))
+        for node in some
+    ]
+    links = [
+        (str(ends[0]), str(ends[1]), what)
+        for what, some in (("came", changed.links_added), ("is gone", changed.links_removed))
+        for ends in some
+    ]
+    if nodes:
+        yield Table("Nodes", ("Node", "What it is", "It"), nodes, more)
+    if links:
+        yield Table("Links", ("From", "To", "It"), links, more)
+    groups = _folded(changed.changes, lambda each: each.port, in_words, names)
+    if groups:
+        yield Table("Ports", ("What changed", "How many", "Which ports"), groups, more)
+    unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
+    if unknown:
+        yield Table("Not compared", ("What", "How many", "Which ports"), unknown, more)
+
+
+def _folded(
+    things: Iterable[T], port: Callable[[T], Port], said: Callable[[T], str], names: FoldedNames
+) -> list[tuple[str, str, str]]:
+    """Return what is said of ports, how many they are, and who."""
+    groups: dict[str, list[Port]] = {}
+    for thing in things:
+        groups.setdefault(said(thing), []).append(port(thing))
+    return [
+        (text, count(len(ports), "port"), ", ".join(names.words(port.identity() for port in ports)))
+        for text, ports in groups.items()
+    ]
+
+
+def what_was_done(path: Path) -> tuple[Text, list[Table]]:
+    """Return the operations of a journal. Raises StoreError."""
+    with Journal.read(path) as stored:
+        operations = [in_one_line(operation_document(record)) for record in stored.list_operations()]
+    lines = [["" if each[name] is None else str(each[name]) for name, _ in _JOURNAL] for each in operations]
+    still_open = sum(each["state"] == "open" for each in operations)
+    sentences = []
+    if still_open:
+        sentences.append(f"{count(still_open, 'operation')} did not come to an end: ibkeys undo goes back.")
+    text = Text(
+        "What changing commands did",
+        count(len(lines), "operation"),
+        sentences,
+        {"Journal": str(path)},
+        "warn" if still_open else "",
+    )
+    tables = [Table("Operations", [title for _, title in _JOURNAL], lines, "ibkeys journal has them all")]
+    return text, tables if lines else []
