@@ -17,20 +17,24 @@ ENDING = "unless this is confirmed"
 class Waiting:
     """An ibkeys that waits for a confirmation. Its end, and that of the child that it leaves, closes a pipe."""
 
-    def __init__(self, served: Hosted, *words: str | Path) -> None:
+    def __init__(self, served: Hosted, *words: str | Path, typed: str = "") -> None:
+        """*typed*: what it reads from its standard input."""
         self.end, kept = os.pipe()
         self.said = ""
         self.process = subprocess.Popen(
             served.arguments(served.ibkeys_command(*words, "--via", "opensm", "--yes")),
             cwd=served.folder,
             env=served.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             pass_fds=[kept],
         )
         os.close(kept)
+        assert self.process.stdin is not None
+        with self.process.stdin as stdin:
+            stdin.write(typed)
 
     def hear(self, words: str = ENDING, answer: Callable[[str], None] = lambda line: None) -> None:
         """Wait until it says *words*; *answer* does what a line asks for."""
