@@ -34,6 +34,8 @@ class KeyedScene:
         """*confs*: the options files; *check*: raises when anything was lost."""
         self.served, self.confs, self.preloaded, self.check = served, confs, preloaded, check
         self.stores = served.folder / "stores"
+        self.words: Sequence[str | Path] = ()
+        """What each command has beside."""
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command through OpenSM that says yes; returns its exit code and all that it said."""

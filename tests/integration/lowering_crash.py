@@ -13,7 +13,8 @@ from tests.integration.keyed_crash import KeyedScene, Setting
 from tests.integration.waiting import Waiting
 
 AGAIN = "--unconfirmed"
-"""The way on that is the same command again; the others are --resume and --abort."""
+WAYS_DOWN = (AGAIN, "--abort", "--resume")
+"""From a lowering that died. The first one is the same command again."""
 _LEVEL_1 = ("--protect", "1")
 _TOO_LATE = "600"
 """Seconds for the confirmation: more than any test takes."""
@@ -35,7 +36,7 @@ class LoweringScene:
             self._to_level_1()
             self.former = scene.key()
             words = ["mkey-rotate", "--protect", "2"]
-        waiting = Waiting(scene.served, *words, "--confirm-within", _TOO_LATE)
+        waiting = Waiting(scene.served, *words, "--confirm-within", _TOO_LATE, *scene.words)
         waiting.hear(answer=scene.answer)
         waiting.die_with_child()
         assert scene.key()[1:] == (2, 60)

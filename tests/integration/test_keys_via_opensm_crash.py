@@ -14,7 +14,7 @@ from tests.integration.crashes import crash_command, crash_environment
 from tests.integration.keyed_crash import COMMANDS, THROUGH, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
-from tests.integration.lowering_crash import AGAIN, LoweringScene
+from tests.integration.lowering_crash import WAYS_DOWN, LoweringScene
 
 NET = DATA / "fabrics" / "two-switch.net"
 SAMPLE = 2
@@ -23,8 +23,6 @@ PARTS = 8
 STRIDE = 5
 """With a standby one point in so many."""
 WAYS_ON = ("--resume", "--abort")
-WAYS_DOWN = (AGAIN, "--abort", "--resume")
-"""From a lowering that died."""
 
 
 def every_way_in_parts(test: Callable[..., None]) -> Callable[..., None]:
