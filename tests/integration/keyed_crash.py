@@ -34,6 +34,8 @@ class KeyedScene:
         """*confs*: the options files; *check*: raises when anything was lost."""
         self.served, self.confs, self.preloaded, self.check = served, confs, preloaded, check
         self.stores = served.folder / "stores"
+        self.words: Sequence[str | Path] = ()
+        """What each command has beside."""
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command through OpenSM that says yes; returns its exit code and all that it said."""
@@ -45,6 +47,9 @@ class KeyedScene:
         code, said = self.run(words)
         assert code == 0, f"{words}: {said}"
         return said
+
+    def answer(self, line: str) -> None:
+        """Do what ibkeys asks for in a line: with one OpenSM that is nothing."""
 
     # --- what is there -----------------------------------------------------------------------------------------------
 
@@ -82,19 +87,21 @@ class KeyedScene:
     def count(self, what: str) -> int:
         """Return how many points a command has."""
         self.begin(what)
-        return self._points_of(COMMANDS[what])
+        return self.points_of(COMMANDS[what])
 
     def count_going_back(self) -> int:
         """Return how many points the way back of a rotation has."""
         self.rotated()
-        return self._points_of(BACK)
+        return self.points_of(BACK)
 
-    def _points_of(self, words: Sequence[str]) -> int:
+    def points_of(self, words: Sequence[str]) -> int:
+        """Return how many points a command has where it begins now."""
         code, said = self.run(words, "count")
         assert code == 0, said
         return points_passed(self.served)
 
-    def _kill(self, words: Sequence[str], point: int) -> None:
+    def kill(self, words: Sequence[str], point: int) -> None:
+        """Let a command die at a point, and look at where keys are then."""
         code, said = self.run(words, "kill", point)
         assert code in (-signal.SIGKILL, 0), said
         self.assert_no_key_is_lost()
@@ -103,7 +110,7 @@ class KeyedScene:
         """Let a command die at a point; look at all that must hold then, and finish it, or go back."""
         self.begin(what)
         former, earlier = self.key(), self.last_run()
-        self._kill(COMMANDS[what], point)
+        self.kill(COMMANDS[what], point)
         last = self.last_run()
         said = ""
         if last is None or (earlier is not None and last.id == earlier.id):
@@ -117,7 +124,7 @@ class KeyedScene:
     def cut_off_going_back(self, point: int) -> None:
         """Let a rotation's way back die at a point, and finish it."""
         former = self.rotated()
-        self._kill(BACK, point)
+        self.kill(BACK, point)
         said = self.must(*BACK)
         assert (self.key(), self.said_in_confs()) == (former, {former})
         self.assert_no_key_is_lost()

@@ -46,7 +46,7 @@ class KeyedSite(KeyedPorts):
     """The subnet with its OpenSMs, by port GUID. ``typed``: the commands that were typed; ``user``: what the user does
     who reads one of these; by default he types it; ``words``: of each ibkeys, and what stands
     ``before`` it; ``systemd``: runs the OpenSMs; ``asked``: the ibkeys that
-    was started last."""
+    was started last; ``hears``: called with each line that it says."""
 
     served: Hosted
     stack: ExitStack
@@ -57,6 +57,7 @@ class KeyedSite(KeyedPorts):
     systemd: StandInSystemd | None = None
     before: Sequence[str] = ()
     asked: subprocess.Popen[str] | None = None
+    hears: list[Callable[[str], None]] = field(default_factory=list)
 
     @property
     def master(self) -> NodesOpensm:
@@ -113,6 +114,8 @@ class KeyedSite(KeyedPorts):
             assert process.stdout is not None
             for line in process.stdout:
                 said += line
+                for hear in self.hears:
+                    hear(line)
                 self.answer(line)
             giving_up.cancel()
         return process.returncode, said

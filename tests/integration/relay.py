@@ -30,7 +30,7 @@ while True:
         else:
             server.sendall(data)
 """
-READER, WRITER, NOBODY = 0, 1, 9
+READER, WRITER, NOBODY = 0, 1, -1
 """The two connections to a host in the order in which they are made; none of them."""
 
 

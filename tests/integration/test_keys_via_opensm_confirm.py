@@ -3,10 +3,8 @@ whoever has died, and the key never changes."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,12 +16,11 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
-from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, keyed, stored_keys
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
+from tests.integration.waiting import Waiting
 
 NET = DATA / "fabrics" / "two-switch.net"
-ENDING = "unless this is confirmed"
 _LEVEL_AT = 64 + 34
 _KEY_AT = slice(64, 72)
 
@@ -32,45 +29,6 @@ _KEY_AT = slice(64, 72)
 def opensm() -> Iterator[KeyedOpensm]:
     with keyed(NET) as running:
         yield running
-
-
-class Waiting:
-    """An ibkeys that waits for a confirmation. Its end, and that of the child that it leaves, closes a pipe."""
-
-    def __init__(self, served: Hosted, *words: str | Path) -> None:
-        self.end, kept = os.pipe()
-        self.said = ""
-        self.process = subprocess.Popen(
-            served.arguments(served.ibkeys_command(*words, "--via", "opensm", "--yes")),
-            cwd=served.folder,
-            env=served.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            pass_fds=[kept],
-        )
-        os.close(kept)
-
-    def hear(self, words: str = ENDING, answer: Callable[[str], None] = lambda line: None) -> None:
-        """Wait until it says *words*; *answer* does what a line asks for."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-            answer(line)
-            if words in line:
-                return
-        raise AssertionError(self.said)
-
-    def wait(self) -> int:
-        """Return its exit code, when the child that it leaves has ended too."""
-        assert self.process.stderr is not None
-        self.said += self.process.stderr.read()
-        code = self.process.wait(RUN_TIMEOUT)
-        with os.fdopen(self.end) as end:
-            end.read()
-        self.process.stderr.close()
-        return code
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from tests.integration.crashes import crash_command, crash_environment
 from tests.integration.keyed_crash import COMMANDS, THROUGH, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
+from tests.integration.lowering_crash import WAYS_DOWN, LoweringScene
 
 NET = DATA / "fabrics" / "two-switch.net"
 SAMPLE = 2
@@ -69,6 +70,25 @@ def test_a_way_back_that_was_killed_at_any_point_is_finished(scene: KeyedScene, 
         scene.cut_off_going_back(point)
 
 
+def test_a_lowering_that_was_killed_at_a_point_of_the_sample_is_finished_or_the_run_is(scene: KeyedScene) -> None:
+    lowering = LoweringScene(scene)
+    points = lowering.count()
+    assert points > 50
+    for number, way_on in enumerate(WAYS_DOWN, start=1):
+        lowering.cut_off(number * points // (len(WAYS_DOWN) + 1), way_on)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("way_on", WAYS_DOWN)
+def test_a_lowering_that_was_killed_at_any_point_is_finished_or_the_run_is(
+    scene: KeyedScene, way_on: str, part: int
+) -> None:
+    lowering = LoweringScene(scene)
+    for point in range(part, lowering.count() + 1, PARTS):
+        lowering.cut_off(point, way_on)
+
+
 # --- with a standby ---------------------------------------------------------------------------------------------------
 
 
@@ -83,6 +103,9 @@ class StandbyScene(KeyedScene):
         """Run a command, and do what it says is to be done."""
         command = crash_command(self.served, self.stores, [*words, *THROUGH], mode, point)
         return self.site.follow(command, crash_environment(self.served, self.preloaded))
+
+    def answer(self, line: str) -> None:
+        self.site.answer(line)
 
     def assert_one_master(self) -> None:
         assert self.site.violations() == 0
@@ -109,3 +132,13 @@ def test_after_a_kill_at_many_points_while_a_standby_is_there_it_is_finished_or_
 ) -> None:
     for point in range(part, standby_scene.count(what) + 1, PARTS * STRIDE):
         standby_scene.cut_off(what, point, way_on)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way_on", WAYS_DOWN)
+def test_a_lowering_that_was_killed_while_a_standby_is_there_is_finished_or_the_run_is(
+    standby_scene: StandbyScene, way_on: str
+) -> None:
+    lowering = LoweringScene(standby_scene)
+    for point in range(WAYS_DOWN.index(way_on), lowering.count() + 1, PARTS * STRIDE):
+        lowering.cut_off(point, way_on)

@@ -1,22 +1,32 @@
-"""The connection to the OpenSMs' host is cut at every point of a rotation of the M_Key: --resume ends it."""
+"""The connection to the OpenSMs' host is cut in every step of a rotation of the M_Key, and --resume ends it; and while
+the level of one that nobody confirmed is lowered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.integration.hosted import left_over
+from tests.integration.keyed_crash import KeyedScene
 from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
+from tests.integration.lowering_crash import AGAIN, WAYS_DOWN, LoweringScene
 from tests.integration.relay import NOBODY, READER, WRITER, Relay
 
-ALL = 30
+MOST = {READER: 12, WRITER: 40}
+"""How many points of each connection in one step under `make soak`, spread over all that the step has."""
+PARTS = 8
+"""In so many tests."""
 SAMPLE = (WRITER, 0.6)
-"""How many points of each connection under make soak; the one under make test, as a share of the whole."""
+"""The point of a rotation under `make test`, as a share of all those of a connection."""
+SAMPLE_DOWN = 40
+"""That of a lowering, of about 60 which its writer has."""
+CONNECTIONS = pytest.mark.parametrize("which", [READER, WRITER], ids=["reader", "writer"])
 
 
 @dataclass
@@ -32,6 +42,20 @@ class Cut:
         code, said = self.site.ibkeys("mkey-rotate")
         assert code == 0, said
         return {which: self.relay.pieces(which) for which in (READER, WRITER)}
+
+    def points(self, which: int) -> list[int]:
+        """Rotate without a cut; return the points of each step, from the first word to the last one."""
+        ends: list[int] = []
+
+        def note(line: str) -> None:
+            if line.startswith("ibkeys: step:"):
+                ends.append(self.relay.pieces(which))
+
+        self.site.hears.append(note)
+        ends.append(self.rotate()[which])
+        self.site.hears.remove(note)
+        assert len(ends) > 3
+        return spread([0, *ends], MOST[which])
 
     def cut(self, which: int, point: int) -> bool:
         """Let a rotation be cut, and look at what it leaves; returns whether there was something to finish."""
@@ -53,6 +77,14 @@ class Cut:
         key, *rest = self.site.key()
         assert (key != before[0], rest) == (True, [2, 60])
         return is_open
+
+
+def spread(ends: Sequence[int], most: int) -> list[int]:
+    """Return every number between the *ends* of steps, of each step at most so many."""
+    points: list[int] = []
+    for first, last in pairwise(ends):
+        points += range(first + 1, last + 1, max(1, -(-(last - first) // most)))
+    return points
 
 
 @pytest.fixture
@@ -85,10 +117,66 @@ def test_a_cut_in_the_middle_is_finished(stack: ExitStack, tmp_path: Path) -> No
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("which", [READER, WRITER], ids=["reader", "writer"])
-def test_a_cut_at_every_point_is_finished_with_a_standby(stack: ExitStack, tmp_path: Path, which: int) -> None:
+@CONNECTIONS
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_cut_in_every_step_is_finished_with_a_standby(
+    stack: ExitStack, tmp_path: Path, which: int, part: int
+) -> None:
     cut = start(stack, tmp_path, 2)
-    count = cut.rotate()[which]
-    mended = [cut.cut(which, 1 + number * (count - 1) // ALL) for number in range(ALL)]
-    assert sum(mended) > ALL // 4
+    mended = [cut.cut(which, point) for point in cut.points(which)[part::PARTS]]
+    assert any(mended)
     finish(cut, 2)
+
+
+# --- the way back of a rotation that nobody confirmed -----------------------------------------------------------------
+
+
+class CutScene(KeyedScene):
+    """The site, as a scene whose commands are not killed but cut off on a connection."""
+
+    def __init__(self, cut: Cut, which: int) -> None:
+        super().__init__(cut.site.served, [each.conf for each in cut.site.opensms], "", lambda: finish(cut, 1))
+        self.site, self.relay, self.which, self.words = cut.site, cut.relay, which, cut.site.words
+        self.cuts = 0
+        """How many commands did not get to their end."""
+
+    def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
+        """Run a command; with *mode* ``kill`` it is cut off at *point*."""
+        self.relay.arm(self.which if mode == "kill" else NOBODY, point)
+        return self.site.ibkeys(*words)
+
+    def points_of(self, words: Sequence[str]) -> int:
+        self.must(*words)
+        return self.relay.pieces(self.which)
+
+    def kill(self, words: Sequence[str], point: int) -> None:
+        """Let a command be cut off at a point, and look at where keys are then, and what it says."""
+        code, said = self.run(words, "kill", point)
+        self.relay.arm(NOBODY, 0)
+        assert code == 0 or (code == 3 and "host smhost" in said and f"{AGAIN} " in said), said
+        self.cuts += code != 0
+        self.assert_no_key_is_lost()
+
+
+def cut_scene(stack: ExitStack, folder: Path, which: int) -> CutScene:
+    sshd, words = through_ssh(stack, folder)
+    return CutScene(Cut(stack.enter_context(keyed_site(1, words)), Relay(folder / "relay", sshd)), which)
+
+
+def test_a_cut_while_the_level_goes_back_is_finished(stack: ExitStack, tmp_path: Path) -> None:
+    scene = cut_scene(stack, tmp_path, WRITER)
+    LoweringScene(scene).cut_off(SAMPLE_DOWN, AGAIN)
+    assert scene.cuts == 1
+
+
+@pytest.mark.soak
+@CONNECTIONS
+@pytest.mark.parametrize("way_on", WAYS_DOWN)
+def test_a_cut_anywhere_while_the_level_goes_back_is_finished_or_the_run_is(
+    stack: ExitStack, tmp_path: Path, which: int, way_on: str
+) -> None:
+    scene = cut_scene(stack, tmp_path, which)
+    lowering = LoweringScene(scene)
+    for point in spread([0, lowering.count()], MOST[which])[WAYS_DOWN.index(way_on) :: len(WAYS_DOWN)]:
+        lowering.cut_off(point, way_on)
+    assert scene.cuts

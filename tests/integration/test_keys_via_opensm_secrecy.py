@@ -1,5 +1,5 @@
-"""No M_Key of a run through OpenSM is found where others could read it: arguments, environment, output, capture,
-journal, traceback, and the files of OpenSM itself."""
+"""No key of a run through OpenSM is found where others could read it: arguments, environment, output, capture,
+journal, traceback, and the files of OpenSM itself; nor anything of the process that lowers the level."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.sim.server.traffic import Seen
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.sm_keys import SmKeys
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
-from tests.integration.keyed_opensm import CONF, heard_by_nobody
+from tests.integration.keyed_opensm import CLOSED, CONF, heard_by_nobody
 from tests.integration.test_secrecy import TALK, WATCHED, allow_cores, leaks
+from tests.integration.waiting import Waiting
 
 NET = DATA / "fabrics" / "two-switch.net"
 SA_KEY = b"5e11a7c0ffee"
 """That of the options file; every way to write it down has this in it."""
+OPEN = "sweep_interval 3\npart_enforce off\n"
+"""Options of a site that was never hardened."""
 
 _BROKEN = """
 from ibkeys.mkeys.opensm.wire import KeyWatch
@@ -34,19 +39,28 @@ KeyWatch.look = look
 class Site:
     """A served subnet whose OpenSM has a log, and a folder for its key files, that others can read."""
 
-    def __init__(self, served: Hosted, stack: ExitStack) -> None:
+    def __init__(self, served: Hosted, stack: ExitStack, conf: str = CONF) -> None:
         self.served, self.folder = served, served.folder
         self.cache = self.folder / "cache"
         self.cache.mkdir()
         self.cache.chmod(0o755)
         self.log = self.folder / "opensm.log"
         self.log.touch(0o644)
-        stack.enter_context(heard_by_nobody(served, CONF + "force_log_flush TRUE\n", subprocess.DEVNULL, self.cache))
+        stack.enter_context(heard_by_nobody(served, conf + "force_log_flush TRUE\n", subprocess.DEVNULL, self.cache))
         self.said: list[bytes] = []
         self.runs = 0
+        self.processes: dict[int, bytes] = {}
+        """Arguments and environment, as /proc shows them, of all that sent a MAD and of their children."""
+        served.watchers.append(self._watch)
 
-    def run(self, code: int, *words: str, before: str = "") -> None:
-        """Run ibkeys, and keep what it said and what could be seen of its process."""
+    def _watch(self, seen: Seen) -> None:
+        pid = seen.client.ident
+        if pid not in self.processes:
+            for each in (pid, *_children(pid)):
+                self.processes[each] = _shown_of(each)
+
+    def run(self, code: int, *words: str, before: str = "", children: int = 0) -> None:
+        """Run ibkeys, and keep what it said and what could be seen of its process. *children*: how many it starts."""
         self.runs += 1
         seen, capture = self.folder / f"{self.runs}.seen", self.folder / f"{self.runs}.pcap"
         stores = ("--keystore", self.folder / "stores" / "keys.db", "--journal", self.folder / "stores" / "journal.db")
@@ -59,11 +73,17 @@ class Site:
         about = seen.read_bytes()
         assert words[0].encode() in about
         assert b"core 0\n" in about
-        assert b" started (" not in about  # no other process
+        assert about.count(b" started (") == children
         self.said += [done.stdout.encode(), done.stderr.encode()]
 
     def keys(self) -> Mapping[str, int]:
         """Return every key that the key store has."""
+        with KeyStore(self.folder / "stores" / "keys.db", create=False) as store:
+            of_managers = {row.sm_key.reveal() for row in SmKeys(store).rows()}
+        return self.m_keys() | {f"SM {number}": key for number, key in enumerate(of_managers)}
+
+    def m_keys(self) -> dict[str, int]:
+        """Return every M_Key that the key store has."""
         with KeyStore(self.folder / "stores" / "keys.db", create=False) as store:
             keys = {row.m_key for row in store.rows()} | set(store.subnet_keys())
         return {str(number): key.reveal() for number, key in enumerate(keys) if not key.is_zero}
@@ -76,6 +96,14 @@ class Site:
         folders = [each for each in path.parents if each.is_relative_to(self.folder) and each != self.folder]
         opens = all(each.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for each in folders)
         return opens and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _shown_of(pid: int) -> bytes:
+    return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
 
 
 @pytest.fixture
@@ -106,9 +134,11 @@ def contents(path: Path) -> bytes:
 
 
 def assert_secret(site: Site, number: int) -> None:
+    """*number*: how many M_Keys there have been."""
     keys = site.keys()
-    assert len(keys) == number
+    assert len(site.m_keys()) == number
     assert [leaks(text, keys) for text in site.said] == [set()] * len(site.said)
+    assert [leaks(text, keys) for text in site.processes.values()] == [set()] * len(site.processes)
     assert not [text for text in site.said if SA_KEY in text]
     found = {path.relative_to(site.folder): path for path in site.files() if leaks(contents(path), keys)}
     assert {str(name) for name in found} >= {"cache/guid2mkey", "opensm.conf", "stores/keys.db"}  # they can be found
@@ -139,3 +169,35 @@ def test_a_traceback_in_the_middle(site: Site) -> None:
     assert_secret(site, 2)
     site.run(0, "mkey-rotate", "--resume")
     assert_secret(site, 2)
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_nobody_confirms(site: Site, format: str) -> None:
+    """This process lowers the level, and so does the child of one that was killed, which has the key that was typed."""
+    shape = ("-f", format)
+    site.run(3, "mkey-deploy", *CLOSED, "--confirm-within", "1", *shape, children=1)
+    [key] = site.m_keys().values()
+    talk = (*TALK, "--pcap", site.folder / "killed.pcap", *shape)
+    typed = ("--m_key", "-")
+    waiting = Waiting(site.served, "mkey-deploy", "--resume", "--confirm-within", "1", *typed, *talk, typed=f"{key:#x}")
+    waiting.hear()
+    waiting.process.kill()
+    waiting.wait()
+    site.said.append(waiting.said.encode())
+    assert "> Get(" in waiting.said
+    [lowering] = [text for text in site.processes.values() if b"--unconfirmed" in text]
+    assert b"--m_key=@/proc/self/fd/" in lowering
+    assert {port.protect_bits for node in site.served.net.nodes for port in node.end_ports} == {1}
+    assert_secret(site, 1)
+    site.run(0, "mkey-deploy", "--resume", *shape)
+    assert_secret(site, 1)
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_harden(format: str) -> None:
+    """An SM_Key, an SA_Key and an M_Key, all of them new."""
+    with ExitStack() as stack:
+        site = Site(stack.enter_context(Hosted(NET)), stack, OPEN)
+        site.run(3, "harden", "-f", format, children=2)  # `rdma system show`, for each audit
+        assert_secret(site, 1)
+        assert len(site.keys()) == 3

@@ -1,0 +1,65 @@
+"""An ibkeys through OpenSM that waits for its confirmation, and the child that it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.hosted import Hosted
+from tests.integration.ibsim import RUN_TIMEOUT
+
+ENDING = "unless this is confirmed"
+
+
+class Waiting:
+    """An ibkeys that waits for a confirmation. Its end, and that of the child that it leaves, closes a pipe."""
+
+    def __init__(self, served: Hosted, *words: str | Path, typed: str = "") -> None:
+        """*typed*: what it reads from its standard input."""
+        self.end, kept = os.pipe()
+        self.said = ""
+        self.process = subprocess.Popen(
+            served.arguments(served.ibkeys_command(*words, "--via", "opensm", "--yes")),
+            cwd=served.folder,
+            env=served.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[kept],
+        )
+        os.close(kept)
+        assert self.process.stdin is not None
+        with self.process.stdin as stdin:
+            stdin.write(typed)
+
+    def hear(self, words: str = ENDING, answer: Callable[[str], None] = lambda line: None) -> None:
+        """Wait until it says *words*; *answer* does what a line asks for."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            answer(line)
+            if words in line:
+                return
+        raise AssertionError(self.said)
+
+    def die_with_child(self) -> None:
+        """Kill it and its child: then nobody goes back, or tries to."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        assert children, self.said
+        for pid in (self.process.pid, *map(int, children)):
+            os.kill(pid, signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """Return its exit code, when the child that it leaves has ended too."""
+        assert self.process.stderr is not None
+        self.said += self.process.stderr.read()
+        code = self.process.wait(RUN_TIMEOUT)
+        with os.fdopen(self.end) as end:
+            end.read()
+        self.process.stderr.close()
+        return code
