@@ -11,6 +11,7 @@ from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.scripting import Fabric
+from ibkeys.sim.nodes import Node as SimNode
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import UmadPort
@@ -69,3 +70,27 @@ def writer(fabric: Fabric, *overrides: str, force: bool = False, dry_run: bool =
 def interlocks(plan: Plan) -> set[str]:
     """Return the names of the interlocks that a plan sets off."""
     return {objection.interlock for objection in plan.objections}
+
+
+def move_cable(port: Port, to: Port, net: Subnet) -> None:
+    """Pull the cable of an end port out of its switch and plug it into the switch port *to*."""
+    if port.peer is not None:
+        net.unplug(port.node, port.number)
+    net.plug(port.node, port.number, to.node, to.number)
+
+
+def swap_cables(one: Port, other: Port, net: Subnet) -> None:
+    """Let two end ports take each other's switch ports."""
+    places = net.unplug(one.node, one.number), net.unplug(other.node, other.number)
+    for port, place in zip((other, one), places, strict=True):
+        assert place is not None
+        net.plug(port.node, port.number, place.node, place.number)
+
+
+def replace_hca(node: SimNode, name: str | None = None, step: int = 0x5000) -> None:
+    """Put another HCA in the place of one: other GUIDs at the same cables. *name*: where it is another."""
+    node.guid += step
+    for port in node.end_ports:
+        port.guid += step
+    if name is not None:
+        node.description_bytes = name.encode()

@@ -44,6 +44,7 @@ class Look:
         needed and not known."""
         if self.needs_sm_file and not self.hosts:
             raise UsageError(f"{_NO_HOSTS}: name the policy file")
+        self.fabric.reload_keys()  # while one waits, another command may have changed some
         found = self.fabric.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
         inputs = Inputs(found, None, self.policy, self.allow_both, None, _NO_HOSTS)
         if self.hosts:

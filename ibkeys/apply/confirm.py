@@ -8,6 +8,7 @@ happens: both move the operation's stage, and the journal lets one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,17 @@ def is_unconfirmed(journal: Path, operation: int) -> bool:
         return True
     is_cut_off = record.state == "open" and record.stage == "running"
     return record.awaits_confirmation or record.is_going_back or is_cut_off
+
+
+def may_go_back(journal: Path, operation: int) -> bool:
+    """Return whether an operation of the *journal* goes back now. Then nobody can confirm it any more: of this and a
+    confirmation the journal lets one happen."""
+    if not is_unconfirmed(journal, operation):
+        return False
+    # where the journal cannot be written, undo says so
+    with suppress(IbkeysError), Journal(journal, create=False) as stored:
+        stored.move_stage(operation, "unconfirmed", "going-back")
+    return is_unconfirmed(journal, operation)
 
 
 def confirm_or_go_back(

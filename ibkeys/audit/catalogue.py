@@ -7,6 +7,7 @@ from typing import Final
 
 from ibkeys.audit.findings import GROUPS
 from ibkeys.audit.rule import Rule
+from ibkeys.audit.rules import cabling as hy_cabling
 from ibkeys.audit.rules import enforcement as se
 from ibkeys.audit.rules import hygiene as hy
 from ibkeys.audit.rules import key_files as kf
@@ -21,7 +22,7 @@ from ibkeys.errors import UsageError
 _ORDER: Final = tuple(GROUPS)
 CATALOGUE: Final[tuple[Rule, ...]] = tuple(
     sorted(
-        (rule for module in (mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy) for rule in module.RULES),
+        (rule for module in (mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy, hy_cabling) for rule in module.RULES),
         key=lambda rule: (_ORDER.index(rule.group), rule.id),
     )
 )

@@ -36,6 +36,7 @@ def audit(
         coverage_of(data),
         _partitions(data),
         data.inbound_check,
+        data.moves.moved if data.baseline is not None else None,
     )
 
 

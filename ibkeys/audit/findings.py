@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
+from ibkeys.topology.moves import Moved
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Result = Literal["pass", "fail", "unknown", "n/a", "waived"]
@@ -129,7 +130,7 @@ class Report:
     from. ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue
     that was selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name
     or None, full members, limited members). ``inbound_check``: what switches were taken to check of packets that come
-    in."""
+    in. ``moved``: cables, hosts, HCAs and names since the baseline, None without one."""
 
     profile: Profile
     taken: str
@@ -139,6 +140,7 @@ class Report:
     coverage: Coverage
     partitions: Sequence[tuple[int, str | None, int, int]] = ()
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
+    moved: Sequence[Moved] | None = None
 
     @property
     def summary(self) -> dict[str, int]:
@@ -166,4 +168,5 @@ class Report:
             "summary": self.summary,
             "results": [each.to_json(with_remedy) for each in self.results],
             "coverage": self.coverage.to_json(),
+            "moved": [each.to_json() for each in self.moved] if self.moved is not None else None,
         }

@@ -21,6 +21,8 @@ from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.model import Port, Topology, Trouble
+from ibkeys.topology.moves import Moves
+from ibkeys.topology.recabling import what_moved
 
 _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
@@ -259,6 +261,11 @@ class AuditInput:
     def before(self, port: Port) -> Port | None:
         """Return the port as the baseline has it; None when it is not in it."""
         return self._baseline.get((port.node.guid, port.node.twin, port.num))
+
+    @cached_property
+    def moves(self) -> Moves:
+        """What moved since the baseline; nothing without one."""
+        return what_moved(self.baseline.fabric, self.fabric) if self.baseline is not None else Moves()
 
 
 def number(port: Port, row: NumberRow) -> int:

@@ -9,7 +9,7 @@ import importlib
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -28,65 +28,94 @@ class Entry(NamedTuple):
     summary: str
 
 
-COMMANDS: Final = {
-    "pkey-show": Entry("partitions.pkey", "Show P_Key tables."),
-    "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
-    "pkey-add": Entry("partitions.pkey", "Add P_Keys to a port's table, each at the first free index."),
-    "pkey-remove": Entry("partitions.pkey", "Remove P_Keys from a port's table; the others keep their indexes."),
-    "pkey-check": Entry("tools.explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
-    "pkey-explain": Entry("tools.explain", "Say what a P_Key means."),
-    "qkey-explain": Entry("tools.explain", "Say what a Q_Key may be used for."),
-    "mkey-show": Entry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
-    "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
-    "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
-    "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
-    "mkey-remove": Entry("mkeys.rollout", "Take the M_Key of every port of the subnet away."),
-    "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."),
-    "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
-    "mkey-list": Entry("mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."),
-    "mkey-import": Entry(
-        "mkeys.keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."
-    ),
-    "mkey-export": Entry("mkeys.keystore", "Write OpenSM's guid2mkey and neighbors to DIR, from the key store."),
-    "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
-    "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
-    "enforce-set": Entry("partitions.enforce", "Switch partition enforcement of a switch port on or off."),
-    "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
-    "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
-    "counters-clear": Entry("tools.counters", "Clear the violation counters."),
-    "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
-    "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
-    "sm-show": Entry(
-        "sm.show", "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them."
-    ),
-    "sm-repair": Entry(
-        "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
-    ),
-    "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
-    "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
-    "diff": Entry("audit.diff", "Show what changed between two snapshots."),
-    "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
-    "compare": Entry(
-        "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
-    ),
-    "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
-    "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
-    "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
-    "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
-    "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
-    "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
-    "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
-    "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
-    "ipoib-check": Entry("partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."),
-    "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
-    "apply": Entry("partitions.apply", "Make a plan true on the fabric."),
-    "undo": Entry("partitions.undo", "Give back what an operation overwrote."),
-    "journal": Entry("tools.journal", "Show what changing commands did."),
-    "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
-    "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program; steer it."),
-    "doctor": Entry("tools.doctor", "Check what of the stack is there, and say what to do about the rest."),
-    "completion": Entry("tools.completion", "Print the completion script of a shell."),
+GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
+    "Show": {
+        "pkey-show": Entry("partitions.pkey", "Show P_Key tables."),
+        "mkey-show": Entry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
+        "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
+        "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
+        "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+        "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
+        "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
+        "sm-show": Entry(
+            "sm.show",
+            "Show the subnet managers, the files and options of each OpenSM, and what is dangerous about them.",
+        ),
+        "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
+        "why": Entry("partitions.why", "Say why two ports can talk, by which P_Key, or who stops them."),
+    },
+    "Check": {
+        "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+        "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
+        "compare": Entry(
+            "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
+        ),
+        "diff": Entry("audit.diff", "Show what changed between two snapshots."),
+        "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
+        "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
+        "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
+        "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
+        "doctor": Entry("tools.doctor", "Check what of the stack is there, and say what to do about the rest."),
+    },
+    "Change a port": {
+        "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
+        "pkey-add": Entry("partitions.pkey", "Add P_Keys to a port's table, each at the first free index."),
+        "pkey-remove": Entry("partitions.pkey", "Remove P_Keys from a port's table; the others keep their indexes."),
+        "enforce-set": Entry("partitions.enforce", "Switch partition enforcement of a switch port on or off."),
+        "counters-clear": Entry("tools.counters", "Clear the violation counters."),
+        "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
+    },
+    "Partitions of the whole fabric": {
+        "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
+        "apply": Entry("partitions.apply", "Make a plan true on the fabric."),
+        "undo": Entry("partitions.undo", "Give back what an operation overwrote."),
+        "journal": Entry("tools.journal", "Show what changing commands did."),
+        "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
+        "policy-add": Entry("policies.edit", "Make ports members of a partition in a policy file."),
+        "policy-remove": Entry("policies.edit", "Take ports out of a partition in a policy file."),
+        "policy-move": Entry("policies.edit", "Move ports from one partition to another in a policy file."),
+        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the fabric as it is."),
+        "policy-diff": Entry("policies.diff", "Show what two policies mean for the fabric."),
+        "ipoib-check": Entry(
+            "partitions.ipoib", "Check the IPoIB groups that the SA knows against a partition policy."
+        ),
+    },
+    "M_Keys of the whole fabric": {
+        "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
+        "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet that has an M_Key a new one."),
+        "mkey-remove": Entry("mkeys.rollout", "Take the M_Key of every port of the subnet away."),
+        "mkey-recover": Entry(
+            "mkeys.recover", "Recover ports whose M_Key is lost: try keys, else wait for their leases."
+        ),
+        "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
+        "mkey-list": Entry(
+            "mkeys.keystore", "List the keys of the key store: of which port, in which state, since when."
+        ),
+        "mkey-import": Entry(
+            "mkeys.keystore", "Take OpenSM's guid2mkey, neighbors and guid2lid in DIR into the key store."
+        ),
+        "mkey-export": Entry("mkeys.keystore", "Write OpenSM's guid2mkey and neighbors to DIR, from the key store."),
+        "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
+    },
+    "With OpenSM": {
+        "harden": Entry("audit.harden", "Mend what an audit finds, through OpenSM while it runs."),
+        "smkey-rotate": Entry("sm.smkey_rotate", "Give every OpenSM of the subnet a new sm_key and sa_key."),
+        "sm-repair": Entry(
+            "sm.repair", "Make OpenSM's key files fit again after a crash in the middle of a change of M_Keys."
+        ),
+    },
+    "Explain and simulate": {
+        "pkey-check": Entry("tools.explain", "Say whether ports with these two P_Keys may talk, and by which rule."),
+        "pkey-explain": Entry("tools.explain", "Say what a P_Key means."),
+        "qkey-explain": Entry("tools.explain", "Say what a Q_Key may be used for."),
+        "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
+        "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program; steer it."),
+        "completion": Entry("tools.completion", "Print the completion script of a shell."),
+    },
 }
+"""The commands by what they are for, in the order of the help."""
+COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+_NEAR: Final = 3
 
 
 class Commands(click.Group):
@@ -106,9 +135,24 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        """List the commands by group, without importing them."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names. Raises click.UsageError, with names that are near it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, _NEAR)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete a command's name without importing any."""
@@ -137,6 +181,8 @@ class Commands(click.Group):
         sys.exit(code)
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
+        if not args:
+            args = ["--help"]
         with self.make_context(PROG_NAME, args, **extra) as ctx:
             code = self.invoke(ctx)
         return int(code or 0)

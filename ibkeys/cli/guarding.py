@@ -7,21 +7,26 @@ import select
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.options import SmHosts, Where
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.store.paths import StorePaths
 
+_OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
+"""What is another file, or none, in another process."""
 MOST_SECONDS: Final = 86_400
 """The longest time that a change waits for its confirmation."""
 
 
 def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:
     """Return the command line of a command of ours, *words*, on the fabric, stores and hosts that the user asked for.
-    Secrets are in it as names of files only: an M_Key that was typed is left out."""
+    Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
+    can be read only once."""
     values = {
         "Ca": where.ca,
         "Port": where.port,
@@ -30,10 +35,10 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "timeout": where.timeout,
         "retries": where.retries,
         "outstanding_smps": where.outstanding_smps,
-        "m_key": _file(where.m_key),
+        "m_key": _file(where.m_key, "--m_key"),
         "security-keys": where.security_keys,
         "keystore": stores.keystore,
-        "keystore-passphrase": _file(where.keystore_passphrase),
+        "keystore-passphrase": _file(where.keystore_passphrase, "--keystore-passphrase"),
         "journal": stores.journal,
         "node-name-map": where.node_name_map,
         "config": where.config,
@@ -41,7 +46,7 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
         "sm-config": sm_hosts.sm_config,
     }
     return [
-        *(sys.executable, "-m", "ibkeys", *words),
+        *(*own_program(), *words),
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),
@@ -49,8 +54,27 @@ def command_for_child(words: list[str], where: Where, stores: StorePaths, sm_hos
     ]
 
 
-def _file(secret: str | None) -> str | None:
-    return secret if secret and secret.startswith("@") else None
+def own_program() -> list[str]:
+    """Return the words that start this program once more. Python would look for it in the current folder first, where
+    anybody may have put one of that name; it does so only where this process has its own code from there."""
+    try:
+        here = {"", os.getcwd()}
+    except FileNotFoundError:
+        here = {""}
+    return [sys.executable, *([] if here & set(sys.path) else ["-P"]), "-m", "ibkeys"]
+
+
+def _file(secret: str | None, option: str) -> str | None:
+    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read once more."""
+    if not secret or not secret.startswith("@"):
+        return None
+    path = Path(secret[1:])
+    if any(path.is_relative_to(each) for each in _OF_A_PROCESS) or (path.exists() and not path.is_file()):
+        raise UsageError(
+            f"{option}: the process that goes back when this one has died has to read {path} once more, which it "
+            "cannot: with --confirm-within give the name of a regular file"
+        )
+    return secret
 
 
 def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:

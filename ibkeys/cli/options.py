@@ -70,12 +70,31 @@ class Kind:
     name: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Folding:
     """Whether ports that say the same are one row of a table. Neither: on a terminal they are."""
 
-    each: bool
-    fold: bool
+    each: bool = False
+    fold: bool = False
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which ports of a sweep are listed."""
+
+    node: tuple[str, ...] = ()
+    hosts: bool = False
+    switch: bool = False
+    partition: tuple[str, ...] = ()
+    p_key: tuple[str, ...] = ()
+    level: tuple[int, ...] = ()
+    nonzero: bool = False
+    changed_since: str | None = None
+
+
+@dataclass(frozen=True)
+class Listing(Filters, Folding):
+    """Which ports of a sweep are listed, and whether those that say the same are one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +279,24 @@ format: Final = option(
     help="Form of the output.  [default: table]",
 )
 
-folding: Final = group(
-    "folding",
-    Folding,
+_filter_options: Final[tuple[Callable[..., Any], ...]] = (
+    option("--node", env=False, multiple=True, metavar="GLOB", help="Only nodes of this name, as 'gpu*'; repeatable."),
+    option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
+    option("--switch", env=False, is_flag=True, help="Only switches."),
+    option("--partition", env=False, multiple=True, metavar="P_KEY", help="Only full or limited members; repeatable."),
+    option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
+    option("--level", env=False, multiple=True, type=Number(0, 3), metavar="0..3", help="Only this level; repeatable."),
+    option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
+    option("--changed-since", env=False, metavar="SNAPSHOT", help="Only what differs from this snapshot."),
+)
+_folding_options: Final[tuple[Callable[..., Any], ...]] = (
     option("--each", env=False, is_flag=True, help="One row for each port.  [default where no terminal is]"),
     option("--fold", env=False, is_flag=True, help="One row for all ports that say the same.  [default on a terminal]"),
 )
+folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
+listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
+"""For commands with a row for each port of a sweep."""
 
 inbound_check: Final = option(
     "--inbound-check",

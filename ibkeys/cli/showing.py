@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.folding import is_folded, write_folded
-from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Folding, Kind, Where
+from ibkeys.cli.opening import load, open_source
+from ibkeys.cli.options import Filters, Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -61,29 +62,48 @@ def read_sheet(
     kind: Kind,
     words: Sequence[str],
     every_port: bool,
+    filters: Filters,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
+    *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too.
     Raises what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
+    chosen = PortFilter(filters)
+    names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
     given = given_port(words, kind, every_port)
+    if not (every_port or names):
+        refuse_without_sweep(chosen)
     with open_source(where) as source:
-        if not every_port:
+        if not (every_port or names):
             handle = given.read_from(source)
             read(handle)
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
-            found = sweep(source, where, p_keys)
-            rows = [_row(port, values) for port in found.ports()]
-            sheet = Sheet(rows, errors_of(found), found.unreached, True)
+            found = _chosen_from(source, where, chosen, p_keys)
+            chosen.look_up(found, names)
+            rows = [_row(port, values) for port in found.ports() if chosen.keeps(port)]
+            sheet = Sheet(rows, errors_of(found, chosen.is_about), found.unreached, True)
     if not source.holds_m_keys:
         for row in sheet.ports:
             if "m_key" in row:
                 row["m_key"] = None  # what stands there is a fingerprint
     return sheet
+
+
+def _chosen_from(source: Source, where: Where, chosen: PortFilter, p_keys: bool) -> Topology:
+    """Return what a sweep finds, with all that the filters need to know of it."""
+    if chosen.since is None:
+        return sweep(source, where, p_keys or chosen.needs_tables)
+    before = load(chosen.since)
+    with progress_bar(where) as progress:
+        now = source.take_snapshot(progress)
+    say_notes(now.fabric)
+    chosen.compare(before, now)
+    return now.fabric
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
@@ -123,9 +143,9 @@ def say_notes(found: Topology) -> None:
         exits.warn(note, "note")
 
 
-def errors_of(found: Topology) -> list[dict[str, Any]]:
-    """Return what could not be read, as the contract has it."""
-    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles]
+def errors_of(found: Topology, is_about: Callable[[Port], bool] = lambda port: True) -> list[dict[str, Any]]:
+    """Return what could not be read, as the contract has it. *is_about*: which ports count."""
+    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if is_about(trouble.port)]
 
 
 def finish(errors: Sequence[dict[str, Any]], format: str) -> int:

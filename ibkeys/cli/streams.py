@@ -59,6 +59,17 @@ def reader_is_gone(stream: TextIO) -> bool:
     return beneath.error.errno in _READER_GONE or (beneath.was_terminal and beneath.error.errno == errno.EIO)
 
 
+def takes_more(stream: TextIO, seconds: float) -> bool:
+    """Whether a line can be written to *stream* without waiting for its reader, after *seconds* at most.
+
+    A pipe takes a page or nothing; a stream that failed, or that somebody put in its place, takes everything.
+    """
+    beneath = _beneath(stream)
+    if beneath is None or beneath.error is not None:
+        return True
+    return bool(select.select([], [beneath.fileno()], [], seconds)[1])
+
+
 def _beneath(stream: TextIO) -> Outliving | None:
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return raw if isinstance(raw, Outliving) else None

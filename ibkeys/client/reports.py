@@ -16,6 +16,7 @@ from ibkeys.client.report_port import Report, ReportPort, reports_taken
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MadStatusError, SendRefused, TransportError, Unreachable
+from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.const import SECURITY_TRAPS
 from ibkeys.mad.inform import inform_info
@@ -72,6 +73,15 @@ class Subscriber:
     def sm_lid(self) -> int:
         """The LID of the SA that has the subscription, or was asked last; 0 before the first time."""
         return self.port.sm_lid
+
+    @property
+    def is_full_member(self) -> bool:
+        """Whether this port is a full member of the default partition, as this host has its P_Keys.
+
+        OpenSM tells a subscriber only of ports that share a P_Key with it, and two limited members share none (IBA
+        13.4.11; opensm osm_inform.c). Raises TransportError.
+        """
+        return DEFAULT_FULL in self.port.attributes().pkeys
 
     def subscribe(self) -> None:
         """Register the agent and subscribe to all traps, or to none.

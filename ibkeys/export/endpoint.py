@@ -152,31 +152,48 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Take a client where there is room for one more."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started; whoever called closes the connection
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve one client, by TLS where that is wanted; a client that does it wrong ends only its own connection."""
-        request.settimeout(_SILENCE)
-        if self.guard.tls is not None:
-            request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        end = threading.Timer(_WHOLE, _cut, [request])
-        end.daemon = True
-        end.start()
         try:
-            if self.guard.tls is not None:
-                request.do_handshake()
-            super().process_request_thread(request, client_address)
-        except OSError:
-            self.shutdown_request(request)
+            self._serve(request, client_address)
         finally:
-            end.cancel()
             self._free.release()
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            request.settimeout(_SILENCE)
+            if self.guard.tls is not None:  # fails already where the client has reset its connection
+                request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            with _cut_off_after(_WHOLE, request):
+                if self.guard.tls is not None:
+                    request.do_handshake()
+                super().process_request_thread(request, client_address)
+        except (OSError, RuntimeError):  # RuntimeError: no thread could be started
+            self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away in the middle is no event, and a header may hold a token."""
+
+
+@contextmanager
+def _cut_off_after(seconds: float, request: socket.socket) -> Iterator[None]:
+    """End *request* in the middle when this context is open for longer."""
+    end = threading.Timer(seconds, _cut, [request])
+    end.daemon = True
+    end.start()
+    try:
+        yield
+    finally:
+        end.cancel()
 
 
 def _cut(request: socket.socket) -> None:

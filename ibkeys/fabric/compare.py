@@ -1,4 +1,4 @@
-"""What changed between two snapshots of a fabric: nodes, links, and the keys of each port."""
+"""What changed between two snapshots of a fabric: nodes, links, what moved, and the keys of each port."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, ports_of, unseen_in
 from ibkeys.topology.model import Node, Port, Topology
+from ibkeys.topology.moves import Moves, Unknown
+from ibkeys.topology.recabling import what_moved
 
 Kind = Literal[
     "pkey-added",
@@ -69,19 +71,11 @@ class Difference:
         return document
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Something that cannot be compared: ``what`` of a port, because of ``why``."""
-
-    port: Port
-    what: str
-    why: str
-
-
 @dataclass(slots=True)
 class Comparison:
     """What changed. Nodes and links that came are those of the later snapshot, those that went of the earlier one.
 
+    ``moves``: cables, hosts and names; the nodes and links that they explain are among those that came and went.
     ``keys_comparable``: whether two M_Keys that are set can be told apart (fingerprints of one secret, or real keys).
     ``keys_hidden``: end ports that hid their M_Key in one snapshot or both, so that a change of it cannot be seen.
     """
@@ -90,6 +84,7 @@ class Comparison:
     nodes_removed: list[Node] = field(default_factory=list)
     links_added: list[tuple[Port, Port]] = field(default_factory=list)
     links_removed: list[tuple[Port, Port]] = field(default_factory=list)
+    moves: Moves = field(default_factory=Moves)
     changes: list[Difference] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
     keys_comparable: bool = True
@@ -98,7 +93,8 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Whether anything changed."""
-        return any((self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.changes))
+        cabling = (self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.moves.moved)
+        return any((*cabling, self.changes))
 
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
@@ -108,6 +104,8 @@ def compare(a: Snapshot, b: Snapshot) -> Comparison:
     before = nodes_of(a.fabric)
     result.nodes_added, result.links_added = _only_in(result, b.fabric, a.fabric, "first")
     result.nodes_removed, result.links_removed = _only_in(result, a.fabric, b.fabric, "second")
+    result.moves = what_moved(a.fabric, b.fabric)
+    result.unknown += result.moves.unknown
     for key, port in ports_of(b.fabric).items():
         old_node = before.get(key[:2])
         old = old_node.ports.get(key[2]) if old_node is not None else None
@@ -121,9 +119,11 @@ def _only_in(
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
     """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
 
-    What hung behind a port of which *other* could not ask the far end is unknown.
+    What hung behind a port of which *other* could not ask the far end is unknown, but for a link whose other end is
+    linked elsewhere there.
     """
     theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)
+    linked = {match_key(port) for port in other.ports() if port.peer is not None}
     nodes = []
     for key, node in nodes_of(fabric).items():
         if node in unseen:
@@ -135,7 +135,7 @@ def _only_in(
     for link, ends in _links(fabric).items():
         if link in links or any(end.node in unseen for end in ends):
             continue
-        if blind & link:
+        if blind & link and not linked & link:
             why = f"the far end did not answer in the {which} snapshot"
             result.unknown.append(Unknown(ends[0], f"the link to {ends[1]}", why))
         else:

@@ -1,4 +1,5 @@
-"""What changed at a port over many snapshots: keys, memberships, level, enforcement, and whether it was there.
+"""What changed at a port over many snapshots: keys, memberships, level, enforcement, its place and name, and whether it
+was there.
 
 Each value is compared with the last snapshot in which it was read, so that a change is not lost where a port did not
 answer in between; the event then says between which two snapshots it happened.
@@ -20,12 +21,14 @@ from ibkeys.fabric.compare import (
 )
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PARTITION_MASK
+from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, match_key, unseen_in
 from ibkeys.topology.model import Node, Port
+from ibkeys.topology.moves import name_of
 from ibkeys.topology.port_id import PortId
 
-EventKind = Kind | Literal["appeared", "disappeared"]
-Aspect = Literal["M_Key", "PortInfo", "P_KeyTable"]
+EventKind = Kind | Literal["appeared", "disappeared", "cable-moved", "renamed"]
+Aspect = Literal["M_Key", "PortInfo", "P_KeyTable", "place", "name"]
 _ASPECTS: Final[tuple[Aspect, ...]] = ("M_Key", "PortInfo", "P_KeyTable")
 _OF_A_PARTITION: Final[tuple[Aspect, ...]] = ("P_KeyTable",)
 
@@ -35,7 +38,8 @@ class Event:
     """One change of one port, after the snapshot of ``since`` and not later than that of ``taken`` (both UTC).
 
     ``kind``, ``before``, ``after``, ``index``, ``pkey`` and ``field`` are those of `Difference`; a port that appeared
-    or disappeared has only a kind.
+    or disappeared has only a kind. ``cable-moved``: from one switch port to another, in words; ``renamed``: the
+    NodeDescription of an end port's node.
     """
 
     port: PortId
@@ -78,11 +82,13 @@ class History:
         self.found_any = False
         self._known: dict[tuple[MatchKey, Aspect], _Known] = {}
         self._there: dict[MatchKey, _Known] = {}
+        self._doubled: set[int] = set()
         self._last: Snapshot | None = None
 
     def add(self, snapshot: Snapshot) -> Iterator[Event]:
         """Take the next snapshot, and yield what changed; read all of it before the next one."""
         self.unread = []
+        self._doubled |= {node.guid for node in snapshot.fabric.nodes if node.twin}
         ports = {match_key(port): port for port in snapshot.fabric.ports() if self.wanted(port)}
         self.found_any = self.found_any or any(self._concerns(port) for port in ports.values())
         yield from self._gone(snapshot, ports)
@@ -91,9 +97,31 @@ class History:
         for key, port in ports.items():
             if before is not None and key not in self._there and port.node not in unseen and self._concerns(port):
                 yield Event(port.id, before.about.finished, snapshot.about.finished, "appeared")
+            if self.partition is None:
+                yield from self._moved(key, _Known(snapshot, port))
             yield from self._changes(key, _Known(snapshot, port))
             self._there[key] = _Known(snapshot, port)
         self._last = snapshot
+
+    def _moved(self, key: MatchKey, new: _Known) -> Iterator[Event]:
+        """Yield that an end port is at another switch port, or that its node has another name.
+
+        Of nodes with one GUID nobody can say which is which.
+        """
+        leaf = leaf_of(new.port)
+        guids = {port.node.guid for port in (new.port, leaf) if port is not None}
+        if not new.port.is_end_port or guids & self._doubled:
+            return
+        for aspect, kind, value_of in _WHERE_AND_WHO:
+            value = value_of(new.port)
+            if value is None:
+                continue
+            old = self._known.get((key, aspect))
+            self._known[key, aspect] = new
+            before = value_of(old.port) if old is not None else None
+            if old is not None and before is not None and before[0] != value[0]:
+                since, taken = old.snapshot.about.finished, new.snapshot.about.finished
+                yield Event(new.port.id, since, taken, kind, before[1], value[1])
 
     def _gone(self, snapshot: Snapshot, ports: Mapping[MatchKey, Port]) -> Iterator[Event]:
         """Yield the ports that were there and are no longer; those that may only not be seen are unread."""
@@ -139,6 +167,23 @@ class History:
             if numbers is None and old.port.m_key_state == new.port.m_key_state == "set":
                 self.keys_comparable = False
             yield from m_key_changes(old.port, new.port, numbers)
+
+
+def _place(port: Port) -> tuple[MatchKey, str] | None:
+    """Return the switch port that faces an end port, as what tells it apart and in words; None for none."""
+    leaf = leaf_of(port)
+    return (match_key(leaf), str(leaf)) if leaf is not None else None
+
+
+def _name(port: Port) -> tuple[str, str] | None:
+    name = name_of(port.node)
+    return (name, name) if name is not None else None
+
+
+_WHERE_AND_WHO: Final[tuple[tuple[Aspect, EventKind, Callable[[Port], tuple[MatchKey | str, str] | None]], ...]] = (
+    ("place", "cable-moved", _place),
+    ("name", "renamed", _name),
+)
 
 
 def _was_read(aspect: Aspect, port: Port) -> bool:

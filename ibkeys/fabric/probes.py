@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,9 +105,15 @@ def _subscribe_and_end(client: SaClient) -> str:
 
     Of Type security: so it is another subscription than that of a monitor on this port, and its end does not end that.
     """
-    client.set_inform_info(inform_info(ALL_TRAPS, subscribe=True, kind=NoticeType.SECURITY))
+    begin, end = (inform_info(ALL_TRAPS, subscribe=each, kind=NoticeType.SECURITY) for each in (True, False))
     try:
-        client.set_inform_info(inform_info(ALL_TRAPS, subscribe=False, kind=NoticeType.SECURITY))
+        client.set_inform_info(begin)
+    except NoReply:
+        with suppress(IbkeysError):  # it may have been taken, and only the answer lost: the silence is what is told
+            client.set_inform_info(end)
+        raise
+    try:
+        client.set_inform_info(end)
     except IbkeysError as error:
         return f"a subscription to all traps, of which the end was not confirmed: {error}"
     return "a subscription to all traps, ended again"

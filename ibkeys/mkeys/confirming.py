@@ -1,16 +1,19 @@
 """A run through OpenSM that is to be confirmed: who confirms it, and what becomes of it when nobody does.
 
-How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it. Only a level is
+How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it; no other run
+begins while it may go back. Only a level is
 lowered without anybody: see `ibkeys.mkeys.opensm.lowering`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.change.confirming.waiting import Decision, await_confirmation
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
@@ -18,10 +21,7 @@ from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.planned import Through
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs, RunStage
-
-GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
-"""The stages of a run that goes back unless somebody confirms it."""
+from ibkeys.store.keys.runs import GOES_BACK, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,10 @@ def confirm_run(store: KeyStore, run: int) -> bool:
     if stage in ("going-back", "gone-back"):
         raise StoreError(f"run {run} is going back, or has gone back: it was too late; --resume raises its level again")
     if stage == "running":
-        raise StoreError(f"run {run} is not at its end yet: confirm it when it asks")
+        raise StoreError(
+            f"run {run} is not at its end yet: confirm it when it asks; where its process has died, --resume "
+            "goes on with it, and keeps its level"
+        )
     if stage != "confirmed":
         raise StoreError(f"run {run} waits for no confirmation")
     return False
@@ -80,12 +83,30 @@ def lower_unconfirmed(writer: Writer, through: Through, run: int) -> Lowering | 
         raise StoreError(f"run {run} {why or 'waits for no confirmation, or is not the last one'}; nothing was changed")
     if not runs.move_stage(run, stage, "going-back"):
         raise StoreError(f"run {run} was confirmed at this moment; nothing was changed")
-    lowering = plan_lowering(writer, through)
-    if lowering is None:
-        runs.move_stage(run, "going-back", "gone-back")
-    else:
-        writer.apply(lowering)
+    with _still_to_go_back(writer.command, run):
+        lowering = plan_lowering(writer, through)
+        if lowering is None:
+            runs.move_stage(run, "going-back", "gone-back")
+        else:
+            writer.apply(lowering)
     return lowering
+
+
+@contextmanager
+def _still_to_go_back(command: str, run: int) -> Iterator[None]:
+    """Let an error or an interrupt that is raised within this say how the level of *run* is lowered after all. What it
+    says itself is meant for a run that goes on, whose --resume raises the level."""
+    way_on = (
+        f"the level of run {run} is still to go back: `ibkeys {command} --via opensm --unconfirmed {run}` lowers it, "
+        "--resume keeps it"
+    )
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Explained(f"while the level went back: {way_on}") from None
+    except IbkeysError as error:
+        error.args = (f"{error}; {way_on}", *error.args[1:])
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +121,13 @@ class Confirmation:
     waiting: Callable[[], None]
 
 
-def is_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
-    """Let a run that is at its end be confirmed; False where it is to go back now.
+def let_be_confirmed(writer: Writer, run: int, error: BaseException | None, how: Confirmation) -> bool:
+    """Wait until a run that is at its end is confirmed; return whether it stays as it is, False where it is to go back
+    now.
 
     Also one that *error* stopped waits: whoever looks after it may want to go on with it. One that was interrupted goes
-    back at once. One whose level was not raised does not wait: there is nothing to go back. Raises StoreError.
+    back at once. One whose level was not raised stays, and does not wait: there is nothing to go back. Raises
+    StoreError.
     """
     runs, record = Runs(writer.keystore), record_of_last_run(writer)
     if not is_raised(record):

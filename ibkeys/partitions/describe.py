@@ -122,8 +122,13 @@ def _partition_json(partition: Partition) -> dict[str, Any]:
             }
             for rule in partition.rules
         ],
-        "groups": [group for definition in partition.definitions for group in _groups_json(definition)],
+        "groups": groups_json(partition),
     }
+
+
+def groups_json(partition: Partition) -> list[dict[str, Any]]:
+    """Return the multicast groups that OpenSM makes for a partition, as the document of ``policy-check`` has them."""
+    return [group for definition in partition.definitions for group in _groups_json(definition)]
 
 
 def _groups_json(definition: Definition) -> Iterator[dict[str, Any]]:

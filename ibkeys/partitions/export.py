@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from ibkeys.errors import NoRoom
 from ibkeys.keys.pkey import FULL_BIT
+from ibkeys.partitions.editing.adding import block
 from ibkeys.partitions.model import DEFAULT_PARTITION, Definition, Group, GroupFlags, Policy, is_ip_group
 
 WIDTH: Final = 116
@@ -24,22 +25,26 @@ _NAMES: Final = {
 _IN_HEX: Final = ("q_key", "t_class", "flow_label")
 
 
-def to_conf(policy: Policy) -> str:
+def to_conf(policy: Policy, names: Mapping[int, str] | None = None) -> str:
     """Return *policy* as the text of a partitions.conf that reads the same. Comments and groups that OpenSM leaves out
-    are not in it. Every line is far below OpenSM's limit."""
-    return "".join(f"{_definition(definition)}\n" for definition in policy.definitions)
+    are not in it. Every line is far below OpenSM's limit. *names*: of ports by their GUIDs; a definition with such a
+    port has one port on each line, with its name in a comment."""
+    return "".join(f"{_definition(definition, names or {})}\n" for definition in policy.definitions)
 
 
-def _definition(definition: Definition) -> str:
+def _definition(definition: Definition, names: Mapping[int, str]) -> str:
     words = [_head(definition)]
     words += [flag for flag, there in (("ipoib", definition.ipoib), ("indx0", definition.indx0)) if there]
     if definition.default_membership != "limited":
         words.append(f"defmember={definition.default_membership}")
     words += _flags(definition.flags, GroupFlags())
     groups = [_group(group, definition.flags) for group in definition.groups if group.refused is None]
+    head = f"{', '.join(words)} :"
+    if any(rule.who == "GUID" and rule.guid in names for rule in definition.rules):
+        listed = block(definition.rules, names, "\t").removesuffix("\n")
+        return "\n".join([head, *(f"\t{group}" for group in groups), listed])
     items = [f"{rule}={rule.membership}" for rule in definition.rules] or ["NONE"]
     lines = list(_wrapped(items))
-    head = f"{', '.join(words)} :"
     if not groups and len(lines) == 1 and len(head) + len(lines[0]) < WIDTH:
         return f"{head} {lines[0]} ;"
     return "\n".join([head, *(f"\t{line}" for line in (*groups, *lines))]) + " ;"

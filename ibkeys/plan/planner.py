@@ -7,7 +7,7 @@ would make of the policy is `ibkeys.partitions.opensm_tables`; where this differ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -155,20 +155,8 @@ class _Planner:
 
     def resolve(self, ends: list[Port]) -> Resolution:
         guid = self.manager.port_guid
-        depends = (
-            "this policy depends on the subnet manager's port (SELF, or the rule that OpenSM adds for the default "
-            "partition)"
-            if self.policy.names_the_sm
-            else "the subnet manager's port must not be disconnected"
-            if self.options.disconnect_unconfigured
-            else None
-        )
-        if depends is not None and guid not in {port.guid for port in ends}:
-            what = "it is not known"
-            if guid is not None:
-                who = "several nodes show" if guid in self.left_out else "no end port of this fabric has"
-                what = f"{who} its GUID 0x{guid:016x}"
-            raise UsageError(f"{self.policy.path}: {depends}, and {what}; name it with --sm-guid")
+        also = "the subnet manager's port must not be disconnected" if self.options.disconnect_unconfigured else None
+        require_sm_port(self.policy, guid, {port.guid for port in ends}, self.left_out, also)
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
@@ -352,6 +340,28 @@ class _Planner:
                 f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN --via "
                 f"opensm` puts it there{undo}",
             )
+
+
+def require_sm_port(
+    policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
+) -> None:
+    """Raise UsageError where what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
+
+    *left_out*: port GUIDs that several nodes show. *also*: why else that port has to be known.
+    """
+    depends = (
+        "this policy depends on the subnet manager's port (SELF, or the rule that OpenSM adds for the default "
+        "partition)"
+        if policy.names_the_sm
+        else also
+    )
+    if depends is None or guid in ends:
+        return
+    what = "it is not known"
+    if guid is not None:
+        who = "several nodes show" if guid in left_out else "no end port of this fabric has"
+        what = f"{who} its GUID 0x{guid:016x}"
+    raise UsageError(f"{policy.path}: {depends}, and {what}; name it with --sm-guid")
 
 
 def _key(port: Port) -> PortKey:

@@ -15,7 +15,7 @@ from ibkeys.topology.name_patterns import folded, is_wild, parse_pattern, split_
 
 _NEAR: Final = 5
 _TWINS: Final = 8
-_SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})")
+_SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})", re.DOTALL)
 _TAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Names that a folded set can hold; a node may call itself anything."""
 
@@ -75,6 +75,16 @@ class Directory:
             raise missing[0] if len(missing) == 1 else NotFound("; ".join(map(str, missing)), words_missing)
         return found
 
+    def switch_port(self, port: Port) -> str | None:
+        """Return the switch port that *port* is linked to, as `find` takes it: by the switch's name, or by its GUID
+        where others have that name. None where it is linked to no switch."""
+        peer = port.peer
+        if peer is None or not peer.is_external:
+            return None
+        name = peer.node.description or ""
+        is_unique = {each.node for each in self.by_description.get(name, ())} == {peer.node}
+        return f"{name if is_unique else f'0x{peer.node.guid:016x}'}:{peer.num}"
+
     def _by_pattern(self, word: str) -> list[Port]:
         pattern = parse_pattern(word)
         found: dict[Port, None] = {}
@@ -127,7 +137,7 @@ class Directory:
         return ports
 
     def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
-        shown = folded(list(hosts)) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
+        shown = folded(hosts) if len(hosts) > 1 and all(map(_TAME.fullmatch, hosts)) else word
         near = list(
             dict.fromkeys(
                 each
@@ -158,37 +168,6 @@ def guids_of(nodes: Sequence[Node]) -> str:
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
     more = f" and {len(nodes) - _TWINS} more" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
-
-
-def folded_ports(ports: Iterable[Port]) -> list[str]:
-    """Return *ports* as few names: hosts with the same device and port number are one folded set.
-
-    Where several nodes have one name, and where a name cannot be folded, the port stands alone; a name that repeats has
-    its GUID beside it. Every port is in it.
-    """
-    sets: dict[tuple[str | None, int | None], list[str]] = {}
-    alone: list[str] = []
-    listed = list(ports)
-    owners: dict[str, set[Node]] = {}
-    for port in listed:
-        owners.setdefault(port.node.description or "", set()).add(port.node)
-    for port in listed:
-        description = port.node.description or ""
-        host, device = split_description(description)
-        number = port.num if not port.node.is_switch and port.node.num_ports > 1 else None
-        if len(owners[description]) > 1 or not _TAME.fullmatch(host):
-            alone.append(f"{clean(description)} (0x{port.guid or port.node.guid:016x})".strip() + _at(number))
-        else:
-            sets.setdefault((device, number), []).append(host)
-    named = [
-        folded(hosts) + (f" {clean(device)}" if device is not None else "") + _at(number)
-        for (device, number), hosts in sets.items()
-    ]
-    return named + alone
-
-
-def _at(number: int | None) -> str:
-    return f" port {number}" if number is not None else ""
 
 
 def _has_device(port: Port, devices: Sequence[re.Pattern[str]]) -> bool:

@@ -8,6 +8,7 @@ ClusterShell has them, with its set operations; ``*`` and ``?`` are wildcards.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,7 +51,7 @@ def wildcard(name: str) -> re.Pattern[str]:
     return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in name), re.DOTALL)
 
 
-def folded(names: list[str]) -> str:
+def folded(names: Sequence[str]) -> str:
     """Return *names* as one folded set, in natural order: ``stage[1-2,10],tank1``."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 

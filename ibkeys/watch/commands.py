@@ -22,6 +22,8 @@ LONGEST: Final = 30.0
 """Seconds that one may take, then it is killed with all that it started."""
 MOST_WAITING: Final = 256
 """Events that wait for their turn; of more only the number is said."""
+_DYING: Final = 1.0
+"""Seconds that a killed command is waited for: a watch must not hang with it."""
 _STDERR: Final = 2
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Of the environment no more than this reaches the command: what ibkeys was started with may name key files."""
@@ -133,4 +135,5 @@ class Commands:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)  # it leads a session, so the group has its number
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel, as on a lost NFS server, dies later
+        process.wait(_DYING)

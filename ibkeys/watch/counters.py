@@ -28,6 +28,8 @@ TOLD_BY: Final[dict[Kind, Kind]] = {
 """Which counter of the same port a trap has counted in already. Of a switch's port there are two: see `counted_by`."""
 KEPT_ROUNDS: Final = 100
 """So many sweeps long the last values of a port that is not found any more are kept."""
+KEPT_AT_LEAST: Final = 10_000
+"""So many values are kept of ports that are not found any more, and on a larger fabric as many as it has."""
 
 Counter = tuple[int, int, int, Kind]
 """NodeGUID, the node's number among those with that GUID, port number, which counter."""
@@ -101,9 +103,14 @@ class Counters:
         return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
-        """Drop what was not read for long, so that nodes that come and go do not add up for ever."""
+        """Drop what was not read for long, so that nodes that come and go do not add up for ever; and the oldest of it
+        where that is more than what there is: a node may say that it is another one in each sweep."""
         oldest = self._round - KEPT_ROUNDS
-        for counter in [counter for counter, last in self._last.items() if last.round < oldest]:
+        gone = sorted((last.round, counter) for counter, last in self._last.items() if last.round < self._round)
+        too_many = len(gone) - max(KEPT_AT_LEAST, len(self._last) - len(gone))
+        for place, (seen, counter) in enumerate(gone):
+            if seen >= oldest and place >= too_many:
+                break
             del self._last[counter]
 
 

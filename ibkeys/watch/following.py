@@ -19,13 +19,15 @@ class FollowedFile:
 
     logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
     accum_log_file FALSE. What is in a file that takes the place of the first is read from its start. A file that is not
-    there is waited for. ``problem``: why it cannot be read now, "" while it can.
+    there is waited for. ``problem``: why it cannot be read now, "" while it can. ``is_behind``: more than what was
+    returned has been written already.
     """
 
     def __init__(self, path: Path) -> None:
         """Open *path* at its end. Raises OSError for what is no regular file, or may not be read."""
         self.path = path
         self.problem = ""
+        self.is_behind = False
         self._file: int | None = None
         self._place = 0
         self._rest = b""
@@ -55,6 +57,7 @@ class FollowedFile:
 
         A failure is kept in ``problem``, and tried again at the next call.
         """
+        self.is_behind = False
         try:
             return self._new_lines()
         except OSError as error:
@@ -71,6 +74,7 @@ class FollowedFile:
             self._place, self._rest, self._skipping = 0, b"", False
         data = os.pread(self._file, _CHUNK, self._place)
         self._place += len(data)
+        self.is_behind = len(data) == _CHUNK
         if not data and self._was_replaced():
             self._close()
             self._open()

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from ibkeys.client.report_port import Report, ReportPort
+from ibkeys.client.report_port import Report
 from ibkeys.client.reports import Subscriber
 from ibkeys.errors import ClosedError, IbkeysError, TransportError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.printable import counted
+from ibkeys.store.lock import holder_of
 from ibkeys.store.sqlite import timestamp, utc_now
 from ibkeys.topology.model import Topology
 from ibkeys.watch.counters import Counters
@@ -28,11 +29,14 @@ from ibkeys.watch.names import Names
 from ibkeys.watch.notices import event_of_report
 from ibkeys.watch.opensm_log import LogReader
 from ibkeys.watch.policy import Partitions
+from ibkeys.watch.saying import LIMITED, Saying
 
 TURN: Final = 0.5
 """Seconds that one turn of the loop waits at most: so soon signals, the log and commands are looked after."""
 NAMES_AGAIN: Final = 60.0
 """Seconds between two sweeps for names where counters are not read."""
+LOOK_AGAIN: Final = 5.0
+"""Seconds between two looks whether another command still changes keys."""
 AT_ONCE: Final = 1000
 """Reports that are told of before the port is looked at again: a few hundredths of a second."""
 
@@ -99,7 +103,7 @@ class Watch:
         self._clock = clock
         self._names, self._counters = Names(), Counters()
         self._folder, self._log_reader = Folder(settings.again), LogReader()
-        self._said: dict[str, str] = {}
+        self._say = Saying(outlet.say).of
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:
@@ -150,22 +154,25 @@ class Watch:
 
     def _hear(self, seconds: float) -> None:
         """Wait for Reports and for lines of the log, and take what comes."""
+        if self._log is not None and self._log.is_behind:
+            seconds = 0.0
         if self._subscriber is not None:
             self._take_reports(self._subscriber.poll(seconds))
             trouble = self._subscriber.trouble
-            self._say_change("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
-            self._say_of_reports(self._subscriber.port)
+            self._say("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
+            self._say_of_reports(self._subscriber)
         else:
             self._fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
         if self._log is not None:
             self._follow(self._log)
 
-    def _say_of_reports(self, port: ReportPort) -> None:
+    def _say_of_reports(self, subscriber: Subscriber) -> None:
         """Say once when Reports are lost, and once when somebody else than the SA sends some."""
+        port = subscriber.port
         if port.lost:
-            self._say_change("lost", "more Reports come than can be taken: some were lost, and counts are too low")
+            self._say("lost", "more Reports come than can be taken: some were lost, and counts are too low")
         if port.strangers:
-            self._say_change("strangers", "Reports come from another port than the SA's: they are not believed")
+            self._say("strangers", "Reports come from another port than the SA's: they are not believed")
 
     def _take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
@@ -191,7 +198,7 @@ class Watch:
         now, wall = self._now(), self._clock()
         notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
         notices += self._log_reader.overdue(now - patience)
-        self._say_change("log", f"{log.path}: {log.problem}" if log.problem else "")
+        self._say("log", f"{log.path}: {log.problem}" if log.problem else "")
         events = [event_of_log(notice, self._names, wall) for notice in notices]
         if looks and self._may_look_for_names():
             self._sweep_again()
@@ -207,18 +214,32 @@ class Watch:
     def _sweep_again(self) -> None:
         """Sweep; a sweep that fails is said, and leaves names and counters as they were.
 
-        Keys may have been changed by another command: with the former ones each port would count a violation.
+        Keys may have been changed by another command: with the former ones each port would count a violation. While
+        one still changes them, nobody is asked.
         """
         try:
+            if self._is_being_changed():
+                return
             self._fabric.reload_keys()
             found = self._sweep()
         except (TransportError, ClosedError):
             raise
         except IbkeysError as error:
             self.summary.failed_sweeps += 1
-            self._say_change("sweep", f"the sweep failed; names and counters stay as they were: {error}")
+            self._say("sweep", f"the sweep failed; names and counters stay as they were: {error}")
             return
         self._take_sweep(found)
+
+    def _is_being_changed(self) -> bool:
+        """Whether a command of this host has the lock of the key store; then the sweep is put off."""
+        stores = self._fabric.stores
+        holder = holder_of(stores.journal, stores.keystore)
+        doing = f"no names and no counters are read while another command may change keys ({holder})"
+        self._say("change", doing if holder else "")
+        if holder:
+            self._swept_at = self._now()
+            self._next_sweep = self._swept_at + min(self._settings.interval or NAMES_AGAIN, LOOK_AGAIN)
+        return bool(holder)
 
     def _sweep(self) -> Topology:
         began = self._now()
@@ -246,9 +267,11 @@ class Watch:
             unread = (
                 f"the last sweep could not read {what}, so names and counters have gaps; {first.port}: {first.error}"
             )
-        self._say_change("sweep", unread, len(found.troubles))
+        self._say("sweep", unread, len(found.troubles))
         if self._partitions is not None:
-            self._say_change("policy", self._partitions.read_again(), "")
+            self._say("policy", self._partitions.read_again(), "")
+        if self._subscriber is not None:
+            self._say("membership", "" if self._subscriber.is_full_member else LIMITED)
         if self._settings.interval:
             self._read_counters(found)
 
@@ -278,21 +301,3 @@ class Watch:
                 return
             self.summary.told += 1
             self._outlet.tell(event)
-
-    def _say_change(self, about: str, text: str, same: object = None) -> None:
-        """Say *text* when it is new, and once when it is over. *same*: what makes two of them the same, by default the
-        text."""
-        key = str(same) if same is not None and text else text
-        before = self._said.get(about, "")
-        if key == before:
-            return
-        self._said[about] = key
-        self._outlet.say(text or _OVER[about])
-
-
-_OVER: Final = {
-    "subscription": "the SA has the subscriptions again",
-    "log": "OpenSM's log can be read again",
-    "sweep": "the last sweep read everything",
-    "policy": "the policy is read again",
-}

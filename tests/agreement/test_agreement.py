@@ -329,6 +329,16 @@ def test_waiting_ends_with_its_time_and_what_does_not_agree(net: Subnet) -> None
     assert time.now == 160
 
 
+def test_each_look_asks_with_the_keys_of_now(net: Subnet) -> None:
+    with tool(net) as fabric:
+        read: list[bool] = []
+        fabric.reload_keys = lambda: read.append(True)
+        look = Look(fabric, fabric.sa(SA_KEY), policy=POLICY)
+        for _ in range(2):
+            look.once()
+        assert len(read) == 2
+
+
 def test_a_look_at_a_simulated_subnet_knows_no_file(net: Subnet) -> None:
     with tool(net) as fabric:
         agreement = Look(fabric, fabric.sa(SA_KEY), policy=POLICY).once()

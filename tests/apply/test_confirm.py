@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.apply.confirm import confirm_or_go_back
+from ibkeys.apply.confirm import confirm, confirm_or_go_back, is_unconfirmed, may_go_back
+from ibkeys.errors import StoreError
 from ibkeys.store.journal import Image, Journal
 
 
@@ -41,3 +42,44 @@ def test_a_crash_on_the_way_to_waiting_never_looks_like_a_confirmed_change(
     with Journal(path) as journal:
         record = journal.find(operation.id)
         assert record.awaits_confirmation or record.state == "open"
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> tuple[Path, int]:
+    """A journal with an operation that waits for its confirmation."""
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        operation = journal.begin("apply", "{}", "{}")
+        operation.record_all([Image(1, 2, "n", "ca", 1, 1, "P_KeyTable", 0, bytes(64), b"\xff" * 64)])
+        assert operation.id is not None
+        journal.set_stage(operation.id, "unconfirmed")
+        journal.set_state(operation.id, "done")
+    return path, operation.id
+
+
+def test_who_goes_back_takes_the_confirmation_away_first(waiting: tuple[Path, int]) -> None:
+    path, operation = waiting
+    assert is_unconfirmed(path, operation)
+    assert may_go_back(path, operation)
+    with Journal(path) as journal, pytest.raises(StoreError, match="too late"):
+        confirm(journal, operation)
+    assert may_go_back(path, operation), "and may try again"
+
+
+def test_what_was_confirmed_in_the_last_moment_stays(
+    waiting: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, operation = waiting
+    real = Journal.move_stage
+
+    def confirmed_just_before(self: Journal, *arguments: Any) -> bool:
+        assert real(self, operation, "unconfirmed", "confirmed")
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Journal, "move_stage", confirmed_just_before)
+    assert not may_go_back(path, operation)
+
+
+def test_a_journal_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"no database")
+    assert may_go_back(tmp_path / "journal.db", 1)

@@ -24,7 +24,7 @@ from tests.audit.looking import (
     taken,
     umad,
 )
-from tests.fabricsim import subnet
+from tests.fabricsim import move_cable, subnet
 
 Build = Callable[[], AuditInput]
 LAST = "node06 mlx4_0"
@@ -45,10 +45,15 @@ def two_switch() -> Subnet:
     return subnet("two-switch")
 
 
-def silent(net: Subnet) -> Subnet:
-    """Let the last node answer nothing."""
-    net.silence(LAST)
+def silent(net: Subnet, name: str = LAST) -> Subnet:
+    """Let a node, the last one, answer nothing."""
+    net.silence(name)
     return net
+
+
+def recable(net: Subnet, name: str = "node02 mlx4_0") -> None:
+    """Plug a host into a free port of its fabric."""
+    move_cable(net.port(name, 1), net.port(SWITCH, 6), net)
 
 
 def protected(bits: int, lease: int = 60, key: int | None = KEY) -> Subnet:
@@ -303,6 +308,11 @@ CASES: dict[str, Case] = {
         lambda: look(silent(two_switch()), inventory=guids_of(two_switch())),
     ),
     "HY003": Case(lambda: look(silent(two_switch())), lambda: look(two_switch()), lambda: look(chain())),
+    "HY004": Case(
+        lambda: after(recable, with_table([0x7FFF, 0x8010])),
+        lambda: after(lambda net: recable(net, "node05 mlx4_0"), with_table([0x7FFF, 0x8010])),
+        lambda: after(lambda net: (recable(net), silent(net, "node02 mlx4_0")), with_table([0x7FFF, 0x8010])),
+    ),
 }
 
 

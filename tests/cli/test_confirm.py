@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibkeys.change.confirming.guardian import Watch, _go_back
 from ibkeys.change.consent import INTERLOCKS
+from ibkeys.cli.guarding import command_for_child, own_program
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
+from ibkeys.errors import UsageError
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
 
@@ -136,8 +139,34 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
         "key = read_m_key(option.removeprefix('--m_key='), 'x')\n"
         f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
     )
-    _go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: False)
+    answers = iter([True, False])
+    _go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
     assert out.read_text() == "0x1234 7"
+
+
+def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:
+    pauses = list[float]()
+    _go_back(["false"], 7, "", lambda: True, pauses.append)
+    assert pauses[0] <= 2  # a command that has just ended
+    assert max(pauses) <= 60
+    assert sum(pauses) >= 1800
+
+
+def test_nothing_is_started_once_it_was_confirmed_in_a_pause(tmp_path: Path) -> None:
+    started, confirmed = tmp_path / "started", list[float]()
+    _go_back(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
+    assert started.read_text() == "\n"
+
+
+def test_the_child_runs_no_code_of_the_folder_that_it_is_started_in(tmp_path: Path) -> None:
+    (tmp_path / "ibkeys").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (tmp_path / "ibkeys" / name).write_text("print('not ours')")
+    script = (
+        "import subprocess\nfrom ibkeys.cli.guarding import own_program\nsubprocess.run([*own_program(), '--version'])"
+    )
+    ran = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (ran.stdout.startswith("ibkeys"), "not ours" in ran.stdout) == (True, False)
 
 
 def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
@@ -145,7 +174,8 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
     hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
     command = undo_command(Where(**values), stores, hosts)
-    assert command[3:] == [
+    assert command[: command.index("undo")] == own_program()
+    assert command[command.index("undo") :] == [
         "undo",
         "--yes",
         "--force",
@@ -162,6 +192,18 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     ]
     kept = undo_command(Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"}), stores, hosts)
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
+
+
+@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0", "fifo"])
+def test_a_secret_that_can_be_read_only_once_is_refused(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    file = tmp_path / path
+    values = dict.fromkeys(field.name for field in dataclasses.fields(Where))
+    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
+    for name, option in (("m_key", "--m_key"), ("keystore_passphrase", "--keystore-passphrase")):
+        where: Any = {**values, name: f"@{file}"}
+        with pytest.raises(UsageError, match=f"{option}: .*{file}.*regular file"):
+            command_for_child(["undo"], Where(**where), stores, SmHosts((), False, None, None))
 
 
 # --- apply as a process of its own -----------------------------------------------------------------------------------

@@ -57,7 +57,6 @@ FAST = ("-t", 10, "--retries", 0)
         pytest.param(["pkey-show", "--pcap", "/nonexistent/x"], 3, "/nonexistent/x", id="capture that cannot be made"),
         pytest.param(["pkey-show", "-z", "/nonexistent"], 2, "/nonexistent", id="no configuration"),
         pytest.param(["pkey-show", "--security-keys", "/nonexistent"], 2, "/nonexistent", id="no security keys"),
-        pytest.param([], 2, "Missing command", id="no command"),
         pytest.param(["pkey"], 2, "No such command", id="unknown command"),
         pytest.param(["pkey-show", "--al"], 2, "No such option", id="unknown option"),
         pytest.param(["pkey-show", "-f", "xml"], 2, "xml", id="unknown format"),

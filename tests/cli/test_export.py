@@ -206,6 +206,17 @@ def test_a_snapshot_that_is_too_old_is_a_failure(tmp_path: Path) -> None:
     assert "ibkeys_nodes" not in page_of(result)
 
 
+@pytest.mark.parametrize("options", [(), ("--max-age", "2h")])
+def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_path: Path, options: tuple[str]) -> None:
+    finished = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    file = saved(taken(subnet("two-switch")), tmp_path / "ahead.db", finished=finished)
+    result = run("export", "--from", file, *options)
+    assert result.code == 3
+    assert f"says it was taken at {finished}, which is not yet" in result.err
+    assert value(page_of(result), READING) == 0
+    assert "ibkeys_nodes" not in page_of(result)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

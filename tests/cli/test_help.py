@@ -13,12 +13,20 @@ import pytest
 
 from ibkeys import __version__
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli import COMMANDS, main
+from ibkeys.cli import COMMANDS, GROUPS, main
 from tests.cli.conftest import run
 from tests.corpus import DATA
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--node",
+    "--hosts",
+    "--switch",
+    "--partition",
+    "--p-key",
+    "--level",
+    "--nonzero",
+    "--changed-since",
     "--each",
     "--fold",
     "--yes",
@@ -84,8 +92,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--confirm",
     "--reach",
     "--pairs",
-    "--partition",
     "--only",
+    "--limited",
 }
 
 
@@ -145,7 +153,7 @@ def test_man_page_mentions_every_option(name: str) -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-security.7"}
+    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-rights.7", "ibkeys-security.7"}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 
@@ -185,3 +193,22 @@ def test_completion(words: str, at: int, expected: list[str]) -> None:
     command = [sys.executable, "-c", "from ibkeys.cli import main; main()"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.split() == [f"plain,{word}" for word in expected], done.stderr
+
+
+def test_ibkeys_alone_lists_the_commands_in_groups() -> None:
+    result = run()
+    assert (result.code, result.out) == (0, run("--help").out)
+    for title, group in GROUPS.items():
+        section = result.out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines() if line[2] != " "] == list(group)
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("pkey-shw", " Did you mean pkey-show or "), ("rotate", " Did you mean mkey-rotate or "), ("zzz", "")],
+)
+def test_a_command_that_is_not_there_names_those_that_are_near(word: str, near: str) -> None:
+    result = run(word)
+    assert result.code == 2
+    assert result.error.startswith(f"No such command '{word}'.{near}")

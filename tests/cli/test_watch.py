@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,18 @@ from typing import Any
 import pytest
 
 import ibkeys
+from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli.options import Where
+from ibkeys.cli.streams import Outliving
 from ibkeys.cli.watch import watch as command
+from ibkeys.cli.watch.outlet import Outlet
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, UmadPort
 from ibkeys.umad.simulated import SimulatedPort
+from ibkeys.watch.event import End, Event
+from ibkeys.watch.systemd import Notifier
+from ibkeys.watch.watching import Summary
 from tests.cli.conftest import Result, run
 from tests.client.sasim import SA_KEY
 from tests.watch.watched import (
@@ -231,6 +239,15 @@ def test_a_hostile_name_spoils_no_line(played: Played, key: str, name: str, form
         assert f"from 0x{host(net, 2).guid:016x} LID 2" in ends
 
 
+@pytest.mark.parametrize("name", ["LID 7", "0x0002c903000a1030", "?", " node03 mlx4_0"])
+def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, key: str, name: str) -> None:
+    net = played.net
+    host(net, 2).node.description_bytes = name.encode().ljust(64, b"\0")
+    played.acts += [lambda: wrong_p_key(net)]
+    result = watch("--smkey", key, "--interval", 0, "-f", "table")
+    assert f"wrong P_Key 0x8123: '{name}'[1] > node03 mlx4_0[1]" in result.out
+
+
 def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
     from tests.watch.test_opensm_log import AT_SWITCH
 
@@ -260,3 +277,43 @@ def test_the_subscriptions_end_with_the_watch(played: Played, key: str) -> None:
     sent = len([event for event in net.events if event.kind == "report"])
     wrong_p_key(net)
     assert len([event for event in net.events if event.kind == "report"]) == sent
+
+
+def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    stdout = io.TextIOWrapper(io.BufferedWriter(Outliving(writer)))
+    monkeypatch.setattr("sys.stdout", stdout)
+    monkeypatch.setattr("ibkeys.cli.watch.outlet.TURN", 0.0)
+    turns = []
+
+    class Sigterm(Interrupts):
+        def check(self) -> None:
+            turns.append(True)
+            if len(turns) == 3:
+                raise KeyboardInterrupt
+
+    event = Event("2026-11-22T09:30:00Z", "counters", "p_key-violations", None, End(), value=1)
+    outlet = Outlet("json", False, None, Sigterm(), Notifier({}, lambda: 0.0))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            outlet.tell(event)
+        outlet.stopping()
+        outlet.tell(event)
+        outlet.end(Summary())
+        assert len(turns) == 3
+        assert "nobody reads standard output: 2 lines not written" in capfd.readouterr().err
+        os.read(reader, 1 << 20)
+        outlet.tell(event)
+        assert json.loads(os.read(reader, 4096))["kind"] == "p_key-violations"
+    finally:
+        monkeypatch.undo()
+        os.close(reader)
+        os.close(writer)
+        stdout.detach()

@@ -14,6 +14,7 @@ from tests.export.test_page import EVERYTHING, page
 CASES = Path(__file__).parent / "ibkeys.rules.test.yml"
 ALERTS = [
     "IbkeysStale",
+    "IbkeysAbsent",
     "IbkeysSweepFailed",
     "IbkeysCoverageLow",
     "IbkeysMkeyZero",
@@ -30,7 +31,7 @@ OF_THE_SWEEP = {"ibkeys_sweep_last_run_timestamp_seconds", "ibkeys_sweep_success
 def test_promtool_finds_nothing_to_say() -> None:
     checked = promtool("check", "rules", RULES)
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert "SUCCESS: 10 rules found" in checked.stdout
+    assert "SUCCESS: 11 rules found" in checked.stdout
 
 
 def test_each_alert_fires_when_it_should_and_only_then() -> None:
@@ -44,6 +45,7 @@ def test_each_alert_fires_when_it_should_and_only_then() -> None:
     ("right", "wrong"),
     [
         ("> 900", "> 9000"),
+        ("absent(ibkeys_sweep_last_run_timestamp_seconds)", "ibkeys_sweep_last_run_timestamp_seconds > 1e9"),
         ("ibkeys_sweep_success == 0", "ibkeys_sweep_success == 1"),
         ("> 0.01", "> 0.2"),
         (" unless ibkeys_port_violations offset 1h", ""),

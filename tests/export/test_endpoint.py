@@ -5,15 +5,17 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import struct
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from ibkeys.errors import UsageError
-from ibkeys.export.endpoint import Guard, make_tls, parse_listen, serving
+from ibkeys.export.endpoint import _MOST_CLIENTS, Guard, make_tls, parse_listen, serving
 from tests.export.running import certificate
 
 PAGE = b"ibkeys_partitions 3.0\n"
@@ -160,3 +162,43 @@ def test_a_certificate_that_cannot_be_used_is_one_line(pair: tuple[Path, Path], 
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     with pytest.raises(UsageError, match="is encrypted"):
         make_tls(str(cert), str(sealed))
+
+
+def is_answered_again(answers: Callable[[], bool]) -> bool:
+    """Whether there is room after some attempts: the last clients may still be on their way out."""
+    for _ in range(1000):
+        with suppress(OSError, http.client.HTTPException):
+            return answers()
+    return False
+
+
+# ssl leaves the socket of a client that was reset before it was wrapped to the collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\n\r\n"])
+def test_clients_that_reset_their_connection_take_no_room(
+    stack: ExitStack, pair: tuple[Path, Path], first: bytes
+) -> None:
+    port = stack.enter_context(serving(parse_listen("0"), Guard(make_tls(*map(str, pair)), TOKEN), lambda: PAGE))
+    for _ in range(3 * _MOST_CLIENTS):
+        client = socket.create_connection(("127.0.0.1", port), timeout=20)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
+        client.sendall(first)
+        client.close()
+    assert is_answered_again(lambda: ask(port, token=TOKEN, tls=pair[0])[:2] == (200, PAGE))
+
+
+def test_a_client_for_whom_no_thread_can_be_started_takes_no_room(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = stack.enter_context(serving(parse_listen("0"), Guard(), lambda: PAGE))
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    for _ in range(2 * _MOST_CLIENTS):
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            ask(port)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert ask(port)[:2] == (200, PAGE)

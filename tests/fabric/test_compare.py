@@ -15,7 +15,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.reach.difference import compare_reach
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Node, Port, Trouble
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
 SECRET = Fingerprints.generate()
@@ -242,3 +242,48 @@ def test_nodes_with_one_guid_keep_their_places_whichever_answers_first() -> None
     found = compare(before, snapshot(net, timeout=0.01))
     assert not found.differs
     assert not found.unknown
+
+
+# --- what moved ------------------------------------------------------------------------------------------------------
+
+
+def moved(found: Comparison) -> list[str]:
+    return [each.kind for each in found.moves.moved]
+
+
+def test_nodes_and_links_are_kept_and_what_moved_explains_them() -> None:
+    def change(net: Subnet) -> None:
+        swap_cables(net.port("node02 mlx4_0", 1), net.port("node04 mlx4_0", 1), net)
+        replace_hca(net.node("node05 mlx4_0"))
+        net.unplug("node06 mlx4_0", 1)
+
+    found = changed(change)
+    assert moved(found) == ["swapped", "hca-replaced"]
+    assert [len(links) for links in (found.links_added, found.links_removed)] == [3, 4]
+    assert all(found.moves.explains(ends) for ends in found.links_added)
+    (left,) = (ends for ends in found.links_removed if not found.moves.explains(ends))
+    assert "node06 mlx4_0" in {port.node.description for port in left}
+    names = {node.description for node in found.nodes_removed}
+    assert names == {"node05 mlx4_0", "node06 mlx4_0"}
+    assert {node.description for node in found.nodes_removed if node not in found.moves.nodes} == {"node06 mlx4_0"}
+
+
+def test_a_changed_node_description_is_a_difference() -> None:
+    found = changed(lambda net: net.set_description("node02 mlx4_0", "stage1 mlx4_0"))
+    assert found.differs
+    assert moved(found) == ["renamed"]
+    assert not found.links_added + found.links_removed
+    assert not found.changes
+
+
+def test_a_link_whose_end_is_linked_elsewhere_is_gone_whoever_is_silent_at_the_other() -> None:
+    net = subnet("two-switch")
+    before = snapshot(net)
+    old, free = net.port("node04 mlx4_0", 1).peer, net.port("MF0;switch-a:IS5023/U1", 6)
+    assert old is not None
+    move_cable(net.port("node04 mlx4_0", 1), free, net)
+    move_cable(net.port("node05 mlx4_0", 1), old, net)
+    net.silence("node05 mlx4_0")
+    found = compare(before, snapshot(net, timeout=0.01, retries=0))
+    assert moved(found) == ["cable-moved"]
+    assert [what for _, what in unknown(found)] == ["whether its cable moved"]

@@ -14,7 +14,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Port
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import between_switches, move_cable, replace_hca, subnet, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
 SECRET = Fingerprints.generate()
@@ -173,3 +173,44 @@ def test_what_is_told_adds_up_whatever_was_read_in_between(steps: list[tuple[lis
     read = [each.fabric.find_name(NAME)[0].ports[1].occupied for each in taken]
     last = next(table for table in reversed(read) if table is not None)
     assert len(last) - len(first) == kinds.count("pkey-added") - kinds.count("pkey-removed")
+
+
+def move(number: int) -> Callable[[Subnet], object]:
+    """Plug the host into a port of the second switch, 0x0002c90200401040."""
+    return lambda net: move_cable(net.port(NAME, 1), net.port(0x0002C90200401040, number), net)
+
+
+def test_a_port_at_another_switch_port_and_a_node_with_another_name() -> None:
+    def rename(net: Subnet) -> None:
+        net.set_description(net.port(0x0002C903000A1020, 1).node, "stage1 mlx4_0")
+
+    found = History(lambda port: port.node.guid == 0x0002C903000A1020)
+    taken = snapshots(subnet("two-switch"), move(4), silence, lambda net: net.silence(NAME, False), move(5), rename)
+    places = [
+        "'MF0;switch-a:IS5023/U1' 0x0002c90200401000 port 2",
+        "'Infiniscale-IV Mellanox Technologies' 0x0002c90200401040 port 4",
+        "'Infiniscale-IV Mellanox Technologies' 0x0002c90200401040 port 5",
+    ]
+    assert told(taken, found) == [
+        ("00", "01", "cable-moved", *places[:2]),
+        ("03", "04", "cable-moved", *places[1:]),
+        ("04", "05", "renamed", "node02 mlx4_0", "stage1 mlx4_0"),
+    ]
+
+
+def test_a_switch_with_another_name_is_no_other_place_and_a_partition_has_no_places() -> None:
+    def rename(net: Subnet) -> None:
+        net.set_description(between_switches(net).node, "spine 1")
+
+    assert told(snapshots(subnet("two-switch"), rename)) == []
+    assert told(snapshots(subnet("two-switch"), move(4)), History(is_node02, 0x7FFF)) == []
+
+
+def test_of_two_nodes_with_one_guid_nobody_moved() -> None:
+    def twin(net: Subnet) -> None:
+        first, second = net.node(NAME), net.node("node05 mlx4_0")
+        replace_hca(second, step=first.guid - second.guid)
+
+    found = History(lambda port: port.node.guid == 0x0002C903000A1020)
+    events = told(snapshots(subnet("two-switch"), twin, move(4)), found)
+    assert {kind for _, _, kind, _, _ in events} == {"appeared"}

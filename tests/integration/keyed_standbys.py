@@ -113,12 +113,16 @@ class KeyedSite(KeyedPorts):
             assert process.stdout is not None
             for line in process.stdout:
                 said += line
-                if (found := _TO_TYPE.search(line)) is not None and line.startswith("ibkeys: to do"):
-                    guid = _GUID.search(line)
-                    assert guid is not None, line
-                    self._do(int(guid[1], 16), found["command"])
+                self.answer(line)
             giving_up.cancel()
         return process.returncode, said
+
+    def answer(self, line: str) -> None:
+        """Do what ibkeys asks for in a line, if it asks for anything."""
+        if (found := _TO_TYPE.search(line)) is not None and line.startswith("ibkeys: to do"):
+            guid = _GUID.search(line)
+            assert guid is not None, line
+            self._do(int(guid[1], 16), found["command"])
 
     def _do(self, guid: int, command: str) -> None:
         if self.user is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -52,11 +52,12 @@ class Waiting:
         )
         os.close(kept)
 
-    def hear(self, words: str = ENDING) -> None:
-        """Wait until it says *words*."""
+    def hear(self, words: str = ENDING, answer: Callable[[str], None] = lambda line: None) -> None:
+        """Wait until it says *words*; *answer* does what a line asks for."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said += line
+            answer(line)
             if words in line:
                 return
         raise AssertionError(self.said)
@@ -218,6 +219,21 @@ def test_a_hangup_does_not_stop_the_time(opensm: KeyedOpensm) -> None:
     assert_gone_back(opensm)
 
 
+def test_while_opensm_is_dead_the_child_goes_on_until_another_one_is_master(opensm: KeyedOpensm) -> None:
+    waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
+    waiting.hear()
+    opensm.running.kill()
+    waiting.hear("tries again for about an hour")
+    waiting.hear("`ibkeys mkey-deploy --via opensm --unconfirmed 1` lowers it")
+    assert only(opensm.keys())[1:] == (2, 60)
+    opensm.unanswered.clear()  # the SM that is not there
+    opensm.running.start()
+    assert waiting.wait() == 4, waiting.said
+    key, *rest = only(opensm.keys())
+    assert (rest, stage(opensm.served)) == ([1, 60], ("open", "gone-back"))
+    assert key in stored_keys(opensm.served.folder / "stores")
+
+
 def test_a_rotation_goes_back_to_the_former_level_with_the_new_key(opensm: KeyedOpensm) -> None:
     code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
     assert code == 0, said
@@ -250,6 +266,21 @@ def test_a_standby_has_the_level_of_its_master_and_takes_over() -> None:
         assert site.states() == ["master", "standby"]
         site.kill_master()
         assert site.key() == before
+        assert site.violations() == 0
+
+
+def test_the_standby_that_took_over_lowers_the_level_and_the_former_master_is_not_started() -> None:
+    with keyed_site(2) as site:
+        waiting = Waiting(site.served, "mkey-deploy", *CLOSED, "--confirm-within", "10")
+        waiting.hear(answer=site.answer)
+        site.kill_master()
+        before = site.key()
+        assert before[1:] == (2, 60)
+        waiting.process.kill()
+        assert waiting.wait() == -signal.SIGKILL
+        assert site.key() == (before[0], 1, 60)
+        assert standby_confs(site) == [["1", "60"]] * 2
+        assert site.states() == ["master"]
         assert site.violations() == 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import StoreError, StoreLocked
-from ibkeys.store.lock import exclusive, lock_path
+from ibkeys.store.lock import exclusive, holder_of, lock_path
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -124,3 +124,25 @@ def test_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError), exclusive(tmp_path / name):
         pass
+
+
+def test_who_only_reads_sees_who_holds_the_lock_and_is_in_nobodys_way(tmp_path: Path) -> None:
+    journal, keys = tmp_path / "journal.db", tmp_path / "keys.db"
+    assert holder_of(journal, keys, None) == ""
+    assert list(tmp_path.iterdir()) == [], "looking makes no file"
+    assert holder_of(tmp_path, tmp_path / "no" / "folder" / "keys.db") == "", "who only reads is not stopped by it"
+    with another_process_holding(keys) as process:
+        assert holder_of(journal, keys) == f"mkey-set, pid {process.pid}"
+        assert holder_of(journal) == ""
+    assert lock_path(keys).stat().st_size > 0, "it was killed, so its name stands there still"
+    assert holder_of(journal, keys) == ""
+    with exclusive(keys):
+        pass
+
+
+def test_a_lock_that_has_no_name_in_it_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = tmp_path / "keys.db"
+    with exclusive(keys):
+        pass
+    monkeypatch.setattr("fcntl.flock", lambda *_: pytest.fail("another command could miss the lock for it"))
+    assert holder_of(keys) == ""

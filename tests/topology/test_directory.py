@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ibkeys.errors import AddressError
-from ibkeys.topology.directory import Directory, NotFound, folded_ports, require_distinct
+from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.directory import Directory, NotFound, require_distinct
 from ibkeys.topology.model import Port, Topology
-from ibkeys.topology.name_patterns import parse_pattern, split_description
+from tests import corpus
 from tests.fabricsim import subnet, tool
 
 SWITCH_A, SWITCH_B = "MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies"
@@ -109,36 +110,14 @@ def test_a_description_is_taken_as_it_is_before_it_is_a_pattern() -> None:
     assert names(directory.find("gpu[1-3]* x")) == ["gpu[1-3]* x"]
 
 
-def test_ports_are_folded_by_device_and_twins_have_their_guid() -> None:
-    fabric = swept(node04="odd,name mlx4_0", node05="twin mlx4_0", node06="twin mlx4_0")
-    directory = Directory(fabric)
-    assert folded_ports(port for port in directory.ports if not port.node.is_switch) == [
-        "node[01-03] mlx4_0",
-        "odd,name mlx4_0 (0x0002c903000a1041)",
-        "twin mlx4_0 (0x0002c903000a1051)",
-        "twin mlx4_0 (0x0002c903000a1061)",
-    ]
-
-
-DESCRIPTIONS = st.sampled_from(["a1 x", "a2 x", "a10 x", "a2 y", "b[1] x", "a1", "", "c,d x", "n01-3 x", "n01-4 x"])
-
-
-@given(st.lists(DESCRIPTIONS, min_size=6, max_size=6))
-def test_unfolding_gives_each_port_exactly_once(descriptions: list[str]) -> None:
-    fabric = swept(**{f"node0{number}": text for number, text in enumerate(descriptions, 1)})
-    ports = [port for port in fabric.end_ports() if not port.node.is_switch]
-    directory = Directory(fabric)
-    found: list[Port] = []
-    for text in folded_ports(ports):
-        if text.endswith(")"):
-            found += directory.find(text.rpartition("(")[2].rstrip(")"))
-        else:
-            device = split_description(text)[1]
-            pattern = parse_pattern(text)
-            assert (device is None) == (pattern.devices is None)
-            found += [
-                port
-                for port in ports
-                if split_description(port.node.description or "") in ((each, device) for each in pattern.hosts)
-            ]
-    assert sorted(port.guid for port in found) == sorted(port.guid for port in ports)
+@pytest.mark.parametrize("file", corpus.files("fabrics/*.net"), ids=corpus.label)
+def test_of_each_fabric_every_port_is_found_again_by_each_of_its_names(file: Path) -> None:
+    with tool(Subnet.from_file(file)) as fabric:
+        directory = Directory(fabric.sweep())
+    for port in directory.ports[:200]:
+        assert port in directory.find(port.node.description or "")
+        assert directory.find(f"0x{port.guid:016x}") == [port]
+        place = directory.switch_port(port)
+        assert place is None or directory.find(place) == [port]
+        if port.lid:
+            assert directory.find(str(port.lid)) == [port]

@@ -98,6 +98,27 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
         os.close(holder)
 
 
+def test_a_command_that_not_even_sigkill_ends_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, said, now = tmp_path / "gate", [], [0.0]
+    os.mkfifo(gate)
+    holder = os.open(gate, os.O_RDWR)
+    monkeypatch.setattr(commands.os, "killpg", lambda *_: None)  # as a process that hangs in the kernel takes it
+    monkeypatch.setattr(commands, "_DYING", 0.0)
+    try:
+        running = Commands(["cat", str(gate)], said.append, lambda: now[0])
+        running.give("{}")
+        (process,) = [each.process for each in running._running]
+        now[0] = commands.LONGEST
+        running.tend()
+        assert not running._running
+        assert process.poll() is None
+        assert said == ["--exec: cat: was killed after 30 s"]
+    finally:
+        process.kill()
+        process.wait()
+        os.close(holder)
+
+
 def test_failures_are_said_once(tmp_path: Path) -> None:
     said: list[str] = []
     for words in (python("raise SystemExit(3)"), [str(tmp_path / "not-there")]):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 import ibkeys
 from ibkeys.fabric.probes import ConstraintErrors, read_constraint_errors
 from ibkeys.scripting import Fabric
@@ -127,3 +129,19 @@ def test_ports_that_are_gone_for_good_are_forgotten() -> None:
     for _ in range(KEPT_ROUNDS + 1):
         counters.compare(Topology(), {}, TIME)
     assert not counters._last
+
+
+def test_nodes_that_are_another_one_in_each_sweep_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibkeys.watch.counters.KEPT_AT_LEAST", 20)
+    net = watched_subnet()
+    counters = Counters()
+    lasting = host(net, 2).p_key_violations
+    for number in range(30):
+        host(net, 3).node.guid += 1 << 32
+        host(net, 3).guid += 1 << 32
+        with ibkeys.open(net) as fabric:
+            counters.compare(*read(fabric), TIME)
+        assert len(counters._last) <= 2 * 24 + 3, number
+    host(net, 2).p_key_violations = lasting + 1
+    with ibkeys.open(net) as fabric:
+        assert len(counters.compare(*read(fabric), TIME)) == 1

@@ -116,3 +116,14 @@ def test_however_it_is_cut_the_same_lines_come(tmp_path_factory: pytest.TempPath
             add(path, chunk)
             lines += followed.new_lines()
     assert lines == "".join(chunks).split("\n")[:-1]
+
+
+def test_more_than_is_read_at_a_time_is_said_to_be_there(log: Path) -> None:
+    with FollowedFile(log) as followed:
+        lines = [f"{number:08d}" + "y" * 91 for number in range(6000)]
+        add(log, "".join(f"{line}\n" for line in lines))
+        came = followed.new_lines()
+        assert 0 < len(came) < len(lines)
+        while followed.is_behind:
+            came += followed.new_lines()
+        assert came == lines

@@ -21,6 +21,7 @@ from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile
+from ibkeys.watch.saying import LIMITED
 from ibkeys.watch.watching import NAMES_AGAIN, Settings, Watch
 from tests.watch.test_opensm_log import M_KEY, Q_KEY
 from tests.watch.watched import (
@@ -169,6 +170,35 @@ def test_a_sweep_that_takes_long_is_not_followed_by_the_next_at_once(monkeypatch
     watch(net, Told(), Settings(interval=10, seconds=300))
     assert all(later - earlier >= 60 for earlier, later in pairwise(began))
     assert len(began) > 3
+
+
+def test_while_another_command_changes_keys_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = watched_subnet()
+    held = ["mkey-rotate, pid 4711"]
+    monkeypatch.setattr("ibkeys.watch.watching.holder_of", lambda *_: held[0])
+    asked = []
+    monkeypatch.setattr(Fabric, "reload_keys", lambda _: asked.append(net.now), raising=False)
+
+    def ends() -> None:
+        asked.append(net.now)
+        held[0] = ""
+
+    told = Told({4: lambda: wrong_p_key(net), 100: ends})
+    watching = watch(net, told, Settings(interval=10, seconds=120))
+    assert [event.kind for event in told.events] == ["bad-p_key"], "traps are told meanwhile"
+    assert told.said == [
+        "no names and no counters are read while another command may change keys (mkey-rotate, pid 4711)",
+        "no other command changes keys any more: names and counters are read again",
+    ]
+    assert 2 < watching.summary.sweeps < 9
+
+
+def test_a_port_that_is_no_full_member_is_told_what_it_does_not_hear() -> None:
+    net = watched_subnet()
+    host(net, 4).p_keys = [0x7FFF]
+    told = Told({4: lambda: wrong_p_key(net)})
+    watch(net, told, Settings(interval=0, seconds=10))
+    assert told.said == [LIMITED]
 
 
 def test_a_report_of_somebody_else_than_the_sa_is_said_once_and_not_told() -> None:

@@ -20,12 +20,13 @@ from ibkeys.keys.mkey import MKey
 
 POLL: Final = 0.5
 """Seconds between two looks at whether it was confirmed."""
-TRIES: Final = 30
-"""How often that command is started, when another changing command holds the lock or the fabric does not answer."""
+TRIES: Final = 60
+"""How often that command is started, when another changing command holds the lock or the fabric does not answer: for
+about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
 LONGEST: Final = 1800.0
 """Seconds that one of them may take: a driver that answers nothing must not hold it for ever."""
-PAUSE: Final = 2.0
-"""Seconds between two of them."""
+PAUSES: Final = 2.0, 60.0
+"""Seconds between two of them: the first ones, doubled each time, and at most."""
 
 
 class Guardian:
@@ -33,17 +34,24 @@ class Guardian:
 
     *command*: the command line that goes back, which the child may have to start, without the operation and M_Key;
     *is_unconfirmed*: returns whether an operation is to go back unless somebody confirms it, also in the child;
-    *seconds*: the time in which it is to be confirmed.
+    *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
+    *command*, where more than *is_unconfirmed* is to be asked.
     """
 
-    def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        is_unconfirmed: Callable[[int], bool],
+        seconds: float,
+        may_go_back: Callable[[int], bool] | None = None,
+    ) -> None:
         self._is_unconfirmed = is_unconfirmed
         self._operation: int | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._writer)  # or the pipe would never close
-            _live(reader, list(command), is_unconfirmed, seconds)
+            _live(reader, list(command), is_unconfirmed, may_go_back or is_unconfirmed, seconds)
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
@@ -61,17 +69,25 @@ class Guardian:
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
 
-    def leave(self) -> None:
-        """This process is at its end. When all is well, or was undone, so is the child; else it does what is left."""
+    def leave(self) -> bool:
+        """This process is at its end. When all is well, or was undone, so is the child; else it does what is left.
+        Return whether it does."""
         if self._operation is None or not self._is_unconfirmed(self._operation):
             self.send("over")
             os.close(self._writer)
             os.waitpid(self._pid, 0)
-        else:
-            os.close(self._writer)
+            return False
+        os.close(self._writer)
+        return True
 
 
-def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool], seconds: float) -> NoReturn:
+def _live(
+    reader: int,
+    command: list[str],
+    is_unconfirmed: Callable[[int], bool],
+    may_go_back: Callable[[int], bool],
+    seconds: float,
+) -> NoReturn:
     """The child's life. It never returns into the program that it was forked from."""
     code = 1
     try:
@@ -86,7 +102,7 @@ def _live(reader: int, command: list[str], is_unconfirmed: Callable[[int], bool]
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             operation = watch.listen(lines, seconds)
         if operation is not None:
-            _go_back(command, operation, watch.key, lambda: is_unconfirmed(operation))
+            _go_back(command, operation, watch.key, lambda: may_go_back(operation))
         code = 0
     finally:
         os._exit(code)
@@ -126,8 +142,19 @@ class Watch:
         return None
 
 
-def _go_back(command: list[str], operation: int, key: str, wanted: Callable[[], bool]) -> None:
+def _go_back(
+    command: list[str],
+    operation: int,
+    key: str,
+    wanted: Callable[[], bool],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Start *command* as long as it is *wanted*. *key*: the M_Key that was typed, which reaches it as a file in
+    memory."""
+    pause, longest_pause = PAUSES
     for _ in range(TRIES):
+        if not wanted():  # it may have been confirmed in the pause
+            return
         descriptors: list[int] = []
         if key:
             descriptor = os.memfd_create("m_key")
@@ -141,4 +168,5 @@ def _go_back(command: list[str], operation: int, key: str, wanted: Callable[[], 
             os.close(each)
         if not wanted():
             return
-        time.sleep(PAUSE)
+        sleep(pause)
+        pause = min(2 * pause, longest_pause)

@@ -57,7 +57,9 @@ compare: Final = options.group(
         help="The partitions.conf that P_Key tables are held against; opensm: that of the master on this host.",
     ),
     options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
-    options.option("--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters and indexes are compared."),
+    options.option(
+        "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
+    ),
     options.option("--registry", metavar="FILE", help="Who owns which partition: lines of P_KEY OWNER."),
     options.option("--inventory", metavar="FILE", help="The GUIDs that belong here, one on each line."),
     SM_GUIDS,

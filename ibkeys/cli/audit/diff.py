@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,10 +40,10 @@ _LISTED: Final = 8
 def diff(a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, format: str) -> int:
     """Show what changed between two snapshots.
 
-    A is the earlier, B the later one; A alone is a folder of `snapshot --into`, and its last two are taken. Nodes and
-    links that came and went; P_Keys added, removed, moved to another index, memberships; M_Key, ProtectBits, lease,
-    enforcement; counters. What could not be read in one of them is named and never shown as a change. Exit status 1
-    when anything differs.
+    A is the earlier, B the later one; A alone is a folder of `snapshot --into`, and its last two are taken. Cables that
+    moved, hosts that were swapped, replaced HCAs, changed names; other nodes and links that came and went; P_Keys
+    added, removed, moved to another index, memberships; M_Key, ProtectBits, lease, enforcement; counters. What could
+    not be read in one of them is named and never shown as a change. Exit status 1 when anything differs.
     """
     from ibkeys.fabric.compare import compare
     from ibkeys.reach.difference import compare_reach
@@ -98,7 +98,8 @@ def _write_comparison(a: str, b: str, found: Comparison, format: str) -> None:
     if format == "json":
         write_json("diff", {"a": a, "b": b, **_document(found)})
     elif format == "csv":
-        write_csv(_COLUMNS, (each.to_json() for each in found.changes))
+        moved = (row for each in found.moves.moved for row in each.rows())
+        write_csv(_COLUMNS, chain(moved, (each.to_json() for each in found.changes)))
     else:
         _write_table(found)
 
@@ -113,6 +114,7 @@ def _document(found: Comparison) -> dict[str, Any]:
             "added": [_link(ends) for ends in found.links_added],
             "removed": [_link(ends) for ends in found.links_removed],
         },
+        "moved": [each.to_json() for each in found.moves.moved],
         "changes": [each.to_json() for each in found.changes],
         "unknown": [{**each.port.identity(), "what": each.what, "why": each.why} for each in found.unknown],
         "m_keys_comparable": found.keys_comparable,
@@ -133,12 +135,17 @@ def _write_table(found: Comparison) -> None:
     if not found.differs:
         write("no difference" + (" in what was read" if found.unknown or found.keys_hidden else ""))
         return
+    for move in found.moves.moved:
+        write(str(move))
     for title, nodes in (("node added", found.nodes_added), ("node removed", found.nodes_removed)):
         for node in nodes:
-            write(f"{title}: {node.description or 'name not readable'} ({node.type_name} 0x{node.guid:016x})")
+            if node not in found.moves.nodes:
+                name = exits.clean(node.description or "name not readable")
+                write(f"{title}: {name} ({node.type_name} 0x{node.guid:016x})")
     for title, links in (("link added", found.links_added), ("link removed", found.links_removed)):
         for ends in links:
-            write(f"{title}: {_end(ends[0])} - {_end(ends[1])}")
+            if not found.moves.explains(ends):
+                write(f"{title}: {_end(ends[0])} - {_end(ends[1])}")
     port: Port | None = None
     for each in found.changes:
         if each.port is not port:
@@ -155,6 +162,10 @@ def in_words(each: Difference | Event) -> str:
     """Return a change as one line without its port."""
     if each.kind in ("appeared", "disappeared"):
         return "the port is there" if each.kind == "appeared" else "the port is gone"
+    if each.kind == "cable-moved":
+        return exits.clean(f"cable moved: {each.before} -> {each.after}")
+    if each.kind == "renamed":
+        return exits.clean(f"renamed: {each.before!r} -> {each.after!r}")
     if each.kind == "pkey-added":
         return f"P_Key {each.after} added at index {each.index}"
     if each.kind == "pkey-removed":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.audit.compared import Compare, input_of, read_given, recorded_input, waivers_of
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Profile
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.export.family import Family
+
+_CLOCKS_APART: Final = 300.0
+"""Seconds by which a snapshot of another host may be ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,11 @@ class Reader:
         about = data.snapshot.about
         started, finished = (datetime.fromisoformat(each).timestamp() for each in (about.started, about.finished))
         age = time.time() - finished
+        if age < -_CLOCKS_APART:
+            raise StoreError(
+                f"{path}: says it was taken at {about.finished}, which is not yet: a clock was wrong. It would be the "
+                "newest until then: move it away"
+            )
         if self._max_age is not None and age > self._max_age.total_seconds():
             raise StoreError(
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "

@@ -66,6 +66,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
     _write_not_read(report)
     _write_not_evaluated(report)
     _write_waived(report)
+    _write_moved(report)
     coverage = report.coverage
     counts = report.summary
     write(
@@ -154,6 +155,16 @@ def _write_not_evaluated(report: Report) -> None:
             write(f"{_INDENT}{line}")
         if len(lines) > LISTED:
             write(f"{_INDENT}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
+
+
+def _write_moved(report: Report) -> None:
+    moved = report.moved or ()
+    if moved:
+        write("\nMOVED SINCE THE BASELINE")
+    for each in moved[:LISTED]:
+        write(f"  {each}")
+    if len(moved) > LISTED:
+        write(f"  and {len(moved) - LISTED} more{_ALL_OF_THEM}")
 
 
 def _write_waived(report: Report) -> None:

@@ -49,7 +49,7 @@ class Awaiting:
         """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
         raise."""
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.mkeys.confirming import Confirmation, is_confirmed, lower_unconfirmed
+        from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed, lower_unconfirmed
 
         error: IbkeysError | KeyboardInterrupt | None = None
         with Interrupts(survive_hangup=True) as interrupts:
@@ -59,7 +59,7 @@ class Awaiting:
                 error = caught
             waiting = partial(self.guardian.send, "waiting")
             how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
-            if self.number is not None and not is_confirmed(writer, self.number, error, how):
+            if self.number is not None and not let_be_confirmed(writer, self.number, error, how):
                 _say_unproven(lower_unconfirmed(writer, self.through(), self.number))
                 run.account.gone_back = True
         if error is not None:
@@ -85,7 +85,8 @@ def awaiting(
     try:
         yield Awaiting(guardian, seconds, through)
     finally:
-        guardian.leave()
+        if guardian.leave():
+            _say("the level is still to go back: a process that stays behind tries again for about an hour")
 
 
 def _refuse_closed_store(where: Where, path: Path) -> None:

@@ -11,7 +11,7 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import Row, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -34,9 +34,9 @@ _STATE_TEXT: Final = {
 @options.every_port
 @options.address()
 @options.format
-@options.folding
+@options.listing
 @options.reading
-def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
+def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
@@ -47,7 +47,7 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     def values(port: Port) -> dict[str, Any]:
         return _values(port, where.show_keys)
 
-    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), values)
+    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values)
     brief = sheet.is_sweep and format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
@@ -59,7 +59,7 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     if format == "table":
         del columns[1]
     return show(
-        "mkey-show", sheet, columns, format, folding, lambda row: row["node_type"] != "switch" or row["port"] == 0
+        "mkey-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
     )
 
 

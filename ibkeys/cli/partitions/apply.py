@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,7 +193,7 @@ def _plan(asked: _Asked, writer: Writer, document: PartitionPlan | None, run: Ap
 
 def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
     """Start the process that goes back when this one dies; a journal in memory dies with it, so there is none."""
-    from ibkeys.apply.confirm import is_unconfirmed
+    from ibkeys.apply.confirm import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian
 
     stores = stores_of(where)
@@ -200,7 +201,7 @@ def _guardian(where: Where, sm_hosts: SmHosts, seconds: int) -> Guardian | None:
     if journal is None:
         return None
     command = undo_command(where, stores, sm_hosts)
-    return Guardian(command, lambda operation: is_unconfirmed(journal, operation), seconds)
+    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
 
 
 def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import options
-from ibkeys.cli.options import Folding, Kind, Where
+from ibkeys.cli.options import Kind, Listing, Where
 from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
 
@@ -21,9 +21,9 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 @options.every_port
 @options.address()
 @options.format
-@options.folding
+@options.listing
 @options.reading
-def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
+def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap that of a
@@ -31,7 +31,13 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     say whether M_Key and P_Keys survive a reset.
     """
     sheet = read_sheet(
-        where, kind, words, every_port, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values
+        where,
+        kind,
+        words,
+        every_port,
+        listing,
+        lambda handle: (handle.read_port_info(), handle.read_switch_info()),
+        _values,
     )
     brief = sheet.is_sweep
     columns = [
@@ -43,7 +49,7 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
     ]
     return show(
-        "caps-show", sheet, columns, format, folding, lambda row: row["node_type"] != "switch" or row["port"] == 0
+        "caps-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
     )
 
 

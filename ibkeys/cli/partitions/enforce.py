@@ -10,7 +10,7 @@ from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.errors import UsageError
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 @options.every_port
 @options.address()
 @options.format
-@options.folding
+@options.listing
 @options.reading
 def enforce_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str
+    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
 ) -> int:
     """Show partition enforcement of switch ports.
 
     Inbound concerns what comes into the switch, outbound what leaves it. Only external ports of switches enforce, so
     the table of --all leaves all others out.
     """
-    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), _values)
+    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
         Column("partition_enforcement_inbound", "Inbound", lambda row: _word(row["partition_enforcement_inbound"])),
         Column("partition_enforcement_outbound", "Outbound", lambda row: _word(row["partition_enforcement_outbound"])),
     ]
     return show(
-        "enforce-show", sheet, columns, format, folding, lambda row: row["node_type"] == "switch" and row["port"] != 0
+        "enforce-show", sheet, columns, format, listing, lambda row: row["node_type"] == "switch" and row["port"] != 0
     )
 
 

@@ -15,7 +15,7 @@ from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
 from ibkeys.cli.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
@@ -38,16 +38,16 @@ _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 @options.every_port
 @options.address()
 @options.format
-@options.folding
+@options.listing
 @options.reading
-def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str) -> int:
+def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
     """Show P_Key tables.
 
     Entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N says otherwise;
     without it the local port is meant. PORTNUM: default 0 on a switch, the port reached on other nodes.
     """
-    folded = is_folded(folding, format)
-    sheet = read_sheet(where, kind, words, every_port, _read, _values, p_keys=True)
+    folded = is_folded(listing, format)
+    sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
     if format == "json":
         write_json("pkey-show", sheet.document())
     elif format == "csv":

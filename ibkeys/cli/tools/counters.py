@@ -10,7 +10,7 @@ from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Folding, Kind, Where
+from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ COUNTERS: Final = {
 @options.every_port
 @options.address()
 @options.format
-@options.folding
+@options.listing
 @options.reading
 def counters_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, folding: Folding, format: str
+    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
 ) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 
     Counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port.
     """
-    sheet = read_sheet(where, kind, words, every_port, lambda handle: handle.read_port_info(), _values)
+    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [Column(key, title) for key, title in COUNTERS.items()]
-    return show("counters-show", sheet, columns, format, folding, lambda row: True)
+    return show("counters-show", sheet, columns, format, listing, lambda row: True)
 
 
 def _values(port: Port) -> dict[str, Any]:

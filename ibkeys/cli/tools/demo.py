@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.cli import streams
+from ibkeys.cli.guarding import own_program
 
 LINES: Final = 14
 """Lines of each answer that are shown; the rest is counted."""
@@ -61,7 +62,7 @@ def main() -> int:
 
 def _run(words: list[str], backend: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ibkeys", *words, *(["--backend", backend] if words[0] != "mkey-gen" else [])],
+        [*own_program(), *words, *(["--backend", backend] if words[0] != "mkey-gen" else [])],
         capture_output=True,
         text=True,
         check=False,

@@ -12,20 +12,20 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
+from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
     from ibkeys.topology.model import Port
 
 _PEER: Final = ("peer_node_guid", "peer_node_desc", "peer_port")
-_ONE: Final[dict[str, Callable[[Port], Any]]] = {
-    "name": lambda port: port.node.description,
-    "host": lambda port: _host(port),
-    "port-guid": lambda port: f"0x{port.guid:016x}" if port.guid else None,
-    "node-guid": lambda port: f"0x{port.node.guid:016x}",
-    "lid": lambda port: port.lid,
-    "switch-port": lambda port: _switch_port(port),
+_ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
+    "name": lambda _, port: port.node.description,
+    "host": lambda _, port: _host(port),
+    "port-guid": lambda _, port: guid_of(port),
+    "node-guid": lambda _, port: f"0x{port.node.guid:016x}",
+    "lid": lambda _, port: port.lid,
+    "switch-port": lambda directory, port: directory.switch_port(port),
 }
 
 
@@ -55,7 +55,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
     errors = errors_of(found)
     if only is not None:
         for port in ports:
-            value = _ONE[only](port)
+            value = _ONE[only](directory, port)
             write(NOTHING if value in (None, "") else clean(str(value)))
     elif format == "json":
         listed = [_document(port) for port in ports]
@@ -64,7 +64,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
         write_csv([*IDENTITY, *_PEER], (_row(port) for port in ports))
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
-        write_table(titles, (_cells(port) for port in ports))
+        write_table(titles, (_cells(directory, port) for port in ports))
         if not words:
             write_unreached(found.unreached)
     return finish(errors, format)
@@ -96,14 +96,6 @@ def _host(port: Port) -> str | None:
     return split_description(port.node.description)[0] if port.node.description else None
 
 
-def _switch_port(port: Port) -> str | None:
-    """Return the switch port that *port* is linked to, in the form that WHO takes."""
-    peer = port.peer
-    if peer is None or not peer.is_external:
-        return None
-    return f"{peer.node.description or f'0x{peer.node.guid:016x}'}:{peer.num}"
-
-
 def _peer(port: Port) -> dict[str, Any] | None:
     peer = port.peer
     if peer is None:
@@ -120,6 +112,5 @@ def _row(port: Port) -> dict[str, Any]:
     return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
 
 
-def _cells(port: Port) -> list[Any]:
-    guid = f"0x{port.guid:016x}" if port.guid else None
-    return [port.node.description, port.num, port.lid, guid, _switch_port(port) or NOTHING]
+def _cells(directory: Directory, port: Port) -> list[Any]:
+    return [port.node.description, port.num, port.lid, guid_of(port), directory.switch_port(port) or NOTHING]

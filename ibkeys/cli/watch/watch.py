@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,32 +15,25 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
-from ibkeys.cli.render import schema
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.types import Number
 from ibkeys.errors import MadStatusError, UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.cli.watch.outlet import Outlet
     from ibkeys.client.reports import Subscriber
     from ibkeys.keys.smkey import SMKey
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
     from ibkeys.umad.port import UmadPort
-    from ibkeys.watch.commands import Commands
-    from ibkeys.watch.event import Event
     from ibkeys.watch.following import FollowedFile
     from ibkeys.watch.policy import Partitions
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings, Summary
+    from ibkeys.watch.watching import Settings
 
 COMMAND: Final = "watch"
 _UNTRUSTED: Final = (0x0200, 0x0700)
-
-
-class _Enough(Exception):
-    """Nobody reads what is written any more."""
 
 
 @click.command(COMMAND)
@@ -97,6 +88,7 @@ def watch(
     SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
+    from ibkeys.cli.watch.outlet import Outlet
     from ibkeys.watch.commands import Commands, split_command
     from ibkeys.watch.systemd import Notifier
     from ibkeys.watch.watching import Settings
@@ -110,7 +102,7 @@ def watch(
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = _Outlet(_format(format), where.verbose > 0, commands, interrupts, notifier)
+        outlet = Outlet(_format(format), where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(interval)) as (fabric, subscriber):
             partitions = _partitions(policy, read, fabric)
@@ -120,13 +112,14 @@ def watch(
 
 def _run(
     fabric: Fabric,
-    outlet: _Outlet,
+    outlet: Outlet,
     settings: Settings,
     subscriber: Subscriber | None,
     log: FollowedFile | None,
     partitions: Partitions | None,
 ) -> None:
     """Watch until it is to end, then tell what is left and say what was done."""
+    from ibkeys.cli.watch.outlet import Enough
     from ibkeys.watch.watching import Watch
 
     watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
@@ -134,8 +127,9 @@ def _run(
         watching.start()
         outlet.ready(_begins(subscriber, log, settings))
         watching.run()
-    except (KeyboardInterrupt, _Enough):
+    except (KeyboardInterrupt, Enough):
         outlet.say("ending")
+    outlet.stopping()
     outlet.end(watching.finish())
 
 
@@ -237,57 +231,3 @@ def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: S
 
 def _format(given: str | None) -> str:
     return given or ("table" if sys.stdout.isatty() else "json")
-
-
-class _Outlet:
-    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
-
-    def __init__(
-        self, format: str, verbose: bool, commands: Commands | None, interrupts: Interrupts, notifier: Notifier
-    ) -> None:
-        from ibkeys.cli.watch.lines import Lines
-
-        self._is_json = format == "json"
-        self._lines = Lines(verbose)
-        self._commands, self._interrupts, self._notifier = commands, interrupts, notifier
-
-    def ready(self, text: str) -> None:
-        """Say that the watch has begun."""
-        self.say(text)
-        self._notifier.ready(text)
-
-    def tell(self, event: Event) -> None:
-        """Write an event, and run the command for it."""
-        document = json.dumps({"schema": schema(COMMAND), **event.to_json()})
-        for line in [document] if self._is_json else self._lines.of(event):
-            exits.write(line)
-        exits.flush()
-        if self._commands is not None:
-            self._commands.give(document)
-
-    def say(self, text: str) -> None:
-        """Say something about the watch itself."""
-        exits.warn(text, "note")
-
-    def turn(self) -> None:
-        """Look after signals, commands and systemd. Raises KeyboardInterrupt, and _Enough when nobody reads."""
-        self._interrupts.check()
-        self._notifier.alive()
-        if self._commands is not None:
-            self._commands.tend()
-        elif exits.stdout_failure() is not None:
-            raise _Enough
-
-    def end(self, summary: Summary) -> None:
-        """Say what was done, and wait for commands that still run."""
-        self._notifier.stopping()
-        if self._commands is not None:
-            self._commands.finish()
-        if self._is_json:
-            exits.write(json.dumps({"schema": schema(COMMAND), "summary": asdict(summary)}))
-            exits.flush()
-        self.say(
-            f"{counted(summary.told, 'line')} told, {counted(summary.folded, 'repeat')} folded; "
-            f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
-            f"{summary.failed_sweeps} failed"
-        )

@@ -243,13 +243,14 @@ class KeyRun:
 
     def _not_made(self, number: int, seen: Seen, entries: list[FileEntry]) -> NotStored:
         """Return the error for a step that not all ports took. Where none did, OpenSM may not read its file: the file
-        gets its former values again, lest a later sweep makes the step unseen."""
+        gets its former values again, lest a later sweep makes the step unseen. A level that goes back stays in it: a
+        later sweep is welcome to it, and the step before the one that raised may be below the former level."""
         around, words, master = self.around, self.record.words(number), self.around.managers.master
         ports = named([f"{around.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         for entry in entries:
             entry.failed()
-        former = self._before(number)
-        if len(seen.wrong) == len(seen.infos) and former != self._setting(number):
+        former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
+        if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
             for file in self._files():
                 if (back := file.put(former, around.operation, around.writer.keystore)) is not None:
                     back.done()

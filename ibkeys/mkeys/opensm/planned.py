@@ -38,7 +38,7 @@ from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, KeyManagers, find_
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.way import OpensmWay, Telling
-from ibkeys.mkeys.opensm.way_back import await_confirmation, refuse_going_back, refuse_mixed_keys, turn_back
+from ibkeys.mkeys.opensm.way_back import note_awaited, refuse_going_back, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -49,7 +49,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
-from ibkeys.store.keys.runs import REMOVAL, RunOptions
+from ibkeys.store.keys.runs import GOES_BACK, REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
@@ -127,7 +127,7 @@ def _plan_new(
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
-    await_confirmation(record, through.confirm)
+    note_awaited(record, through.confirm)
     run.way = OpensmWay(reached, managers, record, through.wait, through.telling)
     with writer.open_store() as store:
         run.away = list(away(store, run.found))
@@ -143,6 +143,8 @@ def _of_the_subnet(run: PlannedRun) -> str:
 def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was cut off, or of whose ports some were away.
 
+    One that nobody confirmed stays from now on, where its level has not gone back yet.
+
     Raises UsageError when there is nothing of the kind, and what `plan_keys` raises.
     """
     record, reached = reach_again(writer, through)
@@ -150,7 +152,8 @@ def plan_rest(writer: Writer, through: Through, progress: OnFound | None = None)
     refuse_another_subnet(writer, run.found)
     _in_one_stage(run)
     refuse_going_back(record)
-    await_confirmation(record, through.confirm)
+    run.is_open = run.is_open or record.stage in GOES_BACK  # the store is told that it stays
+    note_awaited(record, through.confirm)
     run.way = way_again(writer, run.found, record, reached, through, record.keys.wanted)
     _describe(writer, run, run.way)
     return run
@@ -171,7 +174,7 @@ def plan_return(writer: Writer, through: Through, progress: OnFound | None = Non
     goal = record.keys.wanted if record.goes_back else record.keys.former
     run.way = way = way_again(writer, run.found, record, reached, through, goal)
     turn_back(record, settings, way.managers.master.setting, through.open)
-    await_confirmation(record, through.confirm)
+    note_awaited(record, through.confirm)
     _describe(writer, run, way)
     return run
 

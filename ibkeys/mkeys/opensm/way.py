@@ -29,8 +29,9 @@ from ibkeys.store.keys.runs import Runs
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is; ``began``: the
-    number of the run, which is in the key store, before anything is changed."""
+    """What the user hears while a run goes on. ``say``: what to do now; ``progress``: how far a step is. And what the
+    process that looks after the run hears: ``began`` is called with the number of the run when its keys are in the key
+    store, before any file is changed."""
 
     say: Callable[[str], None] = lambda text: None
     progress: OnStep = lambda words, done, whole: None

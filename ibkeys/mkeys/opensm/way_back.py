@@ -95,8 +95,8 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
     return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
 
 
-def await_confirmation(record: RunRecord, is_awaited: bool) -> None:
-    """Let the record say whether its run is to be confirmed from now on. Raises UsageError where nothing of it would go
+def note_awaited(record: RunRecord, is_awaited: bool) -> None:
+    """Note in the record whether its run is to be confirmed from now on. Raises UsageError where nothing of it would go
     back."""
     if is_awaited and raising_step(record) is None:
         raise UsageError(

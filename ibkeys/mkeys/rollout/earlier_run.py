@@ -58,10 +58,18 @@ def refuse_other_way(run: PlannedRun) -> None:
 
 
 def refuse_while_open(store: KeyStore) -> None:
-    """Raise Refused (``open-run``) while the last run is not finished: no other begins before."""
+    """Raise Refused (``open-run``) while the last run is not finished, or its level may go back, which only that of the
+    last run does: no other begins before."""
     last = Runs(store).last()
-    if last is None or last.state != "open":
+    if last is None or (last.state != "open" and not last.may_go_back):
         return
+    if last.state != "open":
+        raise Refused(
+            f"{name_of(last)} goes back unless somebody confirms it: --confirm {last.id} or --resume keeps it, "
+            f"--unconfirmed {last.id} lowers its level, --abort gives back what was there before; no other run begins "
+            "before",
+            "open-run",
+        )
     ways = "--continue goes on, --abort goes back" if last.options.first else "--resume finishes it, --abort goes back"
     raise Refused(f"{name_of(last)} is not finished: {ways}; no other run begins before", "open-run")
 

@@ -23,7 +23,11 @@ COMMANDS: Final = ("mkey-deploy", "mkey-rotate", REMOVAL)
 """The commands that begin runs and go on with them, as the journal names them."""
 PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 RunStage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back"]
-"""How far a run through a subnet manager is that is to be confirmed: ``unconfirmed`` waits for it."""
+"""How far a run through a subnet manager is that is to be confirmed. ``running``: it is being made, or was cut off;
+``unconfirmed``: it is at its end, and waits; ``confirmed``: it stays; ``going-back``: nobody can confirm it any more,
+and its level is to be lowered; ``gone-back``: that was done, or there was nothing to lower."""
+GOES_BACK: frozenset[RunStage | None] = frozenset({"running", "unconfirmed", "going-back"})
+"""The stages of a run that goes back unless somebody confirms it."""
 KEPT_STAGE: Final = "stage"
 """Under this name what is kept of a run through a subnet manager has its `RunStage`."""
 
@@ -59,6 +63,11 @@ class Run:
     started: str
     finished: str | None
     via: Mapping[str, Any] | None = None
+
+    @property
+    def may_go_back(self) -> bool:
+        """Whether its level goes back unless somebody confirms it."""
+        return self.via is not None and self.via.get(KEPT_STAGE) in GOES_BACK
 
 
 @dataclass(frozen=True, slots=True)

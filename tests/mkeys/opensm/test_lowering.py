@@ -10,18 +10,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.interrupts import Explained
 from ibkeys.change.writer import Writer
-from ibkeys.errors import NotStored, StoreError, UsageError
+from ibkeys.errors import NotStored, Refused, StoreError, UsageError
+from ibkeys.host.check import check_run
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_confirmed, is_unconfirmed
+from ibkeys.mkeys.confirming import Confirmation, confirm_run, is_unconfirmed, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.planned import Through, plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs, RunStage
 from tests.mkeys.opensm.madeup import Bench
-from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, stop_at
+from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, interrupt_at, stop_at
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 
@@ -177,14 +181,53 @@ def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Ben
     assert bench.run_state() == "ended"
 
 
-def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(bench: Bench) -> None:
-    bench.deploy(confirm=True)
+@pytest.mark.parametrize("what", sorted(RUNS))
+def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(bench: Bench, what: str) -> None:
+    falls_to, _, make = RUNS[what]
+    if what == "rotate":
+        bench.deploy()
+    make(bench)
+    number = 2 if what == "rotate" else 1
     bench.opensm.is_deaf = True
-    with pytest.raises(NotStored, match="did not take it"):
-        bench.lower()
-    assert b"m_key_protection_level 1\n" in bench.opensm.conf.read_bytes()
-    assert is_unconfirmed(keystore(bench), 1)
+    with pytest.raises(NotStored, match="did not take it") as told:
+        bench.lower(number)
+    assert f"`ibkeys mkey-rotate --via opensm --unconfirmed {number}` lowers it, --resume keeps it" in str(told.value)
+    assert f"m_key_protection_level {falls_to}\n" in bench.opensm.conf.read_text()
+    assert is_unconfirmed(keystore(bench), number)
     bench.opensm.is_deaf = False
+    bench.lower(number)
+    assert bench.opensm.key()[1:] == (falls_to, 60)
+
+
+def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Bench) -> None:
+    bench.deploy(confirm=True)  # its process died at the end of it
+    before = bench.opensm.key()
+    assert (bench.run_state(), stage(bench)) == ("ended", "running")
+    with pytest.raises(Refused, match=r"run 1 .* --confirm 1 or --resume keeps it, --unconfirmed 1 lowers") as refused:
+        bench.rotate()
+    assert refused.value.interlock == "open-run"
+    with bench.writer() as writer:
+        assert plan_rest(writer, Through([SmHost()], 1)).pending
+    bench.resume()
+    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", None)
+    bench.rotate()
+    assert bench.opensm.key()[0] != before[0]
+
+
+def test_a_run_that_may_go_back_is_a_problem_that_doctor_names(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with KeyStore(keystore(bench)) as store:
+        [found] = check_run(store)
+        assert (found.ok, "goes back unless" in found.detail, "--confirm 1" in found.advice) == (False, True, True)
+        assert Runs(store).move_stage(1, "running", "confirmed")
+        assert not list(check_run(store))
+
+
+def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with pytest.raises(Explained, match=r"`ibkeys mkey-rotate --via opensm --unconfirmed 1` lowers it, --resume keeps"):
+        interrupt_at(bench, lambda each: each.lower(), 2)
+    assert is_unconfirmed(keystore(bench), 1)
     bench.lower()
     assert bench.opensm.key()[1:] == (1, 60)
 
@@ -219,7 +262,7 @@ def ended(writer: Writer, error: BaseException | None = None, answers: bool = Fa
         return answers
 
     how = Confirmation(60, lambda: clock[0], wait, said.append, lambda: said.append("waiting"))
-    return is_confirmed(writer, 1, error, how), said
+    return let_be_confirmed(writer, 1, error, how), said
 
 
 def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -> None:
@@ -254,7 +297,7 @@ def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
 def test_one_that_stopped_before_its_level_was_raised_does_not_wait(bench: Bench) -> None:
     assert stop_at(bench, lambda each: each.deploy(confirm=True), 3)
     with bench.writer() as writer:
-        with pytest.raises(StoreError, match="not at its end yet"):
+        with pytest.raises(StoreError, match=r"not at its end yet.* died, --resume goes on"):
             confirm_run(writer.keystore, 1)
         assert ended(writer, KeyboardInterrupt()) == (True, [])
     assert not is_unconfirmed(keystore(bench), 1)

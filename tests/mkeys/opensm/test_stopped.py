@@ -55,6 +55,15 @@ RUNS: dict[str, Callable[[Bench], None]] = {
 
 def stop_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> bool:
     """Stop *run* at its pause or signal with this number; return whether it got there."""
+    try:
+        interrupt_at(bench, run, moment)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def interrupt_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> None:
+    """As `stop_at`; raises what *run* makes of the interrupt."""
     passed = count()
 
     def stop(word: str) -> None:
@@ -64,11 +73,8 @@ def stop_at(bench: Bench, run: Callable[[Bench], object], moment: int) -> bool:
     bench.opensm.before_each = stop
     try:
         run(bench)
-    except KeyboardInterrupt:
-        return True
     finally:
         bench.opensm.before_each = lambda word: None
-    return False
 
 
 def go_back(bench: Bench) -> bool:

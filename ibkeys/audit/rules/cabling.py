@@ -1,0 +1,102 @@
+"""Rules about cables: who is plugged elsewhere than in the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ibkeys.audit.inputs import AuditInput, protect_bits
+from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.keys.pkey import DEFAULT_FULL
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.model import Port
+from ibkeys.topology.moves import Moved, place_of
+from ibkeys.topology.recabling import WHETHER_MOVED
+
+
+def recabled(data: AuditInput) -> Verdict:
+    """HY004: protected or partitioned port recabled."""
+    if data.baseline is None:
+        return Verdict.without(data, "no baseline to compare with (--baseline)")
+    verdict = Verdict.over_fabric(data)
+    for port in data.external_ports:
+        if port.info is None:
+            verdict.unread(port, PortInfo.name)  # so nobody was asked who is behind it
+    moved = {new: (each, old) for each in data.moves.moved if _is_of_cables(each) for old, new in each.pairs}
+    doubtful = {each.port: each.why for each in data.moves.unknown if each.what == WHETHER_MOVED}
+    for port in data.end_ports:
+        if leaf_of(port) is None:
+            continue  # port 0 of a switch has no cable of its own
+        guarded = _guarded(data, port)
+        if port in doubtful and guarded is not False:
+            verdict.unknown(port, f"{WHETHER_MOVED} is not known: {doubtful[port]}")
+        elif port in moved:
+            _say(verdict, port, *moved[port], guarded)
+        elif guarded and data.before(port) is not None:
+            verdict.passed += 1
+    return verdict
+
+
+def _is_of_cables(each: Moved) -> bool:
+    return each.kind in ("cable-moved", "swapped")
+
+
+def _say(verdict: Verdict, port: Port, move: Moved, old: Port, guarded: str | bool | None) -> None:
+    places = f"at {place_of(port)} now, at {place_of(old)} in the baseline"
+    evidence = {"link": {"baseline": _end(place_of(old)), "now": _end(place_of(port))}}
+    if guarded is None:
+        why = "neither its M_Key nor its P_Key table was read wholly, so whether it is protected is not known"
+        verdict.unknown(port, f"{places}; {why}", evidence)
+    elif guarded:
+        others = [new for _, new in move.pairs if new is not port]
+        swapped = f", swapped with {others[0]}" if others else ""
+        verdict.fail(port, f"{places}{swapped}; {guarded}", evidence, partners=others)
+
+
+def _end(leaf: Port) -> str:
+    return f"0x{leaf.node.guid:016x} port {leaf.num}"
+
+
+def _guarded(data: AuditInput, port: Port) -> str | bool | None:
+    """Return what a port has to lose, in words, from what it shows now or showed in the baseline.
+
+    False when nothing; None when nothing was seen and not all was read now.
+    """
+    before = data.before(port)
+    reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))
+    if reasons:
+        return "it has " + " and ".join(reasons)
+    return None if port.info is None or port.p_key_raw is None else False
+
+
+def _reasons(port: Port) -> Iterator[str]:
+    if port.info is not None and (bits := protect_bits(port)):
+        yield f"ProtectBits {bits}"
+    elif port.m_key_state == "set":
+        yield "an M_Key"
+    bases = {key.partition for _, key in port.occupied or ()} - {DEFAULT_FULL.partition}
+    if bases:
+        listed = ", ".join(f"0x{base:04x}" for base in sorted(bases)[:_NAMED])
+        yield f"partition{'s' if len(bases) > 1 else ''} {listed}{', ...' if len(bases) > _NAMED else ''}"
+
+
+_NAMED: Final = 4
+"""Partitions that a message names."""
+
+RULES: Final = (
+    Rule(
+        "HY004",
+        "protected or partitioned port recabled",
+        "medium",
+        "the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
+        "What a switch port enforces was set up for whoever was there. A port on another cable has lost the proof of "
+        "its place too: its stored M_Key is not sent until the new link is proven. Whoever is at the old cable now may "
+        "be there to be taken for it.",
+        ("NICO",),
+        "Find out who changed the cable. Let the SM sweep, see that the enforcement of both switch ports fits (SE001, "
+        "SE002), and take a new snapshot as the baseline.",
+        "Planned work on cables. A switch that was replaced moves every port behind it.",
+        recabled,
+    ),
+)

@@ -1,0 +1,43 @@
+"""What objects to an edit of a policy file as a file: an OpenSM of this host that reads it, or a program that makes it.
+
+It is no change of a fabric that can be planned, ordered and proven: OpenSM takes the file as it finds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ibkeys.change.consent import Objection
+from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.host.opensm_here import own_socket
+from ibkeys.sm.instance import NOTHING_NAMED, Named
+from ibkeys.sm.managed_files import manager_of
+from ibkeys.sm.report import look_at_host
+
+
+def objections_to_edit(
+    path: Path, data: bytes | None, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST
+) -> Iterator[Objection]:
+    """Yield ``active-sm`` where a running OpenSM has the file at *path* as its policy, ``file-managed`` where another
+    program makes it. *data*: what the file holds now, None for no file."""
+    for instance in look_at_host(host, named, own_socket()).instances:
+        used = instance.files["policy"].path
+        if used is not None and _is_same(used, path):
+            yield Objection(
+                "active-sm",
+                f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep and writes the "
+                "tables in its own order; write the new one elsewhere (--out), and let `ibkeys plan` and "
+                "`ibkeys apply --via opensm` bring it in",
+            )
+    owner = manager_of(path, data)
+    if owner is not None:
+        yield Objection("file-managed", f"{path} is managed by {owner}, which writes over what is put there")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one == other

@@ -1,0 +1,114 @@
+"""Which ports of a sweep a showing command lists: ``--node``, ``--partition``, ``--nonzero`` and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibkeys.cli.options import Filters
+from ibkeys.cli.types import parse_p_key
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.topology.model import Node, Port, Topology
+    from ibkeys.topology.port_id import PortKey
+
+
+class PortFilter:
+    """What the options ask for. A port has to fit each kind that was given, and one value of that kind.
+
+    What could not be read fits no value: it stays among the errors. Raises UsageError for what is no P_Key.
+    """
+
+    def __init__(self, filters: Filters) -> None:
+        self._asked = filters
+        self._p_keys = {parse_p_key(text) for text in filters.p_key}
+        self._partitions = {parse_p_key(text).partition for text in filters.partition}
+        self._nodes: Collection[Node] | None = None
+        self._changed: Collection[PortKey] | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any option."""
+        return any(getattr(self._asked, each.name) not in ((), False, None) for each in fields(Filters))
+
+    @property
+    def needs_tables(self) -> bool:
+        """Whether P_Key tables have to be read for it."""
+        return bool(self._p_keys or self._partitions)
+
+    @property
+    def since(self) -> Path | None:
+        """The snapshot that the fabric is compared with."""
+        return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
+
+    def look_up(self, found: Topology, names: Iterable[str] = ()) -> None:
+        """Find the nodes of ``--node`` and of *names* in *found*. Raises AddressError for one that is not there."""
+        from ibkeys.topology.directory import Directory
+
+        words = [*names, *self._asked.node]
+        if words:
+            there = Directory(found).find_all(words)
+            self._nodes = {port.node for ports in there.values() for port in ports}
+
+    def compare(self, before: Snapshot, now: Snapshot) -> None:
+        """Find what changed from *before* to *now*, of which the fabric is the one that was looked at."""
+        from ibkeys.fabric.compare import compare
+
+        found = compare(before, now)
+        new = {node.guid for node in found.nodes_added}
+        relinked = {end.id.key for ends in found.links_added for end in ends}
+        self._changed = (
+            {each.port.id.key for each in found.changes}
+            | relinked
+            | {port.id.key for port in now.fabric.ports() if port.node.guid in new}
+        )
+
+    def is_about(self, port: Port) -> bool:
+        """Whether *port* is of a node that was asked for, whatever was read of it."""
+        node = port.node
+        if self._nodes is not None and node not in self._nodes:
+            return False
+        return not ((self._asked.hosts and node.type_name != "ca") or (self._asked.switch and not node.is_switch))
+
+    def keeps(self, port: Port) -> bool:
+        """Whether *port* is listed."""
+        asked = self._asked
+        return (
+            self.is_about(port)
+            and (not self.needs_tables or self._has_p_key(port))
+            and (not asked.level or _level(port) in asked.level)
+            and (not asked.nonzero or _has_counted(port))
+            and (self._changed is None or port.id.key in self._changed)
+        )
+
+    def _has_p_key(self, port: Port) -> bool:
+        keys = [key for _, key in port.occupied or ()]
+        in_partition = not self._partitions or any(key.partition in self._partitions for key in keys)
+        return in_partition and (not self._p_keys or any(key in self._p_keys for key in keys))
+
+
+def is_set_of_names(word: str) -> bool:
+    """Whether *word*, after -N, stands for the names of several nodes: ``gpu*``, ``stage[1-48]``."""
+    from ibkeys.topology.name_patterns import is_wild
+
+    return is_wild(word) or "[" in word
+
+
+def refuse_without_sweep(filters: PortFilter) -> None:
+    """Refuse filters of a command that was asked for one port. Raises UsageError."""
+    if filters.is_given:
+        raise UsageError("a filter chooses among the ports of --all: add --all, or leave the filter out")
+
+
+def _level(port: Port) -> int | None:
+    info = port.end_port.port_info
+    return info.m_key_protect_bits if info is not None else None
+
+
+def _has_counted(port: Port) -> bool:
+    info = port.port_info
+    return info is not None and any((info.m_key_violations, info.p_key_violations, info.q_key_violations))

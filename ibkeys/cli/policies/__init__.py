@@ -1,0 +1,1 @@
+"""Policies made and changed: from names, from a fabric; two of them compared."""

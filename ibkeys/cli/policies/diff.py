@@ -1,0 +1,189 @@
+"""Two policies compared by what they mean for one fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.folding import is_folded, write_folded
+from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import Folding, Where
+from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
+from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
+from ibkeys.cli.types import Number
+from ibkeys.topology.folded_names import FoldedNames
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.model import Policy
+    from ibkeys.plan.policies.compare import PartitionDifference, PinnedDifference, PolicyComparison, Standing
+    from ibkeys.topology.model import Topology
+
+
+_TITLES: Final = ("Partition", "Name", "Change")
+_CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
+
+
+@click.command("policy-diff")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@options.option(
+    "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
+)
+@options.option(
+    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
+)
+@options.folding
+@options.format
+@options.reading
+def policy_diff(
+    where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
+) -> int:
+    """Show what two policies mean for the fabric.
+
+    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Per partition: who
+    joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other. Exits 1 when the
+    policies mean different things.
+    """
+    from ibkeys.cli.sm.policy import master_policy, read_accepted
+    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.plan.policies.compare import compare_policies
+    from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+    is_folded(folding, format)  # refuses what does not go together; here every port is named, so folding is the default
+    given = [read_accepted(name) for name in (a, b)]  # before anything is asked
+    with open_source(where) as source:
+        before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
+        found = sweep(source, where, wanted=Wanted(sm_info=True))
+    guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
+    if sm_guid is not None:
+        typed.is_a_guid(sm_guid)
+    compared = compare_policies(before, after, found, guid, allow_both_pkeys)
+    _say_unmatched(compared, before, after)
+    if format == "json":
+        write_json("policy-diff", _document(compared, before, after, found))
+    elif format == "csv":
+        write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
+    else:
+        _write_words(compared, found, folding.each)
+    return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
+
+
+def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy) -> None:
+    for policy, guids in zip((before, after), compared.unmatched, strict=True):
+        if guids:
+            exits.warn(f"{policy.path}: {len(guids)} of its GUIDs are no end ports of this fabric", "note")
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def _document(compared: PolicyComparison, before: Policy, after: Policy, found: Topology) -> dict[str, Any]:
+    return {
+        "a": {"file": before.path, "digest": before.digest},
+        "b": {"file": after.path, "digest": after.digest},
+        "partitions": [_partition(each) for each in compared.partitions],
+        "index_0": [{**each.port.identity(), **_keys(each)} for each in compared.pinned],
+        "reach": {"gained": compared.reach.gained, "lost": compared.reach.lost},
+        "not_found": {
+            name: [f"0x{guid:016x}" for guid in guids] for name, guids in zip("ab", compared.unmatched, strict=True)
+        },
+        "errors": errors_of(found),
+        "unreached": found.unreached,
+    }
+
+
+def _partition(each: PartitionDifference) -> dict[str, Any]:
+    return {
+        "partition": f"0x{each.base:04x}",
+        "name_a": each.names[0],
+        "name_b": each.names[1],
+        "members": [
+            {**standing.port.identity(), "what": _what(standing), "before": standing.before, "after": standing.after}
+            for standing in each.standings
+        ],
+        "groups_a": list(each.groups[0]),
+        "groups_b": list(each.groups[1]),
+    }
+
+
+def _rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
+    for each in compared.partitions:
+        about = {"partition": f"0x{each.base:04x}", "name": each.name}
+        for standing in each.standings:
+            yield {
+                **standing.port.identity(),
+                **about,
+                "what": _what(standing),
+                "before": standing.before,
+                "after": standing.after,
+            }
+        for what, before, after in _other(each):
+            yield {**about, "what": what, "before": before, "after": after}
+    for pinned in compared.pinned:
+        yield {**pinned.port.identity(), "what": "index-0", **_keys(pinned)}
+
+
+def _keys(pinned: PinnedDifference) -> dict[str, str | None]:
+    keys = {"before": pinned.before, "after": pinned.after}
+    return {name: str(key) if key is not None else None for name, key in keys.items()}
+
+
+def _what(standing: Standing) -> str:
+    if standing.before is None:
+        return "joins"
+    return "leaves" if standing.after is None else "membership"
+
+
+def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield what differs of a partition beside its members: what, before, after."""
+    if each.is_renamed:
+        yield "name", each.names[0], each.names[1]
+    old, new = ({group["mgid"]: group for group in groups} for groups in each.groups)
+    for mgid in sorted(old.keys() | new.keys()):
+        if old.get(mgid) != new.get(mgid):
+            yield f"group {mgid}", _group(old.get(mgid), new.get(mgid)), _group(new.get(mgid), old.get(mgid))
+
+
+def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | None:
+    """Return in words what a group has and the *other* one has not."""
+    if group is None:
+        return None
+    own = [f"{key} {value}" for key, value in group.items() if key != "mgid" and (other or {}).get(key) != value]
+    return ", ".join(own)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> None:
+    rows = list(_member_rows(compared))
+    if rows and each:
+        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
+    elif rows:
+        write_folded(FoldedNames(port.identity() for port in found.end_ports()), rows, _TITLES, _cells)
+    for partition in compared.partitions:
+        for what, before, after in _other(partition):
+            about = f"partition 0x{partition.base:04x} {partition.name}"
+            write(clean(f"{about}: {what}: {before or NOTHING} -> {after or NOTHING}"))
+    write(
+        f"pairs of end ports that gain each other: {compared.reach.gained}; that lose each other: {compared.reach.lost}"
+    )
+    if not compared.differs:
+        write("both policies mean the same for this fabric")
+
+
+def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
+    for row in _rows(compared):
+        if row["what"] == "index-0":
+            change = f"index 0: {row['before'] or 'default'} -> {row['after'] or 'default'}"
+            yield {**row, "partition": NOTHING, "name": NOTHING, "change": change}
+        elif row["what"] in _CHANGES:
+            yield {**row, "change": _CHANGES[row["what"]].format(**row)}
+
+
+def _cells(row: Row) -> list[Any]:
+    return [row["partition"], row["name"], row["change"]]

@@ -1,0 +1,221 @@
+"""Ports into a partition of a policy file, out of it, from one into another, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.options import Where
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.cli.policies.members import Meant
+    from ibkeys.partitions.editing.changes import EditedPolicy
+    from ibkeys.partitions.model import MemberWord, Policy, Rule
+
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """Where an edited policy goes, and what the user agrees to beforehand."""
+
+    out: str | None
+    dry_run: bool
+    force: bool
+    override: tuple[str, ...]
+
+
+_editing = options.group(
+    "editing",
+    Editing,
+    options.option("--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE."),
+    options.option("--dry-run", env=False, is_flag=True, help="Show what would change, write nothing."),
+    options.option("--force", env=False, is_flag=True, help="Edit a policy that an OpenSM on this host reads."),
+    options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+)
+_full = options.option("--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members.")
+_limited = options.option(
+    "--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."
+)
+
+
+@click.command("policy-add")
+@click.argument("file")
+@click.argument("partition")
+@_full
+@_limited
+@_editing
+@options.format
+@options.reading
+def policy_add(
+    where: Where,
+    file: str,
+    partition: str,
+    full: tuple[str, ...],
+    limited: tuple[str, ...],
+    editing: Editing,
+    format: str,
+) -> int:
+    """Make ports members of a partition in a policy file.
+
+    PARTITION is its name, its P_Key as 0x21, or both as lustre=0x21, which makes it where it is not there. WHO is a
+    name as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or ALL, SELF and the like. Comments, order and every
+    other byte stay.
+    """
+    from ibkeys.cli.policies.members import keywords_of, parse_partition
+    from ibkeys.partitions.editing.changes import add_members
+    from ibkeys.partitions.model import Rule
+
+    target = parse_partition(partition)
+    memberships = _memberships(full, limited)
+
+    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
+        rules: list[Rule] = [Rule(each, 0, memberships[each]) for each in keywords_of(memberships)]
+        rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, memberships).items()]
+        return add_members(policy, target, rules, meant.known)
+
+    return _carry_out("policy-add", where, file, list(memberships), editing, format, edit)
+
+
+@click.command("policy-remove")
+@click.argument("file")
+@click.argument("partition")
+@click.argument("words", nargs=-1, required=True, metavar="WHO...")
+@_editing
+@options.format
+@options.reading
+def policy_remove(
+    where: Where, file: str, partition: str, words: tuple[str, ...], editing: Editing, format: str
+) -> int:
+    """Take ports out of a partition in a policy file.
+
+    What a keyword as ALL makes a member cannot be left out, and is refused. A line on which no port is left goes with
+    its comment; every other byte stays.
+    """
+    from ibkeys.cli.policies.members import parse_partition
+    from ibkeys.partitions.editing.changes import remove_members
+
+    source = parse_partition(partition)
+    _refuse_keywords(words)
+
+    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
+        guids = dict.fromkeys(guid for each in meant.guids.values() for guid in each)
+        return remove_members(policy, source, list(guids), meant.known)
+
+    return _carry_out("policy-remove", where, file, words, editing, format, edit)
+
+
+@click.command("policy-move")
+@click.argument("file")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.argument("words", nargs=-1, metavar="[WHO]...")
+@_full
+@_limited
+@_editing
+@options.format
+@options.reading
+def policy_move(
+    where: Where,
+    file: str,
+    source: str,
+    target: str,
+    words: tuple[str, ...],
+    full: tuple[str, ...],
+    limited: tuple[str, ...],
+    editing: Editing,
+    format: str,
+) -> int:
+    """Move ports from one partition to another in a policy file.
+
+    WHO keeps the membership that it has; --full WHO and --limited WHO get that one. TO is made where it is given as
+    lustre=0x21 and is not there.
+    """
+    from ibkeys.cli.policies.members import parse_partition
+    from ibkeys.partitions.editing.changes import move_members
+
+    places = parse_partition(source), parse_partition(target)
+    memberships: dict[str, MemberWord | None] = dict(_memberships(full, limited, required=not words))
+    if words and (twice := set(words) & memberships.keys()):
+        raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
+    memberships.update(dict.fromkeys(words))
+    _refuse_keywords(list(memberships))
+
+    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
+        return move_members(policy, *places, _by_guid(meant, memberships), meant.known)
+
+    return _carry_out("policy-move", where, file, list(memberships), editing, format, edit)
+
+
+def _memberships(full: Sequence[str], limited: Sequence[str], required: bool = True) -> dict[str, MemberWord]:
+    """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
+    if required and not (full or limited):
+        raise UsageError("whose membership? Name ports with --full WHO or --limited WHO")
+    both = set(full) & set(limited)
+    if both:
+        raise UsageError(f"{', '.join(sorted(both))}: named with --full and with --limited")
+    found: dict[str, MemberWord] = dict.fromkeys(full, "full")
+    found.update(dict.fromkeys(limited, "limited"))
+    return found
+
+
+def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
+    """Return the membership of each port. Raises UsageError for one that two words give different ones."""
+    found: dict[int, M] = {}
+    for word, guids in meant.guids.items():
+        for guid in guids:
+            if found.setdefault(guid, memberships[word]) != memberships[word]:
+                raise UsageError(
+                    f"{meant.known.shown(guid)}: two names mean it, with different memberships; one is {word!r}"
+                )
+    return found
+
+
+def _refuse_keywords(words: Sequence[str]) -> None:
+    from ibkeys.cli.policies.members import keywords_of
+
+    if keywords := keywords_of(words):
+        raise UsageError(
+            f"{keywords[0]} names no single ports: what it does depends on its place; use an editor for it"
+        )
+
+
+def _carry_out(
+    command: str,
+    where: Where,
+    file: str,
+    words: Sequence[str],
+    editing: Editing,
+    format: str,
+    edit: Callable[[Policy, Meant], EditedPolicy],
+) -> int:
+    """Read the file, look the words up, edit, show, write. Nothing is written where one step is refused."""
+    from ibkeys.cli.opening import open_source
+    from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
+    from ibkeys.cli.policies.members import look_up
+    from ibkeys.cli.showing import sweep
+    from ibkeys.discovery.sweep import Wanted
+
+    given = PolicyFile.read(file)
+    given.policy.require_accepted()
+    place = PolicyFile.look(editing.out) if editing.out is not None else given
+    with open_source(where) as source:
+        found = sweep(source, where, wanted=Wanted())
+    if found.troubles:
+        exits.warn(f"{len(found.troubles)} things could not be read, so a name may have more ports: see discover")
+    meant = look_up(found, words)
+    edited = edit(given.policy, meant)
+    refuse_what_objects(place, editing.force, editing.override, editing.dry_run or not edited.pending)
+    if not editing.dry_run and (edited.pending or editing.out is not None):
+        place.write(edited.after.data or b"", like=given)
+        written = True
+    else:
+        written = False
+    report(command, edited, place, written, meant.ports, format)
+    return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE

@@ -1,0 +1,170 @@
+"""The file of a policy that is edited: read, refused, written; and what became of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits
+from ibkeys.cli.exits import clean, write
+from ibkeys.cli.render import IDENTITY, write_csv, write_json
+from ibkeys.errors import FileError, FileFormatError
+
+if TYPE_CHECKING:
+    from ibkeys.host.replacing.seen import SeenFile
+    from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
+    from ibkeys.partitions.model import Policy
+    from ibkeys.topology.model import Port
+
+_CHANGE: Final = ("partition", "name", "who", "before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """A file as the user named it, and what was found there."""
+
+    name: str
+    seen: SeenFile
+
+    @classmethod
+    def look(cls, name: str) -> PolicyFile:
+        """Look at a file that may not be there. Raises FileError."""
+        from ibkeys import files
+        from ibkeys.host.replacing.seen import look
+
+        return cls(name, look(Path(name), files.LARGE))
+
+    @classmethod
+    def read(cls, name: str) -> PolicyFile:
+        """Look at a file. Raises FileFormatError where there is none, or it cannot be read."""
+        try:
+            found = cls.look(name)
+        except FileError as error:
+            raise FileFormatError(str(error)) from None
+        if found.seen.data is None:
+            raise FileFormatError("there is no such policy (policy-from writes one)", name)
+        return found
+
+    @property
+    def policy(self) -> Policy:
+        """What the file says."""
+        from ibkeys.partitions.reader import parse_policy
+
+        return parse_policy(self.seen.data or b"", self.name)
+
+    def write(self, data: bytes, like: PolicyFile | None = None) -> None:
+        """Let *data* take the place of what was seen, at once; owner and mode stay, and a new file has those of *like*.
+
+        Raises FileChanged where somebody else changed it meanwhile, FileError.
+        """
+        from ibkeys import files
+        from ibkeys.host.replacing.putting import put
+        from ibkeys.host.replacing.seen import Metadata
+
+        found = self.seen.found
+        if found is not None:
+            metadata = found.metadata
+        else:
+            other = like.seen.found if like is not None else None
+            metadata = Metadata(other.metadata.mode if other is not None else 0o644)
+        put(self.seen, data, metadata, files.LARGE)
+
+
+def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> None:
+    """Raise Refused where an interlock objects to writing a policy file. *only_say*: that it would."""
+    from ibkeys.change.consent import Consent
+    from ibkeys.change.interlocks.policy_file import objections_to_edit
+    from ibkeys.cli.sm.hosts import settings_of
+
+    consent = Consent(force, frozenset(override))
+    named = settings_of(None).here
+    for objection in objections_to_edit(place.seen.path, place.seen.data, named):
+        if consent.covers(objection.interlock):
+            continue
+        if not only_say:
+            raise objection.refusal()
+        exits.warn(f"by interlock {objection.interlock}: {objection.message}", "would be refused")
+
+
+def report(
+    command: str, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
+) -> None:
+    """Say what was or would be edited."""
+    for note in edited.notes:
+        exits.warn(note, "note")
+    _say_new_warnings(edited)
+    if format == "json":
+        write_json(command, _document(edited, place, written, ports))
+    elif format == "csv":
+        write_csv([*IDENTITY, *_CHANGE], (_row(each, ports) for each in edited.changes))
+    else:
+        _write_words(edited, place, written)
+
+
+def _say_new_warnings(edited: EditedPolicy) -> None:
+    """Say what is to be remarked of the policy now and was not before."""
+    from ibkeys.partitions.lint import lint
+
+    before = Counter(problem.code for problem in lint(edited.before)) if edited.pending else Counter()
+    for problem in lint(edited.after) if edited.pending else ():
+        before[problem.code] -= 1
+        if problem.severity == "warning" and before[problem.code] < 0:
+            exits.warn(problem.located(edited.after.path))
+
+
+def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None:
+    for line in difference(edited):
+        write(clean(line))
+    if edited.unchanged:
+        count = len(edited.unchanged)
+        write(f"{count} port{'s are' if count != 1 else ' is'} so already")
+    if not edited.pending:
+        write("nothing to change")
+    if written:
+        write(clean(f"written: {place.name}; what it changes on the fabric: ibkeys plan --policy {place.name}"))
+    elif edited.pending:
+        write("dry run: nothing was written")
+
+
+def difference(edited: EditedPolicy) -> Iterator[str]:
+    """Yield a unified diff of the policy before and after."""
+    before, after = (
+        (policy.data or b"").decode("utf-8", "surrogateescape").splitlines() for policy in (edited.before, edited.after)
+    )
+    path = edited.before.path
+    yield from difflib.unified_diff(before, after, path, f"{path} (edited)", lineterm="")
+
+
+def _document(edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port]) -> dict[str, Any]:
+    return {
+        "file": edited.before.path,
+        "out": place.name,
+        "written": written,
+        "digest_before": edited.before.digest,
+        "digest_after": edited.after.digest,
+        "changes": [_row(each, ports) for each in edited.changes],
+        "unchanged": [_identity(guid, ports) for guid in edited.unchanged],
+        "diff": "\n".join(clean(line) for line in difference(edited)),
+    }
+
+
+def _row(change: MemberChange, ports: Mapping[int, Port]) -> dict[str, Any]:
+    return {
+        **_identity(change.rule.guid, ports),
+        "partition": f"0x{change.base:04x}",
+        "name": change.partition,
+        "who": change.rule.who,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def _identity(guid: int, ports: Mapping[int, Port]) -> dict[str, Any]:
+    """Return the keys that every port carries; of one that was not found only its GUID."""
+    if guid in ports:
+        return ports[guid].identity()
+    return {**dict.fromkeys(IDENTITY), "port_guid": f"0x{guid:016x}" if guid else None}

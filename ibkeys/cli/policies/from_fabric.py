@@ -1,0 +1,169 @@
+"""A policy written from a fabric or a snapshot as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import exits, options, typed
+from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import IDENTITY, write_csv, write_json
+from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.types import Number
+from ibkeys.topology.folded_names import FoldedNames
+from ibkeys.version import __version__
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.model import Definition
+    from ibkeys.plan.policies.from_fabric import MadePolicy
+    from ibkeys.topology.model import Topology
+
+
+@click.command("policy-from")
+@options.option(
+    "--policy", metavar="FILE", help="Take names, flags and groups of partitions from this policy; no P_Key tells them."
+)
+@options.option(
+    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
+)
+@options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
+@options.option("--force", env=False, is_flag=True, help="Replace a policy that an OpenSM on this host reads.")
+@options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable.")
+@options.option(
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(["conf", "json", "csv"]),
+    default="conf",
+    help="Form of the output; conf is the policy itself.  [default: conf]",
+)
+@options.reading
+def policy_from(
+    where: Where,
+    policy: str | None,
+    sm_guid: int | None,
+    out: str | None,
+    force: bool,
+    override: tuple[str, ...],
+    format: str,
+) -> int:
+    """Write a policy that describes the fabric as it is.
+
+    Each member is named by its GUID, with its name in a comment; the default partition says what most ports are. Says
+    what no partitions.conf can say, and exits 1 when planning the policy on this very fabric would change something.
+    """
+    from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects
+    from ibkeys.cli.policies.members import known_ports
+    from ibkeys.discovery.sweep import Wanted
+    from ibkeys.plan.policies.from_fabric import policy_from as made_from
+    from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+    heads = _heads(policy)
+    place = PolicyFile.look(out) if out is not None else None
+    if place is not None:
+        refuse_what_objects(place, force, override, only_say=False)
+    with open_source(where) as source:
+        found = sweep(source, where, wanted=Wanted(p_keys=True, sm_info=True))
+    manager = shown_subnet_manager(found)
+    if sm_guid is not None:
+        typed.is_a_guid(sm_guid)
+        manager = replace(manager, port_guid=sm_guid)
+    labels = known_ports(found.end_ports()).labels
+    made = made_from(found, manager, heads, labels, _about(where, found, policy))
+    _say(made, policy, FoldedNames(port.identity() for port in found.ports()))
+    text = made.policy.data or b""
+    if place is not None:
+        place.write(text)
+    if format == "json":
+        write_json("policy-from", _document(made, found))
+    elif format == "csv":
+        write_csv([*IDENTITY, "kind", "message"], _rows(made))
+    elif place is None:
+        write_as_is(text.decode("utf-8", "surrogateescape"))
+    else:
+        write(clean(f"written: {place.name}; to check it: ibkeys plan --policy {place.name} {_options(made)}".rstrip()))
+    errors = errors_of(found)
+    return finish(errors, "table" if format == "conf" else format) or (
+        exits.SAYS_NO if made.plan.pending else exits.DONE
+    )
+
+
+def _heads(path: str | None) -> Callable[[int], Iterable[Definition]]:
+    if path is None:
+        return lambda _: ()
+    from ibkeys.partitions.reader import read_policy
+
+    policy = read_policy(path)
+    policy.require_accepted()
+    return lambda base: [each for each in policy.definitions if each.base == base]
+
+
+def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
+    ports = sum(1 for _ in found.end_ports())
+    yield f"The P_Key tables of {ports} end ports as they are, written by ibkeys {__version__} policy-from"
+    if where.snapshot is not None:
+        yield f"from the snapshot {where.snapshot}"
+    if policy is not None:
+        yield f"with names, flags and groups of {policy}"
+    else:
+        yield "Names, flags (ipoib) and multicast groups are in no P_Key table: add them where they are wanted"
+
+
+def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
+    """Say on standard error what the policy does not say."""
+    from ibkeys.partitions.lint import lint
+
+    if policy is None:
+        exits.warn(
+            "which partitions have names, IPoIB and multicast groups is in no P_Key table: --policy takes them from "
+            "the present policy, else add ipoib by hand",
+            "note",
+        )
+    for each in made.unsaid:
+        where = ", ".join(names.words(port.identity() for port in each.ports))
+        exits.warn(f"{each.message}: {where}", "not said" if _changes(made, each.kind) else "note")
+    for problem in lint(made.policy):
+        if problem.severity == "warning":
+            exits.warn(f"the policy: {problem.message} [{problem.code}]")
+    if _options(made):
+        exits.warn(f"as the fabric is now with: ibkeys plan {_options(made)}", "note")
+
+
+def _changes(made: MadePolicy, kind: str) -> bool:
+    return made.plan.pending and kind not in ("both-forms", "index-0", "index-order")
+
+
+def _options(made: MadePolicy) -> str:
+    """Return the options of plan with which the policy changes least, where they are not the default ones."""
+    given = made.plan.options
+    words = [f"--enforce {given.enforce}"] if given.enforce != "both" else []
+    return " ".join([*words, "--allow-both-pkeys"] if given.allow_both_pkeys else words)
+
+
+def _document(made: MadePolicy, found: Topology) -> dict[str, Any]:
+    return {
+        "policy": (made.policy.data or b"").decode("utf-8", "backslashreplace"),
+        "digest": made.policy.digest,
+        "pending": made.plan.pending,
+        "options": {
+            "enforce": made.plan.options.enforce,
+            "allow_both_pkeys": made.plan.options.allow_both_pkeys,
+        },
+        "unsaid": [
+            {"kind": each.kind, "message": each.message, "ports": [port.identity() for port in each.ports]}
+            for each in made.unsaid
+        ],
+        "errors": errors_of(found),
+        "unreached": found.unreached,
+    }
+
+
+def _rows(made: MadePolicy) -> Iterator[dict[str, Any]]:
+    for each in made.unsaid:
+        for port in each.ports:
+            yield {**port.identity(), "kind": each.kind, "message": each.message}

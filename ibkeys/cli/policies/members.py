@@ -1,0 +1,130 @@
+"""From the words of a command line to the ports that a policy names by their GUIDs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from ibkeys.cli import exits
+from ibkeys.cli.tools.names import say_guids
+from ibkeys.errors import UsageError
+from ibkeys.printable import clean, named
+from ibkeys.topology.folded_names import FoldedNames
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.editing.changes import KnownPorts
+    from ibkeys.partitions.editing.partition_name import PartitionName
+    from ibkeys.partitions.membership import PortKind
+    from ibkeys.partitions.model import Keyword
+    from ibkeys.topology.directory import Directory
+    from ibkeys.topology.model import Port, Topology
+
+KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
+
+
+def parse_partition(text: str) -> PartitionName:
+    """Read PARTITION: ``lustre``, ``0x21`` or ``lustre=0x21``. Raises UsageError, EncodeError."""
+    from ibkeys.cli.types import parse_p_key
+    from ibkeys.partitions.editing.partition_name import PartitionName
+
+    name, equals, key = text.partition("=")
+    if not equals and text.lower().startswith("0x"):
+        name, key = "", text
+    base = parse_p_key(key).partition if key else None
+    if base == 0 or (equals and not key) or not text:
+        raise UsageError(f"{clean(text)!r} is no partition: write its name, its P_Key as 0x21, or both as lustre=0x21")
+    return PartitionName(name.strip() or None, base)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What words mean on a fabric: ``guids`` by word, keywords left out; ``known``: all of its ports, by GUID."""
+
+    guids: dict[str, list[int]]
+    known: KnownPorts
+    ports: dict[int, Port]
+
+
+def look_up(found: Topology, words: Sequence[str]) -> Meant:
+    """Look *words* up on a fabric; say on standard error what each reader should know of it.
+
+    Raises AddressError: not there, or the name of several nodes, with candidates; UsageError for a port whose GUID is
+    not known for sure. A GUID that is not there is taken as it is: its host may be still to come.
+    """
+    from ibkeys.topology.directory import Directory, require_distinct
+
+    names = [word for word in words if word not in KEYWORDS]
+    say_guids(names)
+    directory = Directory(found)
+    absent = {word: guid for word in names if (guid := _absent_guid(directory, word)) is not None}
+    ports = directory.find_all(word for word in names if word not in absent)
+    for listed in ports.values():
+        require_distinct(listed)
+    _refuse_uncertain(directory, [port for listed in ports.values() for port in listed])
+    _say_what_is_meant(ports, FoldedNames(port.identity() for port in directory.ports))
+    if absent:
+        exits.warn(f"{named([f'0x{guid:016x}' for guid in absent.values()])}: no port that was read has this GUID")
+    guids = {word: [port.guid for port in listed] for word, listed in ports.items()}
+    return Meant(guids | {word: [guid] for word, guid in absent.items()}, known_ports(directory.ports), by_guid(found))
+
+
+def known_ports(ports: Iterable[Port]) -> KnownPorts:
+    """Return names and kinds of *ports* by their GUIDs; the name says which port where the node has several."""
+    from ibkeys.cli.showing import short_name
+    from ibkeys.partitions.editing.changes import KnownPorts
+
+    known = [port for port in ports if port.guid]
+    labels = {port.guid: short_name(port) for port in known if port.node.description}
+    return KnownPorts(labels, {port.guid: cast("PortKind", port.node.type_name) for port in known})
+
+
+def by_guid(found: Topology) -> dict[int, Port]:
+    """Return the end ports by their port GUIDs."""
+    return {port.guid: port for port in found.end_ports() if port.guid}
+
+
+def keywords_of(words: Iterable[str]) -> list[Keyword]:
+    """Return those of *words* that are keywords, in the order in which later ones narrow earlier ones."""
+    given = set(words)
+    return [word for word in KEYWORDS if word in given]
+
+
+def _absent_guid(directory: Directory, word: str) -> int | None:
+    from ibkeys.client.address import parse_guid
+
+    if not word.lower().startswith("0x") or len(word) <= 6 or ":" in word:
+        return None
+    guid = parse_guid(word).guid
+    return None if directory.fabric.find_guid(guid) else guid
+
+
+def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
+    from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
+
+    shared = shared_port_guids(directory.ports)
+    for port in ports:
+        if not port.guid:
+            raise UsageError(f"{port}: its port GUID could not be read, and a policy names ports by it")
+        doubt = directory.fabric.doubtful.get(port)
+        others = others_that_show_it(port, shared)
+        if doubt or others:
+            raise UsageError(
+                f"{port}: its port GUID 0x{port.guid:016x} is not certain: {doubt or f'{others} show it too'}"
+            )
+
+
+def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None:
+    """Say where one name means several ports of a host, and where it means switches."""
+    for word, listed in ports.items():
+        hosts: dict[str, list[Port]] = {}
+        for port in listed:
+            hosts.setdefault((port.node.description or "").split(" ")[0], []).append(port)
+        several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
+        if several and not word.lower().startswith("0x"):
+            shown = ", ".join(names.words(several))
+            exits.warn(f"{word}: hosts with several ports, all of which are meant: {shown}", "note")
+    switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
+    if switches:
+        shown = ", ".join(names.words(switches.values()))
+        exits.warn(f"{len(switches)} of them switches: {shown}", "note")

@@ -1,0 +1,91 @@
+"""Where the events of a watch go: standard output, the user's command; and what it says, to standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.cli import exits
+from ibkeys.cli.render import schema
+from ibkeys.cli.watch.lines import Lines
+from ibkeys.printable import counted
+from ibkeys.watch.commands import Commands
+from ibkeys.watch.event import Event
+from ibkeys.watch.systemd import Notifier
+from ibkeys.watch.watching import TURN, Summary
+
+SCHEMA: Final = schema("watch")
+
+
+class Enough(Exception):
+    """Nobody reads what is written any more."""
+
+
+class Outlet:
+    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
+
+    def __init__(
+        self, format: str, verbose: bool, commands: Commands | None, interrupts: Interrupts, notifier: Notifier
+    ) -> None:
+        self._is_json = format == "json"
+        self._lines = Lines(verbose)
+        self._commands, self._interrupts, self._notifier = commands, interrupts, notifier
+        self._is_ending = False
+        self._untold = 0
+
+    def ready(self, text: str) -> None:
+        """Say that the watch has begun."""
+        self.say(text)
+        self._notifier.ready(text)
+
+    def tell(self, event: Event) -> None:
+        """Write an event, and run the command for it. Raises as `turn` while nobody reads what was written."""
+        document = json.dumps({"schema": SCHEMA, **event.to_json()})
+        self._write([document] if self._is_json else self._lines.of(event))
+        if self._commands is not None:
+            self._commands.give(document)
+
+    def _write(self, lines: Sequence[str]) -> None:
+        """Write *lines* when there is room: a reader that hangs must not keep a signal from ending the watch."""
+        for line in lines:
+            while not (room := exits.takes_more(0 if self._is_ending else TURN)) and not self._is_ending:
+                self.turn()
+            if room:
+                exits.write(line)
+                exits.flush()
+            self._untold += not room
+
+    def say(self, text: str) -> None:
+        """Say something about the watch itself."""
+        exits.warn(text, "note")
+
+    def stopping(self) -> None:
+        """Say that the watch ends: from now on nobody is waited for but commands."""
+        self._is_ending = True
+        self._notifier.stopping()
+
+    def turn(self) -> None:
+        """Look after signals, commands and systemd. Raises KeyboardInterrupt, and Enough when nobody reads."""
+        self._interrupts.check()
+        self._notifier.alive()
+        if self._commands is not None:
+            self._commands.tend()
+        elif exits.stdout_failure() is not None:
+            raise Enough
+
+    def end(self, summary: Summary) -> None:
+        """Say what was done, and wait for commands that still run."""
+        if self._commands is not None:
+            self._commands.finish()
+        if self._is_json:
+            self._write([json.dumps({"schema": SCHEMA, "summary": asdict(summary)})])
+        if self._untold:
+            self.say(f"nobody reads standard output: {counted(self._untold, 'line')} not written")
+        self.say(
+            f"{counted(summary.told, 'line')} told, {counted(summary.folded, 'repeat')} folded; "
+            f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
+            f"{summary.failed_sweeps} failed"
+        )

@@ -1,0 +1,249 @@
+"""Ports into a partition of a policy, out of it, from one into another: the edited text, proven to say just that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ibkeys.errors import UsageError
+from ibkeys.partitions.editing.adding import append_definition, append_items, change_memberships
+from ibkeys.partitions.editing.partition_name import (
+    PartitionName,
+    find_partition,
+    listed_partitions,
+    require_partition,
+)
+from ibkeys.partitions.editing.proof import what_else_changed
+from ibkeys.partitions.editing.removing import remove_items
+from ibkeys.partitions.editing.standing import Standings
+from ibkeys.partitions.editing.text import Edit, PolicyText
+from ibkeys.partitions.membership import PortKind
+from ibkeys.partitions.model import (
+    DEFAULT_NAME,
+    DEFAULT_PARTITION,
+    MemberWord,
+    Partition,
+    Policy,
+    Rule,
+    stored_name,
+)
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.printable import clean, named
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPorts:
+    """What is known of ports by their GUIDs: ``labels``, names for comments and messages, and kinds."""
+
+    labels: Mapping[int, str] = field(default_factory=dict)
+    kinds: Mapping[int, PortKind] = field(default_factory=dict)
+
+    def shown(self, guid: int) -> str:
+        """Return GUID and name of a port."""
+        label = self.labels.get(guid)
+        return f"0x{guid:016x}" + (f" ({clean(label)})" if label else "")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChange:
+    """The membership of a port, or of what a keyword names, before and after; None: none."""
+
+    base: int
+    partition: str
+    rule: Rule
+    before: MemberWord | None
+    after: MemberWord | None
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPolicy:
+    """A policy before and after an edit. ``unchanged``: ports that were so already. ``notes``: what to know of it."""
+
+    before: Policy
+    after: Policy
+    changes: tuple[MemberChange, ...] = ()
+    unchanged: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the text is another one."""
+        return self.before.data != self.after.data
+
+
+def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:
+    """Make ports members of a partition, or give them another membership there; a partition that is not there is made.
+
+    *rules*: each port once. A port that is a member so already stays as it is. Keywords are for a new partition, where
+    they come first. Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that
+    cannot be made or told, keywords for one that is there, and where everything else could not stay.
+    """
+    policy.require_accepted()
+    partition = find_partition(policy, where)
+    keywords = [rule for rule in rules if rule.who != "GUID"]
+    if partition is None:
+        return _new_partition(policy, where, [*keywords, *(rule for rule in rules if rule.who == "GUID")], ports)
+    if keywords:
+        raise UsageError(
+            f"{policy.path}: partition {partition.name} is there already, and what {keywords[0]} does in it depends on "
+            "its place among the other items: put it there with an editor"
+        )
+    text, standings = PolicyText(policy), Standings(partition, ports.kinds)
+    changes: list[MemberChange] = []
+    unchanged: list[int] = []
+    new: list[Rule] = []
+    in_place: dict[int, MemberWord] = {}
+    for rule in rules:
+        present, decider = standings.membership(rule.guid), standings.decider(rule.guid)
+        if present == rule.membership:
+            unchanged.append(rule.guid)
+            continue
+        changes.append(MemberChange(partition.base, partition.name, rule, present, rule.membership))
+        if decider is not None and decider.who == "GUID":
+            in_place[text.offset(decider)] = rule.membership
+        else:
+            new.append(rule)
+    if not changes:
+        return EditedPolicy(policy, policy, (), tuple(unchanged))
+    wanted = {(partition.base, each.rule.guid): each.after for each in changes}
+    edits = change_memberships(text, partition.definitions, in_place)
+    ways = list(_ways_to_append(text, policy, partition, new, ports)) if new else [[]]
+    after = _first_that_fits(policy, text, ([*edits, *way] for way in ways), wanted, ports)
+    return EditedPolicy(policy, after, tuple(changes), tuple(unchanged))
+
+
+def remove_members(
+    policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
+) -> EditedPolicy:
+    """Take ports out of a partition. One that is no member is left alone, unless it *must_be_there*.
+
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that is not there, and for
+    ports that are members by a keyword: no policy can leave out single ones of those.
+    """
+    policy.require_accepted()
+    partition = require_partition(policy, where)
+    standings = Standings(partition, ports.kinds)
+    changes: list[MemberChange] = []
+    unchanged: list[int] = []
+    stay: list[int] = []
+    for guid in guids:
+        own, left = standings.own.get(guid), standings.without_own(guid)
+        if left is not None and (partition.base != DEFAULT_PARTITION or not own):
+            stay.append(guid)
+        elif own:
+            changes.append(MemberChange(partition.base, partition.name, own[-1], standings.membership(guid), left))
+        else:
+            unchanged.append(guid)
+    if stay:
+        by = standings.by_keyword(stay[0])
+        raise UsageError(_why_it_stays(policy, partition, ports.shown(stay[0]), by, len(stay) - 1))
+    if unchanged and must_be_there:
+        strangers = named([ports.shown(guid) for guid in unchanged])
+        raise UsageError(f"{policy.path}: no member of partition {partition.name}: {strangers}")
+    if not changes:
+        return EditedPolicy(policy, policy, (), tuple(unchanged))
+    text = PolicyText(policy)
+    gone = {each.rule.guid for each in changes}
+    notes = ["every port stays in the default partition"] if partition.base == DEFAULT_PARTITION else []
+    edits: list[Edit] = []
+    for definition in partition.definitions:
+        starts = {text.offset(rule) for rule in definition.rules if rule.who == "GUID" and rule.guid in gone}
+        edits += remove_items(text, definition, starts) if starts else []
+    wanted = {(partition.base, each.rule.guid): each.after for each in changes}
+    after = _first_that_fits(policy, text, [edits], wanted, ports)
+    return EditedPolicy(policy, after, tuple(changes), tuple(unchanged), tuple(notes))
+
+
+def move_members(
+    policy: Policy,
+    source: PartitionName,
+    target: PartitionName,
+    memberships: Mapping[int, MemberWord | None],
+    ports: KnownPorts,
+) -> EditedPolicy:
+    """Take ports out of one partition and make them members of another; None keeps the membership that each has.
+
+    Raises as `remove_members` and `add_members`; UsageError for a port that is no member of *source*.
+    """
+    removed = remove_members(policy, source, list(memberships), ports, must_be_there=True)
+    if removed.changes and removed.changes[0].base == DEFAULT_PARTITION:
+        raise UsageError(f"{policy.path}: every port stays in the default partition; add it to {target} instead")
+    rules = [
+        Rule("GUID", each.rule.guid, memberships[each.rule.guid] or each.before or "limited")
+        for each in removed.changes
+    ]
+    there = find_partition(removed.after, target)
+    if there is not None and removed.changes and there.base == removed.changes[0].base:
+        raise UsageError(f"{source} and {target} are one partition")
+    added = add_members(removed.after, target, rules, ports)
+    return EditedPolicy(policy, added.after, (*removed.changes, *added.changes), added.unchanged, removed.notes)
+
+
+# --- one partition ----------------------------------------------------------------------------------------------------
+
+
+def _ways_to_append(
+    text: PolicyText, policy: Policy, partition: Partition, rules: Sequence[Rule], ports: KnownPorts
+) -> Iterator[list[Edit]]:
+    """Yield how new items may get in: at the end of a definition without indx0, of the last one, or as one more."""
+    *_, last = partition.definitions
+    plain = next((each for each in reversed(partition.definitions) if not each.indx0), last)
+    for definition in (plain, last):
+        yield append_items(text, definition, rules, ports.labels)
+    head = f"{partition.definitions[0].name or ''}=0x{partition.base:04x}"
+    yield append_definition(text, policy.definitions[-1], head, rules, ports.labels)
+
+
+def _first_that_fits(
+    policy: Policy,
+    text: PolicyText,
+    ways: Iterable[list[Edit]],
+    wanted: Mapping[tuple[int, int], MemberWord | None],
+    ports: KnownPorts,
+) -> Policy:
+    else_changed: str | None = None
+    for edits in ways:
+        after = parse_policy(text.edited(edits), policy.path)
+        else_changed = what_else_changed(policy, after, wanted, ports.kinds)
+        if else_changed is None:
+            return after
+    raise UsageError(
+        f"{policy.path}: this cannot be written so that everything else stays; it would change {else_changed}"
+    )
+
+
+def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:
+    base = DEFAULT_PARTITION if where.name == DEFAULT_NAME else where.base
+    if base is None:
+        raise UsageError(
+            f"{policy.path}: there is no partition {where}; there are {listed_partitions(policy)}; to make one, give "
+            f"its P_Key too: {where}=0x21"
+        )
+    name = where.name or (DEFAULT_NAME if base == DEFAULT_PARTITION else "")
+    text = PolicyText(policy)
+    head = f"{name}=0x{base:04x}"
+    edits = append_definition(text, policy.definitions[-1], head, rules, ports.labels)
+    after = parse_policy(text.edited(edits), policy.path)
+    made = after.definitions[-1]
+    is_as_meant = (stored_name(made.name or ""), made.base, made.rules) == (name, base, tuple(rules))
+    # Of a new partition the members are just these; of the default one they are where keywords say who else is.
+    born = base if base != DEFAULT_PARTITION or any(rule.who != "GUID" for rule in rules) else None
+    wanted = {} if born is not None else {(base, rule.guid): rule.membership for rule in rules}
+    else_changed = what_else_changed(policy, after, wanted, ports.kinds, born)
+    if not is_as_meant or else_changed is not None:
+        raise UsageError(
+            f"{policy.path}: a partition {where} cannot be written so that OpenSM reads it as meant: "
+            f"{else_changed or 'its name or members'}"
+        )
+    changes = [MemberChange(base, name or f"{base:04x}", rule, None, rule.membership) for rule in rules]
+    return EditedPolicy(policy, after, tuple(changes), notes=(f"partition {where} is new",))
+
+
+def _why_it_stays(policy: Policy, partition: Partition, port: str, by: Rule | None, more: int) -> str:
+    others = f" (and {more} more ports)" if more else ""
+    if by is None:
+        return f"{policy.path}: {port}{others} stays in the default partition, which OpenSM gives to every port"
+    return (
+        f"{policy.path}: {port}{others} is a member of partition {partition.name} by {by} in line {by.line}, and no "
+        "policy can leave out single ports of that: name the members one by one instead"
+    )

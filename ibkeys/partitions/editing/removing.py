@@ -1,0 +1,86 @@
+"""Items taken out of a definition. A line on which nothing is left goes, with the comment that named its ports.
+
+The semicolon never stays alone on its line, for OpenSM loses its place there: it goes behind the last item that is
+left, or NONE takes the place of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from ibkeys.partitions.editing.text import BodyLine, Edit, Item, PolicyText
+from ibkeys.partitions.model import Definition
+
+
+def remove_items(text: PolicyText, definition: Definition, starts: Collection[int]) -> list[Edit]:
+    """Return the edits that take the items at *starts* out of a definition's port list."""
+    lines = text.body(definition)
+    emptied = [line for line in lines if line.items and not _kept(line, starts)]
+    anchor, closer = None, None
+    if not any(_kept(line, starts) for line in lines):
+        anchor = emptied[-1] if emptied else None
+    elif emptied and emptied[-1] is lines[-1] and lines[-1].close is not None:
+        closer = next(line for line in reversed(lines) if _kept(line, starts))
+        if _kept(closer, starts)[-1].is_group:  # behind a group nothing can stand on its line
+            anchor, closer = lines[-1], None
+    edits: list[Edit] = []
+    for line in lines:
+        if line is closer:
+            edits += _closed(text, line, starts)
+        elif line is anchor:
+            edits.append(_none(text, line))
+        elif line in emptied:
+            edits.append(_without_items(text, line))
+        else:
+            edits += _thinned(line, starts)
+    return edits
+
+
+def _kept(line: BodyLine, starts: Collection[int]) -> list[Item]:
+    return [item for item in line.items if item.start not in starts]
+
+
+def _thinned(line: BodyLine, starts: Collection[int]) -> list[Edit]:
+    """Take single items out of a line that keeps others, each with one comma."""
+    kept = _kept(line, starts)
+    if len(kept) == len(line.items):
+        return []
+    edits = _gaps(line.items, kept[-1], starts)
+    if line.items[-1] is not kept[-1]:
+        edits.append(Edit(kept[-1].end, line.items[-1].end, ""))
+    return edits
+
+
+def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[Edit]:
+    """Take items out of a line, and put the semicolon behind the last one that it keeps."""
+    last = _kept(line, starts)[-1]
+    return [*_gaps(line.items, last, starts), Edit(last.end, max(last.end, text.code_end(line)), " ;")]
+
+
+def _gaps(items: Sequence[Item], last: Item, starts: Collection[int]) -> list[Edit]:
+    return [
+        Edit(item.start, after.start, "")
+        for item, after in pairwise(items)
+        if item.start in starts and after.start <= last.start
+    ]
+
+
+def _none(text: PolicyText, line: BodyLine) -> Edit:
+    """Put NONE in the place of all items of a line."""
+    first, last = line.items[0], line.items[-1]
+    if line.is_header or (line.close is not None and text.is_followed(line)):
+        return Edit(first.start, last.end, "NONE")
+    closed = " ;" if line.close is not None else ""
+    newline = "\n" if text.text[line.line_end - 1 : line.line_end] == "\n" else ""
+    return Edit(first.start, line.line_end, f"NONE{closed}{newline}")
+
+
+def _without_items(text: PolicyText, line: BodyLine) -> Edit:
+    """Take away a line that has nothing but items that go; of a head's line, or one that another definition follows
+    on, only they go."""
+    if line.is_header:
+        return Edit(line.start, text.code_end(line), "")
+    if line.close is not None and text.is_followed(line):
+        return Edit(line.line_start, line.close + 1, "")
+    return Edit(line.line_start, line.line_end, "")

@@ -1,0 +1,59 @@
+"""Which item of a partition decides the membership of a port: the last one that names it, by GUID or by a keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ibkeys.partitions.membership import PortKind
+from ibkeys.partitions.model import DEFAULT_PARTITION, MemberWord, Partition, Rule
+
+_KINDS: Final[dict[str, tuple[PortKind, ...]]] = {
+    "ALL": ("ca", "switch", "router"),
+    "ALL_CAS": ("ca",),
+    "ALL_SWITCHES": ("switch",),
+    "ALL_ROUTERS": ("router",),
+}
+
+
+class Standings:
+    """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
+
+    ``SELF`` is not looked at: which port it is, the file does not say.
+    """
+
+    def __init__(self, partition: Partition, kinds: Mapping[int, PortKind]) -> None:
+        self.partition = partition
+        self.kinds = kinds
+        self.own: dict[int, list[Rule]] = {}
+        self._places: dict[int, int] = {}
+        self._of_kind: dict[PortKind, tuple[int, Rule]] = {}
+        for place, rule in enumerate(partition.rules):
+            if rule.who == "GUID":
+                self.own.setdefault(rule.guid, []).append(rule)
+                self._places[rule.guid] = place
+            for kind in _KINDS.get(rule.who, ()):
+                self._of_kind[kind] = (place, rule)
+
+    def decider(self, guid: int) -> Rule | None:
+        """Return the item that decides the membership of a port, None where none names it."""
+        place, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
+        return self.own[guid][-1] if self._places.get(guid, -2) > place else rule
+
+    def membership(self, guid: int) -> MemberWord | None:
+        """Return the membership of a port; None where it has none."""
+        return self._word(self.decider(guid))
+
+    def by_keyword(self, guid: int) -> Rule | None:
+        """Return the keyword that makes a port a member where no item names it by its GUID; None for none."""
+        return self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))[1]
+
+    def without_own(self, guid: int) -> MemberWord | None:
+        """Return the membership that a port has when no item names it by its GUID."""
+        return self._word(self.by_keyword(guid))
+
+    def _word(self, rule: Rule | None) -> MemberWord | None:
+        if rule is not None:
+            return rule.membership
+        # OpenSM itself begins with a limited membership for all, which no item says.
+        return "limited" if self.partition.base == DEFAULT_PARTITION else None

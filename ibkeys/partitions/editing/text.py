@@ -1,0 +1,119 @@
+"""Where the parts of a policy stand in its text, and replacing some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ibkeys.partitions.lines import Pair, pairs
+from ibkeys.partitions.model import Definition, Policy, Rule
+from ibkeys.partitions.words import BLANKS
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``text[start:end]`` becomes ``new``."""
+
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a port list: ``name_end`` is where its ``=`` may be; an ``mgid=`` line is one item to its end."""
+
+    start: int
+    name_end: int
+    end: int
+    is_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLine:
+    """One line's part of a definition's port list: the list stands in ``start``..``end``, the line in ``line_start``..
+    ``line_end``, newline included. ``close``: where the semicolon is, None on other lines than the last."""
+
+    line_start: int
+    line_end: int
+    start: int
+    end: int
+    close: int | None
+    is_header: bool
+    items: tuple[Item, ...]
+
+
+class PolicyText:
+    """The text of a policy that was read, by offsets in it. *policy*: one that has its bytes."""
+
+    def __init__(self, policy: Policy) -> None:
+        assert policy.data is not None
+        self.text = policy.data.decode("utf-8", "surrogateescape")
+        self._line_starts = [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
+
+    def offset(self, at: Rule | Definition) -> int:
+        """Return where a rule or definition begins."""
+        return self._line_starts[at.line - 1] + at.column - 1
+
+    def body(self, definition: Definition) -> tuple[BodyLine, ...]:
+        """Return the lines of a definition's port list; the first one is that of its head."""
+        return tuple(self._body(self.text.index(":", self.offset(definition)) + 1))
+
+    def line_end(self, offset: int) -> int:
+        """Return where the line of *offset* ends, its newline included."""
+        newline = self.text.find("\n", offset)
+        return newline + 1 if newline >= 0 else len(self.text)
+
+    def code_end(self, line: BodyLine) -> int:
+        """Return where the last thing of a line's part of a port list ends, a comma included."""
+        return line.start + len(self.text[line.start : line.end].rstrip(BLANKS))
+
+    def rest(self, line: BodyLine) -> str:
+        """Return what stands behind a definition on its last line: nothing, blanks, a comment, another definition."""
+        assert line.close is not None
+        return self.text[line.close + 1 : line.line_end]
+
+    def is_followed(self, line: BodyLine) -> bool:
+        """Whether another definition begins on the last line of a definition."""
+        return bool(self.rest(line).partition("#")[0].strip())
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """Return the bytes of the text with *edits*, none within another; of two at one place the order stays."""
+        parts, at = [], 0
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+            assert edit.start >= at
+            parts += [self.text[at : edit.start], edit.new]
+            at = edit.end
+        return "".join([*parts, self.text[at:]]).encode("utf-8", "surrogateescape")
+
+    def _body(self, start: int) -> Iterator[BodyLine]:
+        line_start, is_header = self.text.rfind("\n", 0, start) + 1, True
+        while True:
+            line_end = self.line_end(start)
+            end = line_end - 1 if self.text[line_end - 1 : line_end] == "\n" else line_end
+            sharp = self.text.find("#", start, end)
+            end = sharp if sharp >= 0 else end
+            close = self.text.find(";", start, end)
+            end = close if close >= 0 else end
+            items = tuple(_items(self.text, start, end))
+            yield BodyLine(line_start, line_end, start, end, close if close >= 0 else None, is_header, items)
+            if close >= 0 or line_end == len(self.text):
+                return
+            line_start = start = line_end
+            is_header = False
+
+
+def _items(text: str, start: int, end: int) -> Iterator[Item]:
+    for pair in pairs(text, start, end):
+        if pair.name.text == "mgid":
+            first = pair.name.column - 1
+            yield Item(first, first + len("mgid"), first + len(text[first:end].rstrip()), True)
+            return
+        if pair.name.text or pair.value is not None:
+            yield _item(pair)
+
+
+def _item(pair: Pair) -> Item:
+    end = (pair.value or pair.name).end - 1
+    return Item(pair.name.column - 1, pair.name.end - 1, end, False)

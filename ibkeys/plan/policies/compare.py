@@ -1,0 +1,152 @@
+"""What two policies mean for one fabric: who joins, leaves and changes, and which pairs gain and lose each other.
+
+It is what the policies say that is compared, not what is in the tables now. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.describe import groups_json
+from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
+from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, MemberWord, Policy
+from ibkeys.plan.planner import require_sm_port
+from ibkeys.reach.count import ReachCounts, count_reach
+from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.shared_guids import shared_port_guids
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The membership of a port in one partition by both policies; None: none."""
+
+    port: Port
+    before: MemberWord | None
+    after: MemberWord | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDifference:
+    """What differs of one partition. Names are None where nobody is in it by a policy; groups are as
+    ``policy-check`` has them."""
+
+    base: int
+    names: tuple[str | None, str | None]
+    standings: tuple[Standing, ...]
+    groups: tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]
+
+    @property
+    def name(self) -> str:
+        """The name by the second policy, else by the first."""
+        return self.names[1] or self.names[0] or f"{self.base:04x}"
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether both policies have it, under two names."""
+        return None not in self.names and self.names[0] != self.names[1]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything does. A partition that has no member by either policy does not."""
+        return bool(self.standings) or self.is_renamed or self.groups[0] != self.groups[1]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedDifference:
+    """The P_Key that each policy wants at index 0 of a port by indx0; None for the default one."""
+
+    port: Port
+    before: PKey | None
+    after: PKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyComparison:
+    """All that differs. ``unmatched``: GUIDs that each policy names and that are no end port of the fabric."""
+
+    partitions: tuple[PartitionDifference, ...]
+    pinned: tuple[PinnedDifference, ...]
+    reach: ReachCounts
+    unmatched: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the policies mean different things for this fabric."""
+        return bool(self.partitions or self.pinned)
+
+
+def compare_policies(
+    before: Policy, after: Policy, fabric: Topology, sm_port_guid: int | None, allow_both: bool = False
+) -> PolicyComparison:
+    """Return what the policies mean differently for the end ports of *fabric*.
+
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError where what one of them means depends on the
+    subnet manager's port, which is not known or not there.
+    """
+    listed = list(fabric.end_ports())
+    shared = shared_port_guids(listed)  # who of them is meant is not known, so nobody is
+    ports = {port.guid: port for port in listed if port.guid and port.guid not in shared}
+    for policy in (before, after):
+        policy.require_accepted()
+        require_sm_port(policy, sm_port_guid, ports, shared)
+    ends = end_ports_of(ports.values())
+    was, now = (resolve(policy, ends, sm_port_guid, allow_both) for policy in (before, after))
+    old, new = _words(was), _words(now)
+    bases = sorted({DEFAULT_PARTITION, *(each.base for policy in (before, after) for each in policy.partitions)})
+    partitions = (
+        PartitionDifference(
+            base,
+            (_name(before, base, old), _name(after, base, new)),
+            tuple(_standings(ports, old.get(base, {}), new.get(base, {}))),
+            (_groups(before, base, old), _groups(after, base, new)),
+        )
+        for base in bases
+    )
+    pinned = (
+        PinnedDifference(port, was.index0.get(guid), now.index0.get(guid))
+        for guid, port in ports.items()
+        if was.index0.get(guid) != now.index0.get(guid)
+    )
+    reach = count_reach(
+        [(frozenset(was.by_port.get(guid, ())), frozenset(now.by_port.get(guid, ()))) for guid in ports]
+    )
+    unmatched = (tuple(rule.guid for rule in was.unmatched), tuple(rule.guid for rule in now.unmatched))
+    return PolicyComparison(tuple(each for each in partitions if each.differs), tuple(pinned), reach, unmatched)
+
+
+def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
+    """Return partition → port GUID → membership."""
+    found: dict[int, dict[int, MemberWord]] = {}
+    for each in resolution.memberships:
+        words = found[each.base] = dict.fromkeys(each.limited, "limited")
+        words.update(dict.fromkeys(each.full, "full"))
+        words.update(dict.fromkeys(each.full & each.limited, "both"))
+    return found
+
+
+def _standings(
+    ports: Mapping[int, Port], old: Mapping[int, MemberWord], new: Mapping[int, MemberWord]
+) -> Iterator[Standing]:
+    return (
+        Standing(port, old.get(guid), new.get(guid)) for guid, port in ports.items() if old.get(guid) != new.get(guid)
+    )
+
+
+def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:
+    """Return the name of a partition; None where it has no member, for OpenSM drops it then."""
+    found = policy.partition(base)
+    if base not in members:
+        return None
+    return found.name if found is not None else DEFAULT_NAME
+
+
+def _groups(policy: Policy, base: int, members: Mapping[int, object]) -> tuple[dict[str, Any], ...]:
+    """Return the groups of a partition, each once, as OpenSM makes them: the first of several with one MGID."""
+    found = policy.partition(base) if base in members else None
+    by_mgid: dict[str, dict[str, Any]] = {}
+    for group in groups_json(found) if found is not None else ():
+        by_mgid.setdefault(group["mgid"], group)
+    return tuple(by_mgid[mgid] for mgid in sorted(by_mgid))

@@ -1,0 +1,126 @@
+"""The policy that a fabric is as: written from its P_Key tables, and planned against them, which says what is left.
+
+The default partition is ``ALL`` with what most ports are, the others by their GUIDs; SELF is the subnet manager's port
+where that is full and most are not. Every other partition names each member by its GUID: who comes later joins none.
+Nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from ibkeys.keys.pkey import PKey
+from ibkeys.partitions.explicit import explicit_policy
+from ibkeys.partitions.export import to_conf
+from ibkeys.partitions.model import (
+    DEFAULT_NAME,
+    DEFAULT_PARTITION,
+    Definition,
+    GroupFlags,
+    MemberWord,
+    Policy,
+    Rule,
+)
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.model import Enforce, Options, PartitionPlan
+from ibkeys.plan.planner import make_plan
+from ibkeys.plan.policies.unsaid import Unsaid, unsaid_in
+from ibkeys.printable import clean
+from ibkeys.topology.model import Port, Topology
+from ibkeys.topology.subnet_manager import SubnetManager
+
+_PATH: Final = "<made from the fabric>"
+
+
+@dataclass(frozen=True, slots=True)
+class MadePolicy:
+    """A policy that describes a fabric. ``plan``: what it would change on that fabric, under the options with which it
+    changes least. ``unsaid``: what of the fabric it does not say, because no partitions.conf can."""
+
+    policy: Policy
+    plan: PartitionPlan
+    unsaid: tuple[Unsaid, ...]
+
+
+def policy_from(
+    fabric: Topology,
+    manager: SubnetManager,
+    heads: Callable[[int], Iterable[Definition]] = lambda _: (),
+    labels: Mapping[int, str] | None = None,
+    about: Iterable[str] = (),
+) -> MadePolicy:
+    """Return the policy that describes *fabric*, which was swept with its P_Key tables.
+
+    *heads*: for a partition the definitions whose name, flags and groups it gets, which no P_Key table tells. *labels*:
+    names of ports by GUID, for comments. *about*: lines for the head of the file.
+    """
+    ports = [port for port in fabric.end_ports() if port.guid and port.occupied is not None]
+    keys = {port.guid: _keys(port) for port in ports}
+    pinned = {port.guid: key for port in ports if (key := _pinned(port)) is not None}
+    explicit = explicit_policy(keys, pinned, heads, _PATH)
+    words = {rule.guid: rule.membership for each in explicit.definitions for rule in each.rules if _is_default(each)}
+    rules = _default_rules({port.guid: words.get(port.guid) for port in ports}, manager.port_guid)
+    lines = "".join(f"# {clean(line)}\n" for line in about)
+    named = replace(explicit, definitions=tuple(_with_default(explicit, rules)))
+    policy = parse_policy(lines + to_conf(named, labels), _PATH)
+    plan = _least_change(policy, fabric, manager, any(word == "both" for word in _words(named)))
+    return MadePolicy(policy, plan, tuple(unsaid_in(fabric, plan, keys, pinned)))
+
+
+def _keys(port: Port) -> frozenset[PKey]:
+    return frozenset(key for index, key in port.occupied or () if index < (port.capacity or 0))
+
+
+def _pinned(port: Port) -> PKey | None:
+    """Return the P_Key that is at index 0 in the place of the default one."""
+    first = next((key for index, key in port.occupied or () if index == 0), None)
+    return first if first is not None and not first.is_default else None
+
+
+def _is_default(definition: Definition) -> bool:
+    return definition.base == DEFAULT_PARTITION
+
+
+def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) -> tuple[Rule, ...]:
+    """Return the members of the default partition. A port without its P_Key is a limited one: OpenSM adds that."""
+    counts = Counter(word for word in words.values() if word in ("full", "limited"))
+    most: MemberWord = "full" if counts["full"] > counts["limited"] else "limited"
+    rules = [Rule("ALL", 0, most)]
+    if sm_guid is not None and words.get(sm_guid) == "full" and most == "limited":
+        rules.append(Rule("SELF", 0, "full"))
+        words = {guid: word for guid, word in words.items() if guid != sm_guid}
+    others = {guid: word or "limited" for guid, word in words.items()}
+    return (*rules, *(Rule("GUID", guid, word) for guid, word in sorted(others.items()) if word != most))
+
+
+def _with_default(policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Definition]:
+    """Yield the definitions, those of the default partition first; its members are *rules*."""
+    first, *more = [each for each in policy.definitions if _is_default(each)] or [
+        Definition(DEFAULT_NAME, DEFAULT_PARTITION, True, "limited", False, False, GroupFlags(), (), ())
+    ]
+    yield replace(first, name=DEFAULT_NAME, rules=rules)
+    yield from (replace(each, rules=()) for each in more)
+    yield from (each for each in policy.definitions if not _is_default(each))
+
+
+def _words(policy: Policy) -> Iterator[MemberWord]:
+    return (rule.membership for definition in policy.definitions for rule in definition.rules)
+
+
+def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allow_both: bool) -> PartitionPlan:
+    """Return the plan under that part_enforce with which the policy changes least."""
+    plans = []
+    for enforce in _by_likelihood():
+        plan = make_plan(policy, fabric, Options(enforce, allow_both), manager)
+        if not plan.pending:
+            return plan
+        plans.append(plan)
+    return min(plans, key=lambda plan: sum(table.differs for table in plan.tables) + len(plan.enforcement))
+
+
+def _by_likelihood() -> tuple[Enforce, ...]:
+    enforce: tuple[Enforce, ...] = get_args(Enforce)
+    return enforce

@@ -1,0 +1,169 @@
+"""What moved between two sweeps, as it is said: cables, hosts in each other's places, replaced HCAs, changed names.
+
+`ibkeys.topology.recabling` finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from ibkeys.mad.attributes import NodeDescription
+from ibkeys.printable import clean
+from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.matching import MatchKey, match_key
+from ibkeys.topology.model import Node, Port
+
+MoveKind = Literal["cable-moved", "swapped", "hca-replaced", "renamed"]
+Link = frozenset[MatchKey]
+Pair = tuple[Port, Port]
+"""A port as the earlier and as the later sweep has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One thing that happened, with the ports that it happened to.
+
+    ``pairs``: of ``cable-moved`` the port; of ``swapped`` the two that took each other's places; of ``hca-replaced``
+    the ports of the node that went, each with the port of the node that came to its place; of ``renamed`` the node's
+    first end port.
+    """
+
+    kind: MoveKind
+    pairs: tuple[Pair, ...]
+
+    @property
+    def nodes(self) -> frozenset[Node]:
+        """The nodes that came and went by it: those of a replaced HCA."""
+        return frozenset(port.node for pair in self.pairs for port in pair) if self.kind == "hca-replaced" else _NOBODY
+
+    @property
+    def links(self) -> frozenset[Link]:
+        """The links that came and went by it."""
+        if self.kind == "renamed":
+            return frozenset()
+        return frozenset(_link(port) for pair in self.pairs for port in pair)
+
+    @property
+    def same_name(self) -> bool | None:
+        """Whether both nodes of the first pair have one NodeDescription; None where it was not read of both."""
+        before, after = (name_of(port.node) for port in self.pairs[0])
+        return None if before is None or after is None else before == after
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the move as the contract has it: a port of the later sweep with ``before`` and ``after``.
+
+        They are switch ports; of ``hca-replaced`` the port that went and the one that came, of ``renamed`` names.
+        """
+        old, new = self.pairs[0]
+        document = {**new.identity(), "kind": self.kind}
+        if self.kind == "renamed":
+            return document | {"before": name_of(old.node), "after": name_of(new.node)}
+        if self.kind == "hca-replaced":
+            places = [place_of(port).identity() for port, _ in self.pairs]
+            document |= {"before": old.identity(), "after": new.identity()}
+            return document | {"same_name": self.same_name, "places": places}
+        document |= {"before": place_of(old).identity(), "after": place_of(new).identity()}
+        return document if self.kind == "cable-moved" else document | {"with": self.pairs[1][1].identity()}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a flat row for each port, with ``before`` and ``after`` as text."""
+        for old, new in self.pairs:
+            if self.kind == "renamed":
+                before, after = name_of(old.node), name_of(new.node)
+            elif self.kind == "hca-replaced":
+                before, after = str(old), str(new)
+            else:
+                before, after = str(place_of(old)), str(place_of(new))
+            yield {**new.identity(), "kind": self.kind, "before": before, "after": after}
+
+    def __str__(self) -> str:
+        """Say it on one line. GUIDs stand there where two nodes that are named have one name."""
+        nodes = {(node.guid, node.twin): node for node in self._named_nodes()}.values()
+        doubled = len({node.description for node in nodes}) < len(nodes)
+        return clean(self._words(doubled))
+
+    def _named_nodes(self) -> Iterator[Node]:
+        for old, new in self.pairs:
+            yield from (new.node, place_of(old).node, place_of(new).node) if self.kind != "renamed" else (new.node,)
+
+    def _words(self, doubled: bool) -> str:
+        old, new = self.pairs[0]
+        if self.kind == "renamed":
+            return f"renamed: {_quoted(old.node)} -> {_quoted(new.node)} ({new.node.type_name} 0x{new.node.guid:016x})"
+        if self.kind == "hca-replaced":
+            places = ", ".join(_short(place_of(port), doubled) for port, _ in self.pairs)
+            guids = f"0x{old.node.guid:016x} -> 0x{new.node.guid:016x}"
+            if self.same_name:
+                return f"HCA replaced: {_quoted(new.node)}, the name is the same, {guids} at {places}"
+            return f"HCA replaced: {_quoted(old.node)} -> {_quoted(new.node)}, {guids} at {places}"
+        if self.kind == "cable-moved":
+            places = " -> ".join(_short(place_of(port), doubled) for port in (old, new))
+            return f"cable moved: {_short(new, doubled)}: {places}"
+        ends = (f"{_short(port, doubled)} (now at {_short(place_of(port), doubled)})" for _, port in self.pairs)
+        return f"swapped: {' and '.join(ends)}"
+
+
+_NOBODY: frozenset[Node] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something of which it cannot be said whether it moved: ``what`` of a port, because of ``why``."""
+
+    port: Port
+    what: str
+    why: str
+
+
+@dataclass
+class Moves:
+    """What moved, and what may have moved. What is explained by a move is no news of its own."""
+
+    moved: list[Moved] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+
+    @cached_property
+    def nodes(self) -> frozenset[Node]:
+        """Nodes that came and went by one of the moves."""
+        return frozenset().union(*(each.nodes for each in self.moved))
+
+    @cached_property
+    def links(self) -> frozenset[Link]:
+        """Links that came and went by one of the moves."""
+        return frozenset().union(*(each.links for each in self.moved))
+
+    def explains(self, ends: tuple[Port, Port]) -> bool:
+        """Return whether a link came or went by one of the moves."""
+        return frozenset(map(match_key, ends)) in self.links
+
+
+def name_of(node: Node) -> str | None:
+    """Return NodeDescription, without the names of a node-name-map; None where it was not read."""
+    raw = node.description_raw
+    return NodeDescription(raw).node_description if raw is not None else None
+
+
+def _quoted(node: Node) -> str:
+    name = name_of(node)
+    return "a name that was not read" if name is None else repr(name)
+
+
+def _short(port: Port, with_guid: bool) -> str:
+    node = port.node
+    if not node.description:
+        return f"0x{node.guid:016x} port {port.num}"
+    return f"{node.description} {f'0x{node.guid:016x} ' if with_guid else ''}port {port.num}"
+
+
+def place_of(port: Port) -> Port:
+    """Return the switch port that faces a port that has one."""
+    leaf = leaf_of(port)
+    assert leaf is not None, "a port that moved has a place before and after"
+    return leaf
+
+
+def _link(port: Port) -> Link:
+    return frozenset((match_key(port), match_key(place_of(port))))

@@ -1,0 +1,38 @@
+"""What a watch says of itself: each thing when it is new, and once when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+About = Literal["subscription", "membership", "lost", "strangers", "log", "change", "sweep", "policy"]
+
+LIMITED: Final = (
+    "this port is no full member of the default partition (0x7fff): the SA tells it nothing of ports with which it "
+    "shares no P_Key, as other limited members, so their traps are not heard; watch from the SM's host, or another "
+    "full member"
+)
+_OVER: Final[dict[About, str]] = {
+    "subscription": "the SA has the subscriptions again",
+    "membership": "this port is a full member of the default partition now",
+    "log": "OpenSM's log can be read again",
+    "change": "no other command changes keys any more: names and counters are read again",
+    "sweep": "the last sweep read everything",
+    "policy": "the policy is read again",
+}
+
+
+class Saying:
+    """Hands to *say* what is new about each thing. Of what is only counted, nothing is over."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: dict[About, str] = {}
+
+    def of(self, about: About, text: str, same: object = None) -> None:
+        """Say *text* when it is new, and where it is "" once that it is over. *same*: what makes two of them the same,
+        by default the text."""
+        key = str(same) if same is not None and text else text
+        if key != self._said.get(about, ""):
+            self._said[about] = key
+            self._say(text or _OVER[about])

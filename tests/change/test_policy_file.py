@@ -1,0 +1,37 @@
+"""What objects to an edit of a policy file: an OpenSM that reads it, a program that makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibkeys.change.interlocks.policy_file import objections_to_edit
+from tests.sm.hosts import MadeUpHost
+
+
+def host(*arguments: str) -> MadeUpHost:
+    made_up = MadeUpHost()
+    made_up.file("/etc/opensm/opensm.conf")
+    made_up.file("/etc/opensm/partitions.conf", "Default=0x7fff : ALL=full ;\n")
+    made_up.opensm(7, *arguments)
+    return made_up
+
+
+def test_the_policy_of_a_running_opensm_is_not_edited_in_place() -> None:
+    [objection] = objections_to_edit(Path("/etc/opensm/partitions.conf"), b"", host=host())
+    assert objection.interlock == "active-sm"
+    assert "OpenSM (process 7)" in objection.message
+    assert "--out" in objection.message
+
+
+@pytest.mark.parametrize("arguments", [("-P", "/srv/other.conf"), ()])
+def test_another_file_is_free(arguments: tuple[str, ...]) -> None:
+    assert list(objections_to_edit(Path("/home/me/partitions.conf"), b"", host=host(*arguments))) == []
+    in_use = list(objections_to_edit(Path("/srv/other.conf"), b"", host=host(*arguments)))
+    assert [each.interlock for each in in_use] == (["active-sm"] if arguments else [])
+
+
+def test_a_file_that_another_program_makes_is_named_with_it() -> None:
+    [objection] = objections_to_edit(Path("/home/me/p.conf"), b"# Ansible managed\n", host=host())
+    assert (objection.interlock, "Ansible" in objection.message) == ("file-managed", True)

@@ -1,0 +1,113 @@
+"""Filters: which ports of a sweep are listed, the same on every showing command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.sim.subnet import Subnet
+from tests.cli.conftest import Cli
+
+SHOWING = ["pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"]
+
+
+def listed(cli: Cli, command: str, *words: object) -> list[tuple[str, int]]:
+    """Return name and number of each port of the JSON."""
+    result = cli(command, *words, "-f", "json")
+    assert result.code == 0, result.err
+    ports: list[dict[str, Any]] = result.json["ports"]
+    return [(port["node_desc"].split()[0], port["port"]) for port in ports]
+
+
+HOSTS = [(f"node0{number}", 1) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("command", SHOWING)
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--node", "node0[2-3]"), HOSTS[1:3]),
+        (("--node", "node02", "--node", "*05"), [HOSTS[1], HOSTS[4]]),
+        (("--hosts",), HOSTS),
+        (("--hosts", "--switch"), []),
+        (("--switch", "--node", "MF0*"), [("MF0;switch-a:IS5023/U1", number) for number in range(9)]),
+        (("--node", "MF0;switch-a:IS5023/U1:3"), HOSTS[2:3]),
+        (("--level", 1), []),
+        (("--level", 0, "--level", 1, "--hosts"), HOSTS),
+        (("--p-key", "0x7fff"), []),
+        (("--partition", "0x7fff", "--hosts"), HOSTS),
+        (("--nonzero",), []),
+    ],
+)
+def test_a_port_has_to_fit_each_kind_and_one_value_of_it(
+    cli: Cli, command: str, words: tuple[object, ...], wanted: list[tuple[str, int]]
+) -> None:
+    assert sorted(listed(cli, command, "--all", *words)) == wanted
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_a_set_of_names_after_N_chooses_among_all(cli: Cli, command: str) -> None:
+    assert sorted(listed(cli, command, "-N", "node0[4-6]")) == HOSTS[3:]
+    assert sorted(listed(cli, command, "-N", "*", "--hosts")) == HOSTS
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_p_keys_levels_and_counts_choose(cli: Cli, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("pkey-add", 2, "0x8010", "--yes")
+    cli("pkey-add", 3, "0x0010", "--yes")
+    assert listed(cli, command, "--all", "--p-key", "0x8010") == HOSTS[1:2]
+    assert sorted(listed(cli, command, "--all", "--partition", "0x8010")) == HOSTS[1:3]
+    made = Subnet.from_file
+
+    def counted(*args: Any, **rest: Any) -> Subnet:
+        net = made(*args, **rest)
+        net.port("node04 mlx4_0", 1).p_key_violations = 3
+        return net
+
+    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", counted)
+    assert listed(cli, command, "--all", "--nonzero") == HOSTS[3:4]
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_what_differs_from_a_snapshot_is_listed(cli: Cli, command: str, tmp_path: Path) -> None:
+    before = tmp_path / "monday.db"
+    assert cli("snapshot", before).code == 0
+    assert listed(cli, command, "--all", "--changed-since", before) == []
+    cli("pkey-add", 2, "0x8010", "--yes")
+    assert listed(cli, command, "--all", "--changed-since", before) == HOSTS[1:2]
+    after = tmp_path / "tuesday.db"
+    assert cli("snapshot", after).code == 0
+    assert listed(cli, command, "--from", after, "--all", "--changed-since", before) == HOSTS[1:2]
+
+
+def test_what_could_not_be_read_of_other_nodes_does_not_matter(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Subnet.from_file
+
+    def silent(*args: Any, **rest: Any) -> Subnet:
+        net = made(*args, **rest)
+        net.faults.lose_next("reply", node=net.node("node02 mlx4_0"), attribute=0x16, count=100)
+        return net
+
+    monkeypatch.setattr("ibkeys.sim.subnet.Subnet.from_file", silent)
+    assert cli("pkey-show", "--all", "--timeout", 1).code == 3
+    assert cli("pkey-show", "--all", "--timeout", 1, "--node", "node03").code == 0
+    assert cli("pkey-show", "--all", "--timeout", 1, "--partition", "0x8010").code == 3, "it may be a member"
+
+
+@pytest.mark.parametrize("command", SHOWING)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((2, "--hosts"), "a filter chooses among the ports of --all"),
+        (("--all", "--node", "nobody"), "'nobody': nothing that was read is called so"),
+        (("-N", "node0[7-8]"), "nothing that was read is called so"),
+        (("--all", "--partition", "lustre"), "P_Key 'lustre'"),
+        (("--all", "--changed-since", "/nowhere/s.db"), "/nowhere/s.db"),
+    ],
+)
+def test_wrong_use_is_said(cli: Cli, command: str, words: tuple[object, ...], said: str) -> None:
+    result = cli(command, *words)
+    assert result.code in (2, 3)
+    assert said in result.err

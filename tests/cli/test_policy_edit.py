@@ -1,0 +1,206 @@
+"""policy-add, policy-remove, policy-move: names to GUIDs, what is written where, and what is not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ibkeys.change.interlocks import policy_file
+from ibkeys.sm.instance import NOTHING_NAMED
+from tests.change.test_policy_file import host
+from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
+
+TEXT = (
+    "# our policy\n"
+    "Default=0x7fff : ALL=limited, SELF=full ;\n"
+    "lustre=0x21, ipoib :   # storage network\n"
+    "    0x0002c903000a1031=full,  # node03\n"
+    "    0x0002c903000a1041=limited ;  # node04\n"
+    "# the end\n"
+)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "partitions.conf"
+    path.write_text(TEXT)
+    path.chmod(0o640)
+    return path
+
+
+def edit(command: str, *args: object, backend: str = TWO_SWITCH) -> Result:
+    return run(command, "--backend", backend, *args)
+
+
+def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> None:
+    result = edit("policy-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
+    assert (result.code, result.err) == (0, "")
+    assert policy.read_text() == (
+        "# our policy\n"
+        "Default=0x7fff : ALL=limited, SELF=full ;\n"
+        "lustre=0x21, ipoib :   # storage network\n"
+        "    0x0002c903000a1031=full,  # node03\n"
+        "    0x0002c903000a1041=full,  # node04\n"
+        "    0x0002c903000a1011=limited,  # node01 mlx4_0\n"
+        "    0x0002c903000a1021=limited ;  # node02 mlx4_0\n"
+        "# the end\n"
+    )
+    assert stat.S_IMODE(policy.stat().st_mode) == 0o640
+    assert os.listdir(policy.parent) == ["partitions.conf"]
+    assert "-    0x0002c903000a1041=limited ;  # node04\n+    0x0002c903000a1041=full,  # node04\n" in result.out
+    assert result.out.endswith(f"written: {policy}; what it changes on the fabric: ibkeys plan --policy {policy}\n")
+    again = edit("policy-add", policy, "lustre", "--limited", "node[01-02]", "--full", "node0[3-4]")
+    assert (again.code, again.out) == (0, "4 ports are so already\nnothing to change\n")
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(policy: Path) -> None:
+    result = edit("policy-remove", policy, "lustre", "node04", "--dry-run")
+    assert result.code == 1
+    assert "-    0x0002c903000a1041=limited ;  # node04\n" in result.out
+    assert result.out.endswith("dry run: nothing was written\n")
+    assert policy.read_text() == TEXT
+    assert edit("policy-remove", policy, "lustre", "node05", "--dry-run").code == 0
+
+
+def test_elsewhere_is_a_new_file_with_the_same_mode(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new.conf"
+    assert edit("policy-move", policy, "lustre", "gpu=0x30", "node04", "--out", out).code == 0
+    assert policy.read_text() == TEXT
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+    assert out.read_text() == TEXT.replace(
+        "full,  # node03\n    0x0002c903000a1041=limited ;  # node04", "full ;  # node03"
+    ) + ("\ngpu=0x0030 :\n    0x0002c903000a1041=limited ;  # node04 mlx4_0\n")
+
+
+def test_of_names_that_are_not_there_none_is_written(policy: Path) -> None:
+    result = edit("policy-add", policy, "lustre", "--limited", "node[05-08]", "--full", "node01")
+    assert (result.code, result.out) == (2, "")
+    assert "'node[07-08]': nothing that was read is called so; near it are node0" in result.error
+    assert policy.read_text() == TEXT
+
+
+def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
+    result = edit("policy-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", backend=DUAL_HOME)
+    assert result.code == 0
+    assert result.err == (
+        "ibkeys: note: db01: hosts with several ports, all of which are meant: db01 mlx5_0 port 1-2\n"
+        "ibkeys: note: db02 mlx5_0: hosts with several ports, all of which are meant: db02 mlx5_0 port 1-2\n"
+    )
+    assert "    0x248a070300b10202=full ;  # db02 mlx5_0 port 2\n" in policy.read_text()
+
+
+def test_switches_are_meant_by_port_0_and_a_guid_may_be_still_to_come(policy: Path) -> None:
+    result = edit("policy-add", policy, "lustre", "--full", "MF0*", "--full", "0x0002c903000a9999")
+    assert result.code == 0
+    assert "note: 1 of them switches: MF0;switch-a:IS5023/U1 port 0" in result.err
+    assert "warning: 0x0002c903000a9999: no port that was read has this GUID" in result.err
+    assert (
+        "    0x0002c90200401000=full,  # MF0;switch-a:IS5023/U1\n    0x0002c903000a9999=full ;\n" in policy.read_text()
+    )
+
+
+def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> None:
+    snapshot, names = tmp_path / "monday.db", tmp_path / "names"
+    assert run("snapshot", "--backend", TWO_SWITCH, snapshot).code == 0
+    names.write_text('0x0002c903000a1050 "tank1 mlx4_0"\n')
+    added = run("policy-add", policy, "lustre", "--full", "tank*", "--from", snapshot, "--node-name-map", names)
+    assert added.code == 0
+    assert "    0x0002c903000a1051=full ;  # tank1 mlx4_0\n" in policy.read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("policy-add", "lustre"), "--full WHO or --limited WHO"),
+        (("policy-add", "lustre", "--full", "node01", "--limited", "node01"), "with --full and with --limited"),
+        (("policy-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names mean it"),
+        (("policy-add", "lustr", "--full", "node01"), "there is no partition lustr; there are Default=0x7fff"),
+        (("policy-add", "lustre", "--full", "ALL"), "is there already"),
+        (("policy-add", "0x8000", "--full", "node01"), "P_Key"),
+        (("policy-add", "lustre=", "--full", "node01"), "is no partition"),
+        (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
+        (("policy-remove", "Default", "node01"), "by ALL in line 2"),
+        (("policy-remove", "lustre", "SELF"), "names no single ports"),
+        (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
+        (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
+        (("policy-move", "lustre", "0x21", "node04"), "one partition"),
+        (("policy-add", "lustre", "--full", "node[1-"), "is no set of names"),
+    ],
+)
+def test_wrong_usage_writes_nothing(policy: Path, args: tuple[str, ...], said: str) -> None:
+    result = edit(args[0], policy, *args[1:])
+    assert result.code == 2
+    assert said in result.err
+    assert policy.read_text() == TEXT
+
+
+def test_a_policy_that_opensm_would_refuse_or_that_is_not_there_is_not_edited(policy: Path, tmp_path: Path) -> None:
+    policy.write_bytes(TEXT.replace("\n", "\r\n").encode())
+    result = edit("policy-add", policy, "lustre", "--full", "node01")
+    assert result.code == 2
+    assert "FULL MEMBER OF THE DEFAULT PARTITION" in result.error
+    assert "there is no such policy" in edit("policy-add", tmp_path / "none.conf", "x=0x5", "--full", "node01").error
+    assert edit("policy-add", tmp_path / "none" / "p.conf", "x=0x5", "--full", "node01").code == 2
+    assert edit("policy-add", tmp_path, "x=0x5", "--full", "node01").code == 2
+
+
+def test_a_link_of_the_users_own_leads_to_the_file_that_is_replaced(policy: Path) -> None:
+    link = policy.parent / "link.conf"
+    link.symlink_to(policy)
+    assert edit("policy-remove", link, "lustre", "node04").code == 0
+    assert link.is_symlink()
+    assert "node04" not in policy.read_text()
+
+
+def test_what_cannot_be_written_is_said_and_the_policy_stays(policy: Path, tmp_path: Path) -> None:
+    result = edit("policy-remove", policy, "lustre", "node04", "--out", tmp_path / "none" / "p.conf")
+    assert (result.code, policy.read_text()) == (3, TEXT)
+    assert edit("policy-remove", policy, "lustre", "node04", "--out", "/dev/stdout").code == 3
+
+
+def test_json_and_csv_have_each_port(policy: Path) -> None:
+    document = edit("policy-add", policy, "lustre", "--full", "node0[3-4]", "--dry-run", "-f", "json").json
+    assert document["schema"] == "ibkeys.policy-add/1"
+    assert (document["written"], document["out"]) == (False, str(policy))
+    [change] = document["changes"]
+    assert (change["node_desc"], change["port_guid"]) == ("node04 mlx4_0", "0x0002c903000a1041")
+    assert (change["partition"], change["name"], change["who"]) == ("0x0021", "lustre", "GUID")
+    assert (change["before"], change["after"]) == ("limited", "full")
+    assert [port["node_desc"] for port in document["unchanged"]] == ["node03 mlx4_0"]
+    assert "+    0x0002c903000a1041=full ;  # node04" in document["diff"].split("\n")
+    rows = csv.DictReader(io.StringIO(edit("policy-remove", policy, "lustre", "3", "4", "-f", "csv").out))
+    assert [(row["node_desc"], row["before"], row["after"]) for row in rows] == [
+        ("node03 mlx4_0", "full", ""),
+        ("node04 mlx4_0", "limited", ""),
+    ]
+
+
+def test_what_is_to_be_remarked_from_now_on_is_said(policy: Path) -> None:
+    result = edit("policy-add", policy, "new=0x33", "--limited", "node01", "--limited", "node02")
+    assert "partition 0x0033 has only limited members: none may talk to another [limited-only]" in result.err
+    assert "note: partition new=0x0033 is new" in result.err
+
+
+def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = host("-P", str(policy))
+    real = policy_file.look_at_host
+    monkeypatch.setattr(policy_file, "look_at_host", lambda *_: real(running, NOTHING_NAMED))
+    dry = edit("policy-add", policy, "lustre", "--full", "node01", "--dry-run")
+    assert dry.code == 1
+    assert "would be refused: by interlock active-sm" in dry.err
+    refused = edit("policy-add", policy, "lustre", "--full", "node01")
+    assert refused.code == 4
+    assert policy.read_text() == TEXT
+    assert edit("policy-add", policy, "lustre", "--full", "node01", "--force").code == 0
+    assert policy.read_text() != TEXT
+
+
+def test_a_file_that_another_program_makes_needs_an_override(policy: Path) -> None:
+    policy.write_text("# Ansible managed\n" + TEXT)
+    assert edit("policy-remove", policy, "lustre", "node04").code == 4
+    assert edit("policy-remove", policy, "lustre", "node04", "--override", "file-managed").code == 0
