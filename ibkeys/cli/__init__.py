@@ -46,6 +46,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
     },
     "Check": {
         "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, by a catalogue of rules."),
+        "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
         "compare": Entry(
             "partitions.compare", "Compare what the policy, the SM's file, the SA and the nodes say of every port."
         ),

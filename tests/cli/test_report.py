@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.cli.audit.report_tables import what_changed
+from tests.audit.looking import taken
 from tests.audit.test_html import Page
 from tests.cli.conftest import KEY, Cli, run
+from tests.fabricsim import subnet
 
 ALWAYS = {"index.html", "audit.html", "matrix.html", "map-partition.svg", "map-level.svg", "map-finding.svg"}
 
@@ -93,3 +96,17 @@ def test_maps_are_drawn_by_matrix_too(cli: Cli, tmp_path: Path) -> None:
     assert all(each.out.startswith("<?xml") and each.code == 0 for each in by.values())
     assert "no M_Key: any host may set anything" in by["level"].out
     assert "0x7fff full" in by["partition"].out
+
+
+def test_a_renamed_node_is_one_move_and_no_node_that_came_or_went() -> None:
+    net = subnet("two-switch")
+    before, after = taken(net), taken(net)
+    (renamed,) = after.fabric.find_name("node02 mlx4_0")
+    renamed.description_raw = b"node99 mlx4_0".ljust(64, b"\0")
+    text, tables = what_changed(before, after)
+    (moved,) = [table for table in tables if table.title == "Moved"]
+    (line,) = moved.lines
+    assert "node02 mlx4_0" in line[0]
+    assert "node99 mlx4_0" in line[0]
+    assert text.headline.startswith("1 move")
+    assert not {"Nodes", "Links"} & {table.title for table in tables}

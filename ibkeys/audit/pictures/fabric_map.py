@@ -83,11 +83,12 @@ def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, finding
     letters = {keys: letter(index) for index, keys in enumerate(sets)}
     called = FoldedNames(port.identity() for port in fabric.end_ports())
     levels = _levels(fabric)
+    usage = Counter(node.description for node in levels)
     places: dict[Node, int] = {}
     for node in sorted(levels, key=lambda node: (levels[node], natural(node.description or ""), node.guid)):
         places[node] = len(made.boxes)
         looks = _looks(node.port(0), node.ports.values(), letters, findings or {})
-        made.boxes.append(Box([called_alone(node)], 1, looks, levels[node]))
+        made.boxes.append(Box([_switch_name(node, usage)], 1, looks, levels[node]))
     for node, place in places.items():
         for port in node.ports.values():
             if port.peer is not None and places.get(port.peer.node, -1) > place:
@@ -96,9 +97,12 @@ def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, finding
     return made
 
 
-def called_alone(node: Node) -> str:
-    """Return what to call a switch."""
-    return node.description or f"0x{node.guid:016x}"
+def _switch_name(node: Node, usage: Mapping[str | None, int]) -> str:
+    """Return what to call a switch: with its GUID first where others have the same name, for names are cut."""
+    guid = f"0x{node.guid:016x}"
+    if not node.description:
+        return guid
+    return node.description if usage[node.description] == 1 else f"{guid} {node.description}"
 
 
 def _add_hosts(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.compared import (
     Compare,
     compare,
@@ -75,7 +75,7 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     _add_journal(files, pages, where, data)
     files["index.html"] = _index(found, pages, fail_on)
     write_folder(place, files)
-    write(f"{place}: {', '.join(sorted(files))}")
+    write(typed.without_keys(exits.clean(f"{place}: {', '.join(sorted(files))}")))
     finish(errors_of(data.fabric), "table")
     return code_of(found, fail_on_of(fail_on))
 

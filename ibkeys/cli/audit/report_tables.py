@@ -12,6 +12,7 @@ from ibkeys.cli.audit.diff import in_words
 from ibkeys.cli.tools.journal import in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.printable import clean
 from ibkeys.store.journal import Journal
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.model import Port
@@ -39,8 +40,9 @@ def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[Table]]:
 
 def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Text:
     counts = (
-        (len(changed.nodes_added) + len(changed.nodes_removed), "node"),
-        (len(changed.links_added) + len(changed.links_removed), "link"),
+        (len(changed.moves.moved), "move"),
+        (len(_nodes(changed)), "node"),
+        (len(_links(changed)), "link"),
         (len(changed.changes), "change"),
     )
     said = [count(number, what) for number, what in counts if number]
@@ -61,19 +63,11 @@ def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Iterator
     """Yield what changed as tables; the same change of many ports is one line with their folded names."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
-    nodes = [
-        (f"{node.description or _NAMELESS}", f"{node.type_name} 0x{node.guid:016x}", what)
-        for what, some in (("came", changed.nodes_added), ("is gone", changed.nodes_removed))
-        for node in some
-    ]
-    links = [
-        (str(ends[0]), str(ends[1]), what)
-        for what, some in (("came", changed.links_added), ("is gone", changed.links_removed))
-        for ends in some
-    ]
-    if nodes:
+    if changed.moves.moved:
+        yield Table("Moved", ("What",), [(clean(str(each)),) for each in changed.moves.moved], more)
+    if nodes := _nodes(changed):
         yield Table("Nodes", ("Node", "What it is", "It"), nodes, more)
-    if links:
+    if links := _links(changed):
         yield Table("Links", ("From", "To", "It"), links, more)
     groups = _folded(changed.changes, lambda each: each.port, in_words, names)
     if groups:
@@ -81,6 +75,26 @@ def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Iterator
     unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
     if unknown:
         yield Table("Not compared", ("What", "How many", "Which ports"), unknown, more)
+
+
+def _nodes(changed: Comparison) -> list[tuple[str, str, str]]:
+    """Return the nodes that came and went, without those that a move explains."""
+    return [
+        (node.description or _NAMELESS, f"{node.type_name} 0x{node.guid:016x}", what)
+        for what, some in (("came", changed.nodes_added), ("is gone", changed.nodes_removed))
+        for node in some
+        if node not in changed.moves.nodes
+    ]
+
+
+def _links(changed: Comparison) -> list[tuple[str, str, str]]:
+    """Return the links that came and went, without those that a move explains."""
+    return [
+        (str(ends[0]), str(ends[1]), what)
+        for what, some in (("came", changed.links_added), ("is gone", changed.links_removed))
+        for ends in some
+        if not changed.moves.explains(ends)
+    ]
 
 
 def _folded(
