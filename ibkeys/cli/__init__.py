@@ -53,7 +53,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "diff": Entry("audit.diff", "Show what changed between two snapshots."),
         "history": Entry("audit.history", "Tell when the keys of a port or the members of a partition changed."),
         "snapshot": Entry("audit.snapshot", "Read the whole fabric's keys into one file."),
-        "report": Entry("audit.report", "Write one folder of pages: audit, matrix and map, what changed, the journal."),
         "watch": Entry("watch.watch", "Say who tries a wrong key, and on whom, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
         "doctor": Entry("tools.doctor", "Check what of the stack is there, and say what to do about the rest."),
