@@ -194,6 +194,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when
     assert [each for each in operations if each["state"] != "done"] == []
 
 
+@pytest.mark.soak
 def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm) -> None:
     harden(opensm, "--yes")
     keys = opensm.keys()

@@ -227,6 +227,7 @@ def test_a_standby_has_the_level_of_its_master_and_takes_over() -> None:
         assert site.violations() == 0
 
 
+@pytest.mark.soak
 def test_the_standby_that_took_over_lowers_the_level_and_the_former_master_is_not_started() -> None:
     with keyed_site(2) as site:
         waiting = Waiting(site.served, "mkey-deploy", *CLOSED, "--confirm-within", "10")
@@ -242,6 +243,7 @@ def test_the_standby_that_took_over_lowers_the_level_and_the_former_master_is_no
         assert site.violations() == 0
 
 
+@pytest.mark.soak
 def test_the_child_goes_through_ssh_to_another_host(tmp_path: Path) -> None:
     with ExitStack() as stack:
         _, words = through_ssh(stack, tmp_path)

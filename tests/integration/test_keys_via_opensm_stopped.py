@@ -219,7 +219,7 @@ def test_where_opensm_never_reads_its_file_nothing_is_armed_and_the_run_waits_fo
             conf.write_text(CONF)
             code, said = opensm.ibkeys("mkey-deploy", *CLOSED, "--wait", "1")
             assert code == 3, said
-            assert "no port has it" in said
+            assert "no port came to have it" in said
             assert "which has its former values again" in said
             assert conf.read_text() == CONF + NO_KEY
             assert opensm.mode(conf) == 0o600

@@ -206,6 +206,7 @@ def test_after_opensm_was_killed_and_started_it_still_hears(served: Hosted, stac
     assert subscriptions.answered[-4:] == [0, 0, 0, 0], "it has ended its subscriptions"
 
 
+@pytest.mark.soak
 def test_it_follows_to_the_opensm_that_takes_over(served: Hosted, stack: ExitStack, key: str) -> None:
     first = NodesOpensm(served, "node01 mlx4_0", 9, stack, options=CONF)
     first.log.wait("SUBNET UP")

@@ -45,6 +45,7 @@ NAMES = {
     "EnhancedPort0": ["EnhancedPortZero"],
     "GIDPrefix": ["GUID"],  # of PortInfo; its title there is right
     "GUIDBlock": ["GUID"],  # of SwitchInfo, by name
+    "InformInfoEnum": ["Enum"],
     "LinkSpeedEnabledChange": ["LinkSpeecEnabledChange"],
     "NodeDescription": ["NodeString"],
     "PayloadLength": ["PayloadLength", "NewWindowLast", "Data2"],  # by RMPPType
@@ -87,6 +88,7 @@ EXCEPTIONS = {
         "QP1Dropped": "came into PortCounters with a later release of the standard",
         "PortXmitWait": "came into PortCounters with release 1.2.1 of the standard",
     },
+    "ReportNotice": {"IssuerGID": "tshark has the 64 bytes of a Notice alone"},
     "DirectedRouteSmp": {"D": "tshark looks for bit 15 in one byte, and finds it 0"},
 }
 

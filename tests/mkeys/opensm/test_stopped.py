@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -104,7 +105,11 @@ THEN: dict[str, Callable[[Bench], None]] = {
     st.integers(0, 40),
 )
 @example(what="rotate, open", moment=28, then="stands still", way_on="abort", again=0)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100 if os.environ.get("IBKEYS_SOAK") == "1" else 20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_stopped_at_any_moment_it_ends_forward_or_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
