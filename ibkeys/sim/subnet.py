@@ -1,7 +1,7 @@
-"""A subnet in memory: nodes, cables, a clock, faults, and the way of each MAD through it.
+"""A subnet in memory: nodes, cables, a clock and faults, what may be done to them, and what lasts of it.
 
-`Subnet.send` is the whole of it: 256 bytes in at a port, what comes back out and when. It does no I/O and reads no
-clock but its own, so everything repeats exactly under a seed. Not thread-safe.
+`Subnet.send` takes 256 bytes in at a port (`ibkeys.sim.mad_carrier`) and returns what comes back out and when. It does
+no I/O and reads no clock but its own, so everything repeats exactly under a seed. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -13,29 +13,25 @@ from typing import Any, Final, Self
 
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, CapabilityMask, Method, MgmtClass, SMState
-from ibkeys.sim import links, notices, packets, power, routing, state
-from ibkeys.sim.agents import pma, sma
+from ibkeys.mad.const import PERMISSIVE_LID, CapabilityMask, SMState
+from ibkeys.sim import notices, packets, routing, state
 from ibkeys.sim.agents.sa import SubnetAdministration
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import Event, History
+from ibkeys.sim.mad_carrier import MadCarrier
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.netfile.build import Links, PortGuids, build
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
 from ibkeys.sim.notices import Packet
-from ibkeys.sim.receivers import LATENCY, Delivery, Receiver, Receivers
+from ibkeys.sim.physical import links, power
+from ibkeys.sim.receivers import Delivery, Receiver, Receivers
 from ibkeys.sim.traps import Traps
 
 _IS_SM: Final = int(CapabilityMask.IS_SM)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
 _IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED: Final = int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
-_LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
-_DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
-_PERFORMANCE: Final = int(MgmtClass.PERF_MGMT)
-_ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
-_PERMISSIVE: Final = b"\xff\xff"
 
 
 class Subnet:
@@ -43,9 +39,8 @@ class Subnet:
 
     ``nodes`` in the order of the file; ``history`` its clock, what happened and what changed; ``faults`` what goes
     wrong; ``receivers`` the programs at its ports; ``traps`` what its agents tell the SM; ``managers`` who runs a
-    subnet manager; ``last_drop`` why the last MAD got no answer; ``unplugged`` where pulled cables had led to;
-    ``sa_data_limit`` the longest answer of an SA in bytes, longer ones are refused for want of resources;
-    ``inbound_check`` what its switches check of memberships where they enforce inbound.
+    subnet manager; ``unplugged`` where pulled cables had led to; ``inbound_check`` what its switches check of
+    memberships where they enforce inbound.
     """
 
     def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
@@ -55,15 +50,13 @@ class Subnet:
             raise UsageError(f"links {links!r}: active and initialize are known")
         self.faults = Faults(seed)
         self.history = History()
-        self.last_drop = ""
         self.receivers = Receivers()
         self.traps = Traps(self.faults, self.receivers)
         self.unplugged: dict[Port, Port] = {}
-        self.sa_data_limit: int | None = None
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
         self.nodes: list[Node] = build(self.history, file, port_guids, links)
         self.managers = Managers(self.nodes)
-        self.traps.to_sm = self._trap_to_sa
+        self._carrier = MadCarrier(self.faults, self.history, self.receivers, self.traps, self.managers)
         self._first_lids: list[tuple[Port, int, int]] = [
             (port, port.lid, 1 << port.lmc) for node in self.nodes for port in node.end_ports if port.lid
         ]
@@ -212,7 +205,7 @@ class Subnet:
                 self.traps.send(port, notices.description_change(port))
 
     def reset(self, node: Node | str | int) -> None:
-        """Switch a node off and on: what is volatile returns to its state of power-up (see `ibkeys.sim.power`)."""
+        """Switch a node off and on: what is volatile returns to its state of power-up (`ibkeys.sim.physical.power`)."""
         found = self.node(node)
         if found.sm is not None:
             self.set_sm(found, None)
@@ -278,148 +271,25 @@ class Subnet:
 
     def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
         """As `process`, from a `Port`."""
-        self.last_drop = ""
-        if len(mad) != MAD_SIZE or mad[0] != 1:
-            self.last_drop = "malformed"
-            return []
-        mgmt_class = mad[1]
-        if mgmt_class == _DIRECTED:
-            return self._directed(mad, origin, dlid)
-        if mgmt_class != _LID_ROUTED:
-            return self._gmp(mad, origin, dlid)
-        arrived = routing.by_lid(origin, dlid)
-        if arrived is None:
-            self.last_drop = "no route"
-            return []
-        node, ingress = arrived
-        if mad[3] & 0x80:
-            return self._hand_over(mad, node, ingress, origin.lid)
-        slid = node.arrival_port(ingress).lid
-        answer = self._ask(mad, node, ingress, origin.lid)
-        if answer is None:
-            return []
-        back = routing.by_lid(node.arrival_port(ingress), origin.lid)
-        if back is None or back[0] is not origin.node or (not back[0].is_switch and back[1] != origin.number):
-            self.last_drop = "no route back"
-            return []
-        status, data = answer
-        head = mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64]
-        return self._reply(head + data + mad[128:], mad, node, slid)
+        return self._carrier.send(mad, origin, dlid)
 
-    def _gmp(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        """A MAD to QP1: the PMA and the SA of a master answer theirs, all else goes to programs there (IBA 13.5)."""
-        _, end = routing.hops(origin, dlid)
-        if end is None:
-            self.last_drop = "no route"
-            return []
-        node = end.node
-        sa = self.managers.sa_at(end) if mad[1] == _ADMINISTRATION else None
-        if sa is not None and mad[3] == Method.REPORT_RESP and not node.silent:
-            sa.subscriptions.acknowledge(mad, origin)
-            return []
-        if (mad[1] != _PERFORMANCE and sa is None) or mad[3] & 0x80 or mad[3] == Method.TRAP_REPRESS:
-            return self._hand_over(mad, node, end.number, origin.lid)
-        if node.silent:
-            self.last_drop = "silent"
-            return []
-        if self.faults.active and self.faults.loses("request", node, mad):
-            self.last_drop = "fault"
-            return []
-        if routing.hops(end, origin.lid)[1] is not origin:
-            self.last_drop = "no route back"
-            return []
-        if sa is not None:
-            answers = sa.take(mad, origin, self.sa_data_limit)
-            if answers is None:
-                self.last_drop = "sm_key"
-                return []
-            return [delivery for answer in answers for delivery in self._reply(answer, mad, node, end.lid)]
-        status, data = pma.answer(node, mad)
-        return self._reply(mad[:3] + b"\x81" + status.to_bytes(2) + mad[6:64] + data, mad, node, end.lid)
+    @property
+    def last_drop(self) -> str:
+        """Why the last MAD got no answer."""
+        return self._carrier.last_drop
 
-    def _directed(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        hops = mad[7]
-        if hops > 63:
-            self.last_drop = "malformed"
-            return []
-        if mad[4] & 0x80:
-            return self._directed_response(mad, origin, dlid)
-        if mad[6] or mad[3] & 0x80:
-            self.last_drop = "malformed"
-            return []
-        node, ingress = origin.node, origin.number
-        if mad[32:34] != _PERMISSIVE:  # a LID-routed part comes first and ends at a switch
-            arrived = routing.by_lid(origin, dlid)
-            if arrived is None or (hops and not arrived[0].is_switch):
-                self.last_drop = "no route"
-                return []
-            node, ingress = arrived
-        walked = routing.directed(node, ingress, mad[128:192], hops)
-        if walked is None:
-            self.last_drop = "no route"
-            return []
-        node, ingress, back = walked
-        if mad[34:36] != _PERMISSIVE:  # a LID-routed part follows
-            turning = node.arrival_port(ingress)
-            arrived = routing.by_lid(turning, mad[34] << 8 | mad[35])
-            if arrived is None:
-                self.last_drop = "no route"
-                return []
-            node, ingress = arrived
-        request = mad[:192] + back + mad[193 + hops :]
-        answer = self._ask(request, node, ingress, PERMISSIVE_LID)
-        if answer is None:
-            return []
-        status, data = answer
-        head = mad[:3] + b"\x81" + (status | 0x8000).to_bytes(2) + b"\0" + mad[7:64]
-        reply = head + data + mad[128:192] + back + mad[193 + hops :]
-        return self._reply(reply, mad, node, PERMISSIVE_LID)
+    @last_drop.setter
+    def last_drop(self, why: str) -> None:
+        self._carrier.last_drop = why
 
-    def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        """A response (D = 1) goes back along ReturnPath, last entry first."""
-        hops = mad[7]
-        path = b"\0" + bytes(reversed(mad[193 : 193 + hops]))
-        walked = routing.directed(origin.node, origin.number, path, hops)
-        if walked is None or not mad[3] & 0x80:
-            self.last_drop = "no route"
-            return []
-        return self._hand_over(mad[:6] + b"\0" + mad[7:], walked[0], walked[1], PERMISSIVE_LID)
+    @property
+    def sa_data_limit(self) -> int | None:
+        """The longest answer of an SA in bytes; longer ones are refused for want of resources."""
+        return self._carrier.sa_data_limit
 
-    def _ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> tuple[int, bytes] | None:
-        """Return status and attribute that a node answers; None when it gives no answer or somebody else will."""
-        if node.silent:
-            self.last_drop = "silent"
-            return None
-        if self.faults.active and self.faults.loses("request", node, mad):
-            self.last_drop = "fault"
-            return None
-        method = mad[3]
-        answer = sma.answer(node, ingress, mad, self.traps)
-        if isinstance(answer, str):
-            self.last_drop = answer
-            if answer != "m_key":
-                if method == 7:  # the agent looks first, then the program whose trap it may answer (mad.c)
-                    self.traps.repress(node.arrival_port(ingress), mad)
-                if self.receivers:
-                    self._hand_over(mad, node, ingress, slid)
-            return None
-        if method == 2 and (answer[0] & 0xFF) in (0, 0x1C):
-            self.history.changes += 1
-        return answer
-
-    def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
-        faults = self.faults
-        if not faults.active:
-            return [Delivery(LATENCY, reply, slid)]
-        if faults.loses("reply", node, request):
-            self.last_drop = "fault"
-            return []
-        return [Delivery(LATENCY + extra, mad, slid) for extra, mad in faults.spoil(reply)]
-
-    def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> list[Delivery]:
-        taken = self.receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
-        self.last_drop = "" if taken else "nobody there"
-        return []
+    @sa_data_limit.setter
+    def sa_data_limit(self, limit: int | None) -> None:
+        self._carrier.sa_data_limit = limit
 
     # What happens by itself
 
@@ -434,30 +304,12 @@ class Subnet:
         self.run_sa_timers()
 
     def next_sa_timer(self) -> float | None:
-        """Return the time at which an SA sends a segment again."""
-        return self.managers.next_timer()
+        """Return the time at which an SA sends a segment or a Report again."""
+        return self._carrier.next_sa_timer()
 
     def run_sa_timers(self) -> None:
         """Let every SA send again what its asker did not acknowledge in time."""
-        for home, asker, mad in self.managers.resend():
-            self._send_by_sa(home, asker, mad)
-
-    def _send_by_sa(self, home: Port, asker: Port, mad: bytes) -> None:
-        if routing.hops(home, asker.lid)[1] is asker:
-            for delivery in self._reply(mad, mad, home.node, home.lid):
-                self.receivers.deliver(asker, delivery)
-
-    def _trap_to_sa(self, end: Port, mad: bytes, source: Port) -> bool:
-        """Let the SA at *end* tell its subscribers of a trap; returns whether it has any, and so answered the trap.
-
-        Without any the trap is left to a program there, which may play the SM itself.
-        """
-        sa = self.managers.sa_at(end)
-        if sa is None or end.node.silent or not sa.subscriptions:
-            return False
-        for subscriber, report in sa.take_trap(mad, source):
-            self._send_by_sa(end, subscriber, report)
-        return True
+        self._carrier.run_sa_timers()
 
     # State that lasts
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType, PortPhysicalState, PortState
-from ibkeys.sim import links
 from ibkeys.sim.nodes import PROTECT_BYTE, STATE_BYTE, Port
+from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
 _DISABLE_EXTENDED: Final = 30

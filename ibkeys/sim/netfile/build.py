@@ -12,9 +12,9 @@ from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, PortState
 from ibkeys.sim.agents import extended_port_info
 from ibkeys.sim.history import History
-from ibkeys.sim.links import negotiate
 from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile
 from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.physical.links import negotiate
 
 PortGuids = Literal["file", "ibsim"]
 Links = Literal["active", "initialize"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim import links
 from ibkeys.sim.nodes import CAPABILITY_MASK, KEY, LEASE_PERIOD, LID, PROTECT_BYTE, SM_LID, Node, Port
+from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
 _SUBNET_TIMEOUT: Final = 31
