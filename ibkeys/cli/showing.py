@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
-from ibkeys.cli.filters import PortFilter, is_set_of_names, refuse_without_sweep
-from ibkeys.cli.folding import is_folded, write_folded
+from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
+from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import Filters, Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table

@@ -13,7 +13,7 @@ from ClusterShell.RangeSet import RangeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.cli.folding import NARROW, fold_rows, indented
+from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
 from ibkeys.printable import clean
 from ibkeys.topology.folded_names import FoldedNames, natural
 from tests.cli.conftest import TWO_SWITCH, Cli, run

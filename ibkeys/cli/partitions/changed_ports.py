@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ibkeys.cli.folding import folded_lines
+from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.cli.showing import NAMING, naming
 from ibkeys.topology.folded_names import FoldedNames

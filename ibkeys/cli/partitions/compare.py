@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import is_folded, write_folded
+from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
 from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table

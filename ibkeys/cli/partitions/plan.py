@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import indented
+from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports

@@ -9,7 +9,7 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.folding import is_folded, write_folded
+from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
