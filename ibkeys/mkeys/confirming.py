@@ -1,8 +1,7 @@
 """A run through OpenSM that is to be confirmed: who confirms it, and what becomes of it when nobody does.
 
 How far it is stands in the key store (`ibkeys.store.keys.runs.RunStage`), where every process sees it; no other run
-begins while it may go back. Only a level is
-lowered without anybody: see `ibkeys.mkeys.opensm.lowering`.
+begins while it may go back. Where nobody confirms, only a level is lowered: see `ibkeys.mkeys.opensm.lowering`.
 """
 
 from __future__ import annotations

@@ -211,8 +211,8 @@ def _refuse_other_files(writer: Writer, managers: KeyManagers) -> None:
     if begun and not begun & {file.conf.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
         raise UsageError(
-            f"a change of the keys was cut off that is of other options files ({names}): finish it first, on its "
-            "subnet (-C, -P) and with its hosts, named as they were then; nothing was changed"
+            f"a change of the keys was cut off, and it is of other options files ({names}): finish it first, on its "
+            "subnet (-C, -P) and with its hosts (--sm-host), named as they were then; nothing was changed"
         )
 
 

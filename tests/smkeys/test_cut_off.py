@@ -49,7 +49,7 @@ def test_a_change_that_was_cut_off_on_one_subnet_does_not_go_on_in_another(
     for number, host in enumerate(three.hosts):
         host.conf = host.folder / "of-another-subnet.conf"
         host.conf.write_text(CONF.format(9 - number))
-    with pytest.raises(UsageError, match="cut off that is of other options files"):
+    with pytest.raises(UsageError, match="cut off, and it is of other options files"):
         three.run(monkeypatch)
     assert three.confs() == [CONF.format(9 - number).encode() for number in range(3)]
     for host, conf in zip(three.hosts, ours, strict=True):
