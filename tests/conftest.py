@@ -1,4 +1,4 @@
-"""What holds for all tests: Hypothesis profiles, and signals as a program at a terminal has them.
+"""What holds for all tests: Hypothesis profiles, signals as a program at a terminal has them, and a stack.
 
 Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and ten times as
 many where one costs next to nothing: below the rooms that talk to fabrics.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -36,3 +38,10 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 # A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """What is to be ended with the test, the last one first."""
+    with ExitStack() as opened:
+        yield opened

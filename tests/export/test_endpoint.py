@@ -8,7 +8,7 @@ import ssl
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -44,12 +44,6 @@ def ask(
         return response.status, response.read(), response.headers
     finally:
         connection.close()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def test_the_page_is_at_metrics_and_nowhere_else(stack: ExitStack) -> None:

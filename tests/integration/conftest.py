@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.corpus import DATA
 from tests.integration.crashes import compiled_shim
+from tests.integration.hosted import Hosted
 from tests.integration.ibsim import Ibsim, tool
 from tests.integration.served import Served
 
@@ -67,6 +69,12 @@ def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def served() -> Iterator[Callable[[Path], Served]]:
-    with ExitStack() as fabrics:
-        yield lambda netfile: fabrics.enter_context(Served(netfile))
+def serve(stack: ExitStack) -> Callable[[Path], Served]:
+    """Serve fabrics that live until the end of the test: ``serve(netfile)``."""
+    return lambda netfile: stack.enter_context(Served(netfile))
+
+
+@pytest.fixture
+def served(stack: ExitStack) -> Hosted:
+    """The fabric of two switches, served in this process; a module that wants another one has its own fixture."""
+    return stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net"))

@@ -47,10 +47,10 @@ def states(document: dict[str, Any]) -> dict[str, str]:
     [("ipoib-flags", {"ff12:401b:8303::ffff:ffff": "missing"}), ("mgroups", {})],
 )
 def test_opensm_knows_the_groups_of_its_policy(
-    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], name: str, odd: dict[str, str]
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], name: str, odd: dict[str, str]
 ) -> None:
     """That of mtu=9 is one that OpenSM refuses to make."""
-    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), POLICIES / f"{name}.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), POLICIES / f"{name}.conf"
     with running_opensm(fabric, preload=preload(), partitions=policy):
         code, document = check(fabric, policy, preload())
     recorded = json.loads((POLICIES / "expected" / f"two-switch--{name}.mcgroups.json").read_text())["groups"]
@@ -61,9 +61,9 @@ def test_opensm_knows_the_groups_of_its_policy(
 
 
 def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
-    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
-    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), tmp_path / "hidden.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "hidden.conf"
     policy.write_text(HIDDEN)
     with running_opensm(fabric, preload=preload(), partitions=policy):
         code, document = check(fabric, policy, preload())
@@ -80,9 +80,9 @@ def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
 
 
 def test_an_opensm_that_refused_the_policy_is_found_out(
-    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
-    fabric, policy = served(DATA / "fabrics" / "two-switch.net"), tmp_path / "meant.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "meant.conf"
     policy.write_text("Default=0x7fff : ALL=limited, SELF=full ;\nBlue=0x12, ipoib : ALL=full ;\n")
     with running_opensm(fabric, preload=preload(), partitions=POLICIES / "syntax-bad-guid.conf"):
         code, document = check(fabric, policy, preload())

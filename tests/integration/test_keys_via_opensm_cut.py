@@ -3,7 +3,7 @@ the level of one that nobody confirmed is lowered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,12 +85,6 @@ def spread(ends: Sequence[int], most: int) -> list[int]:
     for first, last in pairwise(ends):
         points += range(first + 1, last + 1, max(1, -(-(last - first) // most)))
     return points
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
 
 
 def start(stack: ExitStack, folder: Path, opensms: int) -> Cut:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.sim.server.traffic import Seen
-from tests.corpus import DATA
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -135,18 +133,6 @@ class Answered:
             if mad[3] == Method.REPORT and seen.out:
                 self.reports.append(mad[12:16] + mad[56:136])
             self.answers += mad[3] == Method.REPORT_RESP and seen.out
-
-
-@pytest.fixture
-def served() -> Iterator[Hosted]:
-    with Hosted(DATA / "fabrics" / "two-switch.net") as fabric:
-        yield fabric
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
 
 
 def port_of(served: Hosted, description: str) -> Any:

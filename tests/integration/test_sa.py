@@ -89,10 +89,10 @@ result = {
     "settings", [{}, {"lose": 20, "resend_ms": 50}, {"twice": 30}], ids=["calm", "losses", "twice"]
 )
 def test_a_table_is_what_the_ports_themselves_say(
-    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], settings: dict[str, int]
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], settings: dict[str, int]
 ) -> None:
     """NodeRecord, PortInfoRecord and P_KeyTableRecord of OpenSM against SMPs to every port."""
-    fabric = served(DATA / "fabrics" / "dual-home.net")
+    fabric = serve(DATA / "fabrics" / "dual-home.net")
     with running_opensm(fabric, CONF, preload(**settings)):
         result = ask(
             fabric,
@@ -122,8 +122,8 @@ result = {{
         assert first[: len(keys)] == keys[:32], (lid, port)
 
 
-def test_trust(served: Callable[[Path], Served], preload: Callable[..., dict[str, str]]) -> None:
-    fabric, log = served(DATA / "fabrics" / "dual-home.net"), list[str]()
+def test_trust(serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]]) -> None:
+    fabric, log = serve(DATA / "fabrics" / "dual-home.net"), list[str]()
     with running_opensm(fabric, CONF + "m_key 0x1122334455667788\n", preload(), log):
         result = ask(
             fabric,
@@ -198,9 +198,9 @@ def fields_of(text: str) -> dict[str, str]:
     return {name: str(int(value, 16)) if re.fullmatch(r"0x[0-9A-Fa-f]{1,4}", value) else value for name, value in found}
 
 
-def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(served: Callable[[Path], Served]) -> None:
+def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(serve: Callable[[Path], Served]) -> None:
     """Where no OpenSM runs and the script said ``sm NODE on``. libumad2sim would damage longer answers."""
-    fabric = served(DATA / "fabrics" / "dual-home.net")
+    fabric = serve(DATA / "fabrics" / "dual-home.net")
     fabric.opensm()
     fabric.steer("sm H-248a070300b10200 on")
     result = ask(
@@ -229,8 +229,8 @@ result = {
     assert told["NodeDescription"] == result["node"]["node_description"]
 
 
-def test_port_counters_are_those_of_perfquery(served: Callable[[Path], Served]) -> None:
-    fabric = served(DATA / "fabrics" / "dual-home.net")
+def test_port_counters_are_those_of_perfquery(serve: Callable[[Path], Served]) -> None:
+    fabric = serve(DATA / "fabrics" / "dual-home.net")
     fabric.opensm()
     for _ in range(3):
         fabric.steer("packet H-248a070300b10200 H-248a070300b10100")
@@ -251,11 +251,11 @@ result = [[p.end_port.lid, p.num, c.port_xmit_pkts, c.port_rcv_constraint_errors
 
 
 def test_a_table_of_2048_hosts_arrives_whole(
-    served: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
     netfile = tmp_path / "ft2048.net"
     netfile.write_text(fat_tree(leaves=16, hosts=128, spines=1))
-    fabric = served(netfile)
+    fabric = serve(netfile)
     with running_opensm(fabric, CONF, preload(lose=1, resend_ms=50)):
         result = ask(
             fabric,

@@ -28,8 +28,8 @@ NEW = OLD + "Red=0x8010 : ALL=full ;\n"
 
 
 @pytest.fixture
-def fabric(served: Callable[[Path], Served]) -> Served:
-    return served(DATA / "fabrics" / "two-switch.net")
+def fabric(serve: Callable[[Path], Served]) -> Served:
+    return serve(DATA / "fabrics" / "two-switch.net")
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ GUID = "0x0002c903000a1011"
 
 
 @pytest.fixture
-def fabric(served: Callable[[Path], Served]) -> Served:
-    return served(DATA / "fabrics" / "two-switch.net")
+def fabric(serve: Callable[[Path], Served]) -> Served:
+    return serve(DATA / "fabrics" / "two-switch.net")
 
 
 def ask(fabric: Served, server: Sshd, *words: str, code: int = 0) -> tuple[dict[str, Any], str]:

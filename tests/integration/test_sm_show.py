@@ -65,8 +65,8 @@ def files_of(instance: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def fabric(served: Callable[[Path], Served]) -> Served:
-    return served(DATA / "fabrics" / "two-switch.net")
+def fabric(serve: Callable[[Path], Served]) -> Served:
+    return serve(DATA / "fabrics" / "two-switch.net")
 
 
 def write(path: Path, text: str) -> None:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.server.traffic import Seen
-from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Wire, facts, left_over, opensm, plan_for, planned, undo, via
 from tests.integration.test_sm_policies import GREEN, TENANTS
 
 FAULTY = b"Red=0x10 : 0x2c903000a1021=full, nonsense ;\n"
 OPEN = {0: 0xFFFF}
 """The table of every end port where OpenSM finds no policy that it takes."""
-
-
-@pytest.fixture
-def served() -> Iterator[Hosted]:
-    with Hosted(DATA / "fabrics" / "two-switch.net") as fabric:
-        yield fabric
 
 
 def state(path: Path) -> tuple[bytes, os.stat_result]:

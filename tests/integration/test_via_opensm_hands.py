@@ -36,12 +36,6 @@ NOBODY = 65534
 APPLY = ("--via", "opensm", "--allow-removals", *BLUNT)
 
 
-@pytest.fixture
-def served() -> Iterator[Hosted]:
-    with Hosted(DATA / "fabrics" / "two-switch.net") as fabric:
-        yield fabric
-
-
 def states(served: Hosted) -> list[str]:
     done = served.ibkeys("journal", "-f", "json")
     assert done.returncode == 0, done.stderr

@@ -32,12 +32,6 @@ def served() -> Iterator[Subnet]:
         yield fabric
 
 
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
-
-
 def start(served: Subnet, stack: ExitStack, *texts: str) -> list[NodesOpensm]:
     """Start an OpenSM with each of *texts*: the first one is master, the others stand by."""
     found = []

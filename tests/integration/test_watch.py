@@ -18,7 +18,6 @@ import pytest
 from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.sim.server.traffic import Seen
 from ibkeys.watch.opensm_log import NO_SENDER
-from tests.corpus import DATA
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -111,18 +110,6 @@ class Subscriptions:
         is_answer = mad[1] == MgmtClass.SUBN_ADM and mad[3] == Method.GET_RESP and not seen.out
         if is_answer and int.from_bytes(mad[16:18]) == _INFORM_INFO and not seen.note:
             self.answered.append(mad[56 + 23])
-
-
-@pytest.fixture
-def served() -> Iterator[Hosted]:
-    with Hosted(DATA / "fabrics" / "two-switch.net") as fabric:
-        yield fabric
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as opened:
-        yield opened
 
 
 @pytest.fixture
