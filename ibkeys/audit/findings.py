@@ -82,16 +82,16 @@ class RuleResult:
     note: str = ""
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
-        """Return the result as the contract has it."""
+        """Return the result as the contract has it, the remedy null without it."""
         return {
             "rule": self.rule,
             "title": self.title,
             "severity": self.severity,
             "result": self.result,
-            "note": self.note,
+            "note": self.note or None,
             "passed": self.passed,
             "subjects": [subject.to_json() for subject in self.subjects],
-            **({"remedy": self.remedy} if with_remedy else {}),
+            "remedy": self.remedy if with_remedy else None,
         }
 
 

@@ -154,7 +154,8 @@ def test_a_terminal_gets_folded_rows_and_each_gives_every_row(monkeypatch: pytes
     with monkeypatch.context() as patch:
         assert on_terminal(patch, "mkey-show", "--all") == folded
         assert on_terminal(patch, "mkey-show", "--all", "--each") == piped
-        assert on_terminal(patch, "mkey-show", "--all", "-f", "csv").count("\n") == 25
+        assert on_terminal(patch, "mkey-show", "--all", "-f", "csv").count("\n") == 9
+        assert on_terminal(patch, "mkey-show", "--all", "--each", "-f", "csv").count("\n") == 25
 
 
 @pytest.mark.parametrize(

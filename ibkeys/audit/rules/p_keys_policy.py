@@ -76,8 +76,9 @@ def missing(data: AuditInput) -> Verdict:
         if not gone:
             verdict.passed += 1
             continue
-        listed = ", ".join(f"0x{key:04x}" for key in gone)
-        evidence = {**p_keys(*table.entries.items()), "policy": {"missing": listed}}
+        lacking = [f"0x{key:04x}" for key in gone]
+        listed = ", ".join(lacking)
+        evidence = {**p_keys(*table.entries.items()), "policy": {"missing": lacking}}
         if all(key & PARTITION_MASK in data.uncertain_bases for key in gone):
             verdict.unknown(port, f"{listed}: in the policy, and not in the table{_UNLESS_SM}", evidence)
         else:

@@ -197,18 +197,23 @@ def write_explanation(rule: Rule, format: str) -> None:
         return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
+    if format == "csv":
+        flat = {"severity": _by_profile(severities), "sources": "; ".join(sources)}
+        write_csv(list(explanation), [{**explanation, **flat}])
+        return
     texts = {
         "Group": explanation["group"],
-        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Severity": _by_profile(severities),
         "Looks at": rule.evidence,
         "Why": rule.why,
         "Remedy": rule.remedy,
         "May be wrong": rule.false_positives,
         "Sources": "; ".join(sources),
     }
-    if format == "csv":
-        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
-        return
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)
+
+
+def _by_profile(severities: Mapping[str, str]) -> str:
+    return ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
