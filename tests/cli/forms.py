@@ -23,6 +23,9 @@ red=0x22 : 0x0002c903000a1041=full, 0x0002c903000a1051=full ;
 """
 
 
+TABLE_OR_JSON = ("sm-show",)
+
+
 @dataclass(frozen=True)
 class Form:
     """What one command wrote. ``name``: the command, and what tells this use of it apart; ``documents``: of JSON, one a
@@ -39,8 +42,11 @@ def every_form(folder: Path, format: str) -> Iterator[Form]:
     """Run every command that writes *format* and needs no OpenSM, on two switches whose SM is simulated."""
     place = _Place(folder)
     for name, step in place.steps():
+        if name in TABLE_OR_JSON and format == "csv":
+            continue
         result = step("-f", format)
         assert result.out, f"{name}: {result.err}"
+        assert result.code in (0, 1), f"{name}: {result.err}"
         if format == "json":
             yield Form(name, result.code, tuple(_documents(result.out)))
         else:

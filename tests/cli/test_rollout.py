@@ -92,6 +92,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "stopped": None,
             "gone_back": False,
         },
+        "interlocks": [],
     }
 
 
