@@ -23,7 +23,7 @@ from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Operation
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sent, sets
+from tests.change.wire import sent, sets
 from tests.fabricsim import subnet, tool, writer
 
 NEW = PKey(0x8010)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ibkeys.change.pkeys import _steps, plan_add, plan_remove, plan_set
 from ibkeys.change.wanted import moves
-from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, Refused, UsageError
+from ibkeys.errors import MKeyNeeded, NoReply, NoRoom, NotStored, UsageError
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import Method
-from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
+from tests.change.wire import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 FULL, LIMITED = PKey(0xFFFF), PKey(0x7FFF)
@@ -23,23 +23,6 @@ FULL, LIMITED = PKey(0xFFFF), PKey(0x7FFF)
 
 def keys(*values: int) -> list[PKey]:
     return [PKey(value) for value in values]
-
-
-def sent(net: Subnet, fabric: Any) -> list[bytes]:
-    """Record every MAD that leaves from now on."""
-    record: list[bytes] = []
-    send = fabric.umad.send
-
-    def listening(batch: Any) -> Any:
-        record.extend(outgoing.mad for outgoing in batch)
-        return send(batch)
-
-    fabric.umad.send = listening
-    return record
-
-
-def sets(record: list[bytes]) -> list[bytes]:
-    return [mad for mad in record if mad[3] == Method.SET]
 
 
 def test_set_writes_only_the_block_that_differs_and_keeps_the_rest() -> None:
@@ -201,13 +184,6 @@ def test_a_key_that_the_port_shows_is_used_as_opensm_does() -> None:
 
 
 # --- interlocks, each both ways ----------------------------------------------------------------------------------
-
-
-def refused(w: Any, plan: Any, interlock: str) -> None:
-    with pytest.raises(Refused) as caught:
-        w.apply(plan)
-    assert caught.value.interlock == interlock
-    assert interlock in str(caught.value)
 
 
 @pytest.mark.parametrize("entries", [{0: EMPTY, 1: LIMITED}, {0: PKey(0x8001), 1: LIMITED}])

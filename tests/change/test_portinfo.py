@@ -16,7 +16,7 @@ from ibkeys.keys.pkey import EMPTY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.sim.agents import portinfo as sim_portinfo
-from tests.change.test_pkeys import refused, sent, sets
+from tests.change.wire import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 SWITCH = "MF0;switch-a:IS5023/U1"

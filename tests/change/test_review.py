@@ -20,7 +20,7 @@ from ibkeys.mad.const import Method
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.umad.port import SendFailure
 from ibkeys.umad.tap import Tap
-from tests.discovery.test_sweep import ring_for
+from tests.discovery.sweeping import ring_for
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.protectedsim import violations
 

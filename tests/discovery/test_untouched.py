@@ -16,7 +16,7 @@ from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
-from tests.discovery.test_sweep import links_found, links_of
+from tests.discovery.sweeping import links_found, links_of
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import (
     end_ports,

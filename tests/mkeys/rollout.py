@@ -15,7 +15,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
-from tests.change.test_pkeys import sent
+from tests.change.wire import sent
 from tests.fabricsim import subnet, tool, writer
 
 LEVEL_2 = RunOptions(protect=2, lease=60)

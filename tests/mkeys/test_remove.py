@@ -16,7 +16,7 @@ from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.sim.faults import Direction
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
-from tests.change.test_pkeys import sent, sets
+from tests.change.wire import sent, sets
 from tests.fabricsim import interlocks, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, go_on, remove, resume, rotate, site_of
 

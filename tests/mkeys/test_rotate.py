@@ -19,7 +19,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sent, sets
+from tests.change.wire import sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, go_on, resume, rotate, site_of
 

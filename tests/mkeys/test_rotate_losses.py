@@ -13,7 +13,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions
 from tests.bench.fattree import fat_tree
-from tests.change.test_pkeys import sets
+from tests.change.wire import sets
 from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate
 
 

@@ -18,7 +18,7 @@ from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import refused, sent, sets
+from tests.change.wire import refused, sent, sets
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 OLD, NEW = MKey(0x83F1C05E9A2D7B46), MKey(0xD75E0B93A4C81F62)

@@ -18,7 +18,7 @@ from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import sent
+from tests.change.wire import sent
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
 

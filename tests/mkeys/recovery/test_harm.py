@@ -15,7 +15,7 @@ from ibkeys.mkeys.recovery.wishes import Wishes
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
-from tests.change.test_pkeys import sent
+from tests.change.wire import sent
 from tests.fabricsim import subnet, tool, writer
 from tests.mkeys.recovery.lost import (
     FIRST_KEY,
