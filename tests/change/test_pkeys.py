@@ -15,8 +15,9 @@ from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import Method
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
-from tests.change.wire import refused, sent, sets
+from tests.change.refusing import refused
 from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.spy import interrupt_at_a_set, sets, spy
 
 FULL, LIMITED = PKey(0xFFFF), PKey(0x7FFF)
 
@@ -32,7 +33,7 @@ def test_set_writes_only_the_block_that_differs_and_keeps_the_rest() -> None:
         port = fabric.find_port(2)
         plan = plan_set(w, port, {40: EMPTY, 41: PKey(0x8010)})
         assert [str(change) for change in plan.changes] == ["pkey[40]: 0x8002 -> -", "pkey[41]: - -> 0x8010"]
-        record = sent(net, fabric)
+        record = spy(fabric)
         w.apply(plan)
     assert len(sets(record)) == 1
     table = net.port("node02 mlx4_0", 1).p_keys
@@ -98,14 +99,7 @@ def test_what_is_overwritten_is_in_the_journal_before_the_set(tmp_path: Any) -> 
     journal = tmp_path / "journal.db"
     with tool(net) as fabric:
         fabric.stores = StorePaths(None, journal)
-        send = fabric.umad.send
-
-        def dying(batch: Any) -> Any:
-            if any(outgoing.mad[3] == Method.SET for outgoing in batch):
-                raise KeyboardInterrupt
-            return send(batch)
-
-        fabric.umad.send = dying  # type: ignore[method-assign]
+        spy(fabric, before=interrupt_at_a_set)
         with writer(fabric) as w, pytest.raises(KeyboardInterrupt):
             w.apply(plan_add(w, fabric.find_port(2), keys(0x8010)))
     with Journal(journal, create=False) as stored:
@@ -120,7 +114,7 @@ def test_a_dry_run_locks_nothing_creates_nothing_and_sends_no_set(tmp_path: Any)
     net = subnet("two-switch")
     with tool(net) as fabric:
         fabric.stores = StorePaths(tmp_path / "k" / "keys.db", tmp_path / "k" / "journal.db")
-        record = sent(net, fabric)
+        record = spy(fabric)
         with writer(fabric, dry_run=True) as w:
             assert plan_add(w, fabric.find_port(2), keys(0x8010)).pending
     assert not sets(record)
@@ -155,7 +149,7 @@ def test_a_lost_set_is_reported_not_repeated() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_add(w, fabric.find_port(2), keys(0x8010))
         net.faults.lose_next("request", method=Method.SET)
-        record = sent(net, fabric)
+        record = spy(fabric)
         with pytest.raises(NotStored):
             w.apply(plan)
     assert len(sets(record)) == 1
