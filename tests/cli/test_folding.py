@@ -152,6 +152,7 @@ def test_a_terminal_gets_folded_rows_and_each_gives_every_row(monkeypatch: pytes
     folded = run("mkey-show", "--all", "--fold", "--backend", TWO_SWITCH).out
     assert len(folded.splitlines()) < len(piped.splitlines())
     with monkeypatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
         assert on_terminal(patch, "mkey-show", "--all") == folded
         assert on_terminal(patch, "mkey-show", "--all", "--each") == piped
         assert on_terminal(patch, "mkey-show", "--all", "-f", "csv").count("\n") == 25

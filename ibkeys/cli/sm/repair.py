@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, writer_of
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
