@@ -35,7 +35,7 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
 def paint(text: str, role: str) -> str:
     """Return *text* in the colour of *role*: a severity, or ``added``, ``removed``, ``changed``; any other has none."""
     style = _STYLES.get(role)
-    return click.style(text, **style) if style is not None else text
+    return click.style(text, **style) if style is not None and text else text
 
 
 def role_of_change(before: object, after: object) -> str:

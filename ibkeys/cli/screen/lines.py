@@ -84,7 +84,8 @@ def _glued_pieces(text: str) -> list[str]:
 def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
     if columns(line) <= width:
         return [line]
-    own = len(line) - len(line.lstrip(" "))
+    text = plain(line)
+    own = len(text) - len(text.lstrip(" "))
     before = " " * min(own + _HANG if hang is None else hang, width // 2)
     lines: list[str] = []
     current = ""

@@ -159,5 +159,5 @@ def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -
 
 def _padded(line: Line, width: int, right: bool) -> str:
     blanks = " " * (width - line.width)
-    text = paint(line.text, line.role) if line.text else ""
+    text = paint(line.text, line.role)
     return blanks + text if right else text + blanks

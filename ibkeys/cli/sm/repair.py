@@ -259,6 +259,8 @@ def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]
         exits.warn(f"and {len(done.kept) - len(listed)} more (all of them: -f json)", "not answered")
     for error in errors[:LISTED_TROUBLES]:
         exits.warn(exits.clean(f"{error['node_desc'] or error['node_guid']}: {error['error']}"), "not read")
+    if len(errors) > LISTED_TROUBLES:
+        exits.warn(f"and {len(errors) - LISTED_TROUBLES} more (all of them: -f json)", "not read")
     problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
     for path, problem in problems:
         exits.warn(f"{path}: {problem}", "keys would be lost")
