@@ -130,7 +130,7 @@ def confirm(
         )
     show()
     for text in [*(f"{each.text}. Is that meant?" for each in questions), question]:
-        say(f"{exits.clean(text)} [y/N] ", end="")
+        say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 

@@ -120,6 +120,8 @@ def _is_number(text: str) -> bool:
 
 
 def _lines(value: Any) -> Cell:
+    if isinstance(value, str):
+        return (Line(clean(value)),)
     if isinstance(value, list):
         return tuple(map(_line, value)) or (Line(""),)
     return (_line(value),)

@@ -18,6 +18,9 @@ NARROW: Final = 80
 """Columns of a terminal that does not say how wide it is."""
 _LEAST: Final = 20
 _HANG: Final = 2
+_DEEP: Final = 16
+"""A line that begins further in than this follows another one: what it continues with begins where it does."""
+_GAP: Final = re.compile(r"(?<=[^ ]) {2,}(?=[^ ])")
 _GLUE: Final = "\0"
 """In the place of a blank at which a line is not folded. No text has it: `ibkeys.printable.clean` escapes it."""
 _NUMBERED: Final = re.compile(r"(\b(?:port|LID|index|GUID)|\([a-z]+) (?=[0-9])")
@@ -65,7 +68,8 @@ def _columns_of(char: str) -> int:
 def folded(text: str, width: int | None, hang: int | None = None) -> str:
     """Return *text* with each of its lines in lines of at most *width* columns; None: as it is.
 
-    *hang*: blanks before what is continued; without it two more than the line itself begins with.
+    *hang*: blanks before what is continued. Without it that stands below the last column of the line, where two blanks
+    or more part columns, else a little deeper than the line itself begins.
     """
     if width is None:
         return text
@@ -84,9 +88,7 @@ def _glued_pieces(text: str) -> list[str]:
 def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
     if columns(line) <= width:
         return [line]
-    text = plain(line)
-    own = len(text) - len(text.lstrip(" "))
-    before = " " * min(own + _HANG if hang is None else hang, width // 2)
+    before = " " * min(_hang_of(plain(line), width // 2) if hang is None else hang, width // 2)
     lines: list[str] = []
     current = ""
     for part in _glued_pieces(line):
@@ -98,6 +100,15 @@ def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
                 current += fitting
     lines.append(current.rstrip(" "))
     return [each.replace(_GLUE, " ") for each in lines]
+
+
+def _hang_of(line: str, most: int) -> int:
+    """Return with how many blanks the continuation of *line* begins. *most*: where a column may begin at the latest."""
+    begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= most]
+    if begins:
+        return begins[-1]
+    own = len(line) - len(line.lstrip(" "))
+    return own if own > _DEEP else own + _HANG
 
 
 def _fitting(part: str, width: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat, zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import columns, folded, pieces
@@ -19,17 +19,11 @@ _INDENT: Final = 4
 """Before the further lines of a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`)."""
 
     text: str
     role: str = ""
-
-    @property
-    def width(self) -> int:
-        """How many columns it takes."""
-        return columns(self.text)
 
 
 Cell = tuple[Line, ...]
@@ -39,9 +33,17 @@ _EMPTY: Final = Line("")
 
 def _within(cell: Cell, width: int) -> Cell:
     """Return the lines of *cell*, folded to *width*."""
-    if all(line.width <= width for line in cell):
+    for text, _ in cell:
+        if _width(text) > width:
+            break
+    else:
         return cell
     return tuple(Line(each, line.role) for line in cell for each in folded(line.text, width, 0).split("\n"))
+
+
+def _width(text: str) -> int:
+    """Return `columns` of a cleaned text without colour; tables may have very many."""
+    return len(text) if text.isascii() else columns(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class _Sheet:
 
     def natural(self, at: int) -> int:
         """Return the width that a column would have."""
-        return max(line.width for row in (self.titles, *self.rows) for line in row[at])
+        return max(_width(text) for row in (self.titles, *self.rows) for text, _ in row[at])
 
     def least(self, at: int) -> int:
         """Return the width of what a column has that cannot be folded."""
@@ -152,12 +154,14 @@ def _height(sheet: _Sheet, tiers: _Tiers) -> int:
 def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -> Iterator[str]:
     for number, tier in enumerate(tiers):
         before = " " * _INDENT if number else ""
-        for lines in zip_longest(*(_within(row[at], width) for at, width in tier), fillvalue=_EMPTY):
-            parts = (_padded(line, width, numeric[at]) for line, (at, width) in zip(lines, tier, strict=True))
+        for lines in zip_longest(*[_within(row[at], width) for at, width in tier], fillvalue=_EMPTY):
+            parts = [_padded(line, width, numeric[at]) for line, (at, width) in zip(lines, tier, strict=True)]
             yield (before + (" " * _GAP).join(parts)).rstrip()
 
 
 def _padded(line: Line, width: int, right: bool) -> str:
-    blanks = " " * (width - line.width)
-    text = paint(line.text, line.role)
+    text, role = line
+    blanks = " " * (width - _width(text))
+    if role:
+        text = paint(text, role)
     return blanks + text if right else text + blanks

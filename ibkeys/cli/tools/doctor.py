@@ -57,9 +57,9 @@ def _write_text(checks: list[Check], problems: int) -> None:
     words = {True: "ok", False: "PROBLEM", None: "note"}
     width = max(len(check.name) for check in checks)
     for check in checks:
-        write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"), hang=width + 11)
+        write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
         if check.advice and not check.ok:
-            write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"), hang=width + 14)
+            write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
     write(f"{problems} problem{'s' if problems != 1 else ''}" if problems else "no problem found")
 
 

@@ -80,3 +80,15 @@ def test_characters_of_two_columns_count_so() -> None:
     assert columns("\u65e5\u672c") == 4
     assert columns(paint("ab", "high")) == 2
     assert folded("\u65e5\u672c " * 3, 10) == "\u65e5\u672c\u0020\u65e5\u672c\n  \u65e5\u672c"
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("reset NODE    switch a node off and on", ["reset NODE    switch a node", "              off and on"]),
+        ("  -> is it running at all? see its log", ["  -> is it running at all?", "    see its log"]),
+        (" " * 18 + "a line that goes on here", [" " * 18 + "a line", " " * 14 + "that goes on", " " * 14 + "here"]),
+    ],
+)
+def test_what_is_continued_stands_below_its_column(line: str, lines: list[str]) -> None:
+    assert folded(line, 28).split("\n") == lines
