@@ -88,10 +88,13 @@ def _glued_pieces(text: str) -> list[str]:
 def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
     if columns(line) <= width:
         return [line]
+    parts = _glued_pieces(line)
     before = " " * min(_hang_of(plain(line), width // 2) if hang is None else hang, width // 2)
+    if max(columns(part.lstrip(" ")) for part in parts) > width - len(before):
+        before = " " * min(len(before), _HANG + _indent_of(plain(line)))  # a path has room there
     lines: list[str] = []
     current = ""
-    for part in _glued_pieces(line):
+    for part in parts:
         for fitting in _fitting(part, width - len(before)):
             if current.strip() and columns(current) + columns(fitting) > width:
                 lines.append(current.rstrip(" "))
@@ -107,8 +110,12 @@ def _hang_of(line: str, most: int) -> int:
     begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= most]
     if begins:
         return begins[-1]
-    own = len(line) - len(line.lstrip(" "))
+    own = _indent_of(line)
     return own if own > _DEEP else own + _HANG
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
 def _fitting(part: str, width: int) -> Iterator[str]:

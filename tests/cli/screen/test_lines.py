@@ -76,6 +76,10 @@ def test_a_long_set_of_hosts_breaks_after_commas() -> None:
     assert folded("rack[1,3,5,7,9,11,13,15,17,19,21,23]", 24) == "rack[1,3,5,7,9,11,13,15,\n  17,19,21,23]"
 
 
+def test_a_path_that_fits_a_line_is_not_broken_for_a_column() -> None:
+    assert folded("  Directory:      /var/lib/a/long/path/here", 32) == "  Directory:\n    /var/lib/a/long/path/here"
+
+
 def test_characters_of_two_columns_count_so() -> None:
     assert columns("\u65e5\u672c") == 4
     assert columns(paint("ab", "high")) == 2
