@@ -78,6 +78,17 @@ def test_every_form_has_the_same_results(cli: Cli, snapshot: Path) -> None:
     assert all(f'id="{rule}"' in page for rule in failed)
 
 
+def test_every_rule_has_what_a_code_scanning_view_shows(cli: Cli, snapshot: Path) -> None:
+    (run,) = cli("audit", "--from", snapshot, "-f", "sarif").json["runs"]
+    for rule in run["tool"]["driver"]["rules"]:
+        assert max(len(rule["shortDescription"]["text"]), len(rule["fullDescription"]["text"])) <= 1024, rule["id"]
+        assert rule["help"]["text"].startswith("Why: ")
+        assert len(rule["name"]) <= 255
+    for found in run["results"]:
+        place = found["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"].startswith(("fabric/0x", "host/"))
+
+
 def test_the_rules_texts_are_in_the_report(cli: Cli, snapshot: Path) -> None:
     explained = cli("audit", "--explain", "MK001", "-f", "json").json
     for form in ("junit", "html", "sarif"):
