@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
 from ibkeys.cli.types import Number
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
@@ -151,6 +152,11 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
+def common(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
+    return option(*names, cls=CommonOption, section=section, **settings)
+
+
 def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     """Print the version and leave."""
     if wanted and not ctx.resilient_parsing:
@@ -160,55 +166,94 @@ def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> N
         ctx.exit()
 
 
-version: Final = click.option(
-    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
+version: Final = common(
+    GENERAL,
+    "-V",
+    "--version",
+    env=False,
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=show_version,
+    help="Print the version.",
 )
 
-show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
+_SHOW_KEYS: Final[dict[str, Any]] = {"is_flag": True, "help": "Print M_Keys instead of masking them."}
+show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
+"""For commands that talk to no fabric."""
 
-_backend: Final = option(
-    "--backend", default="umad", metavar="BACKEND", help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]"
+_backend: Final = common(
+    FABRIC,
+    "--backend",
+    default="umad",
+    metavar="BACKEND",
+    help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]",
 )
-_keystore: Final = option("--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
-_passphrase: Final = option(
-    "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
+_keystore: Final = common(KEYS, "--keystore", metavar="FILE", help="Key store of this tool.  [default: the user's own]")
+_passphrase: Final = common(
+    KEYS, "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
 )
 
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
-    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
+    common(
+        FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
+    ),
+    common(FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
     _backend,
-    option("--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
-    option("-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"),
-    option("--retries", type=Number(0, 1000), default=2, metavar="N", help="Attempts after the first.  [default: 2]"),
-    option(
+    common(FABRIC, "--at", metavar="NODE", help="Node the tool sits on, in a simulated subnet."),
+    common(
+        TIMING, "-t", "--timeout", type=Number(1, 3_600_000), metavar="MS", help="For each attempt.  [default: 1000]"
+    ),
+    common(
+        TIMING,
+        "--retries",
+        type=Number(0, 1000),
+        default=2,
+        metavar="N",
+        help="Attempts after the first.  [default: 2]",
+    ),
+    common(
+        TIMING,
         "-o",
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
         help="Most SMPs in flight.  [default: adaptive, up to 64]",
     ),
-    option(
-        "--limit", "limit", multiple=True, metavar="NAME=N", help="Raise or lower a limit; see ibkeys(1); repeatable."
+    common(
+        TIMING,
+        "--limit",
+        "limit",
+        multiple=True,
+        metavar="NAME=N",
+        help="Raise or lower a limit; see ibkeys(1); repeatable.",
     ),
-    option("-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
-    option("--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
+    common(KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
+    common(KEYS, "--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
     _keystore,
     _passphrase,
-    option("--journal", metavar="FILE", help="Where changes put what they overwrite.  [default: beside the key store]"),
-    option("--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."),
-    option(
+    common(
+        KEYS,
+        "--journal",
+        metavar="FILE",
+        help="Where changes put what they overwrite.  [default: beside the key store]",
+    ),
+    common(
+        KEYS, "--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."
+    ),
+    common(
+        KEYS,
         "--ask-unproven",
         env=False,
         is_flag=True,
         help="Ask once, without a key, where a protected port may be: it counts a violation, its lease may start.",
     ),
-    show_keys,
-    option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
-    option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
-    option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
-    option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
+    common(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
+    common(DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
+    common(DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
+    common(MESSAGES, "-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    common(MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
+    common(MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,
 )
 
@@ -218,7 +263,7 @@ fabric: Final = group("where", Where, *_fabric_options)
 reading: Final = group(
     "where",
     Where,
-    option("--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
+    common(FABRIC, "--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
     *_fabric_options,
 )
 """For commands that only read: a fabric, or a snapshot of one."""

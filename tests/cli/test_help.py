@@ -14,6 +14,7 @@ import pytest
 from ibkeys import __version__
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli import COMMANDS, GROUPS, main
+from ibkeys.cli.help.common import GENERAL, SECTIONS, section_of, short_name
 from tests.cli.conftest import run
 from tests.corpus import DATA
 
@@ -127,6 +128,37 @@ def test_every_command_has_help(name: str) -> None:
         assert result.code == 0
         assert result.out.startswith(f"Usage: ibkeys {name} [OPTIONS]")
     assert all(option.help for option in options_of(name))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_own_options_and_names_the_common_ones_once(name: str) -> None:
+    short, whole = run(name, "--help"), run(name, "--help-all")
+    assert (short.code, whole.code, short.err, whole.err) == (0, 0, "", "")
+    own, _, common = short.out.partition("\nAlso, listed by --help-all: ")
+    for option in options_of(name):
+        for each in option.opts:
+            entry = re.compile(rf"^  (?:-\S, )?{re.escape(each)}(?![\w-])", re.MULTILINE)
+            assert entry.search(whole.out), each
+            assert bool(entry.search(own)) == (section_of(option) in (None, GENERAL)), each
+        if section_of(option) not in (None, GENERAL):
+            assert re.search(rf"[( \n]{re.escape(short_name(option))}[,)]", common), option
+    assert bool(common) == ("--help-all" in own)
+    assert max(map(len, [*short.out.splitlines(), *whole.out.splitlines()])) <= 80
+
+
+def test_the_sections_of_help_all() -> None:
+    found = re.findall(r"^(\S.*):$", run("pkey-show", "--help-all").out, re.MULTILINE)
+    assert found == ["Options", *SECTIONS]
+
+
+def test_the_help_of_a_command_is_a_screen_without_the_common_options() -> None:
+    """It was 68 lines with them."""
+    assert len(run("pkey-show", "--help").out.splitlines()) <= 40
+
+
+def test_commands_within_a_command_have_help_all_too() -> None:
+    for words in (["sim"], ["sim", "serve"], ["sim", "ctl"]):
+        assert run(*words, "--help-all").code == 0
 
 
 @pytest.mark.parametrize("name", COMMANDS)
