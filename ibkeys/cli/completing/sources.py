@@ -53,6 +53,13 @@ def nodes(ctx: click.Context, incomplete: str) -> list[Item]:
     return offer(_node_names(ctx), incomplete)
 
 
+def simulated_nodes(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The nodes of the last sweep of a simulated subnet."""
+    from ibkeys.cli.completing.names import SIMULATED_NODES, kept
+
+    return offer(kept(SIMULATED_NODES), incomplete)
+
+
 def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
     """The nodes of the last sweep without their devices: a name without one takes all devices of the host."""
     from ibkeys.topology.name_patterns import split_description

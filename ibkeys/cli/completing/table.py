@@ -34,7 +34,7 @@ _BY_METAVAR: Final[dict[str, Source]] = {
     "WHO": sources.hosts,
     "WHO...": sources.hosts,
     "[WHO]...": sources.hosts,
-    "NODE": sources.nodes,
+    "NODE": sources.simulated_nodes,
     "ADDR PORTNUM": sources.address,
     "[ADDR] [PORTNUM]": sources.address,
     "[ADDR] [PORTNUM] INDEX=PKEY...": sources.address,

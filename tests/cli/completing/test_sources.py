@@ -70,6 +70,7 @@ def test_simulated_and_real_fabrics_are_kept_apart(complete: Complete) -> None:
     names.keep(names.SIMULATED_NODES, ["simulated"])
     assert complete("ibkeys mkey-show -N ") == ["real"]
     assert complete("ibkeys mkey-show --backend sim:x.net -N ") == ["simulated"]
+    assert complete("ibkeys mkey-show --at ") == complete("ibkeys sim serve --at ") == ["simulated"]
 
 
 def test_operations_of_the_journal(complete: Complete, cli: Cli) -> None:
