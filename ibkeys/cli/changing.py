@@ -12,7 +12,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.options import Changing
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused
 
@@ -176,12 +176,14 @@ class _ListedChange(ShownChange):
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each port with its values."""
+        from ibkeys.change.plan import value_in_words
+
         if not self._document["ports"]:
             put("nothing to change")
         for port in self._document["ports"]:
             put(heading_of(port))
             for each in port["changes"]:
-                what = f"{name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}"
+                what = f"{name_of(each)}: {value_in_words(each['before'])} -> {value_in_words(each['after'])}"
                 put(f"  {paint(what, role_of_change(each['before'], each['after']))}")
 
     def report(self, applied: bool) -> int:
@@ -213,7 +215,3 @@ def name_of(each: dict[str, Any]) -> str:
         return f"P_Key[{each['index']}]"
     row = PortInfo.rows.get(each["kind"])
     return row.name if row else str(each["kind"])
-
-
-def _value(value: object) -> str:
-    return NOTHING if value is None else str(value)

@@ -53,7 +53,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
         "reason": None,
     }
     assert last == {
-        "schema": "ibkeys.mkey-rotate/1",
+        "schema": "ibkeys.mkey-rotate/2",
         "dry_run": False,
         "summary": {
             "unreached": 0,
@@ -71,6 +71,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "stopped": None,
             "gone_back": False,
         },
+        "interlocks": [],
     }
 
 

@@ -197,19 +197,19 @@ def write_explanation(rule: Rule, format: str) -> None:
         return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
+    if format == "csv":
+        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+        return
     texts = {
         "Group": explanation["group"],
-        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Severity": ", ".join(f"{profile} {paint(each, each)}" for profile, each in severities.items()),
         "Looks at": rule.evidence,
         "Why": rule.why,
         "Remedy": rule.remedy,
         "May be wrong": rule.false_positives,
         "Sources": "; ".join(sources),
     }
-    if format == "csv":
-        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
-        return
-    texts["Severity"] = ", ".join(f"{profile} {paint(severity, severity)}" for profile, severity in severities.items())
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

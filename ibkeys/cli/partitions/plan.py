@@ -121,7 +121,7 @@ def plan(
     if format == "json":
         write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
-        write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
+        write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, folding.each)
     return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
@@ -233,15 +233,14 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> N
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+
     for table in made.tables:
         for index in sorted({*table.before, *table.after}):
             before, after = table.before.get(index), table.after.get(index)
             if before != after:
-                yield {**table.port.to_json(), "what": "pkey", "index": index, "before": before, "after": after}
+                yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
     for change in made.enforcement:
-        yield {
-            **change.port.to_json(),
-            "what": "enforcement",
-            "before": str(change.before),
-            "after": str(change.after),
-        }
+        for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
+            if was != now:
+                yield {**change.port.to_json(), "kind": name, "index": None, "before": was, "after": now}

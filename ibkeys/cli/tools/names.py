@@ -61,7 +61,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
         listed = [_document(port) for port in ports]
         write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
-        write_csv([*IDENTITY, *_PEER], (_row(port) for port in ports))
+        write_csv([*IDENTITY, "host", *_PEER], (_row(port) for port in ports))
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
@@ -109,7 +109,7 @@ def _document(port: Port) -> dict[str, Any]:
 
 def _row(port: Port) -> dict[str, Any]:
     peer = _peer(port) or {}
-    return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
+    return {**port.identity(), "host": _host(port), **{f"peer_{key}": value for key, value in peer.items()}}
 
 
 def _cells(directory: Directory, port: Port) -> list[Any]:
