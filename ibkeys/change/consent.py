@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import Refused, UsageError
+from ibkeys.near import did_you_mean_any
 
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
@@ -43,7 +44,8 @@ class Consent:
     def __post_init__(self) -> None:
         unknown = sorted(self.overrides - INTERLOCKS.keys())
         if unknown:
-            raise UsageError(f"{', '.join(unknown)}: no such interlock; there are {', '.join(INTERLOCKS)}")
+            near = did_you_mean_any(unknown, INTERLOCKS) or f"; there are {', '.join(INTERLOCKS)}"
+            raise UsageError(f"{', '.join(unknown)}: no such interlock{near}")
 
     @property
     def overridden(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
@@ -18,7 +18,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
-from ibkeys.cli.types import PKEY, Number
+from ibkeys.cli.types import GUID, PKEY
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -57,9 +57,7 @@ if TYPE_CHECKING:
     metavar="PARTITION",
     help="P_Keys of it may move; repeatable, or all.",
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
 @options.folding
@@ -111,7 +109,6 @@ def plan(
     say_notes(found)
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
         manager = replace(manager, port_guid=sm_guid)
     made = make_plan(policy, found, chosen, manager, full=full, force=force)
     if out is not None:
@@ -142,6 +139,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
     from ibkeys.errors import UsageError
+    from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
 
     names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
@@ -156,6 +154,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
         else:
             raise UsageError(
                 f"--allow-index-moves {text}: the policy has no partition of that name, and it is no P_Key"
+                f"{did_you_mean(text, names)}"
             )
     return tuple(sorted(found))
 
