@@ -59,10 +59,12 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """An interlock that a change sets off. ``message`` says what would happen; `refusal` adds the way round."""
+    """An interlock that a change sets off. ``message`` says what would happen, ``more`` why, or how to do without;
+    `refusal` adds the way round."""
 
     interlock: str
     message: str
+    more: str = ""
 
     @property
     def how_to_override(self) -> str:
@@ -76,7 +78,7 @@ class Objection:
             f"refused by interlock {self.interlock}: {self.message}; to do it all the same: "
             f"{self.how_to_override}{also}",
             self.interlock,
-        )
+        ).explained(self.more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ibkeys.cli import exits
 from ibkeys.cli.types import Number
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
@@ -174,6 +175,13 @@ _passphrase: Final = option(
     "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
 )
 
+
+def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
+    """Let errors be explained as -v says; eager, so that it holds for errors in other options too."""
+    exits.explain(verbose > 0)
+    return verbose
+
+
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     option("-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"),
     option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
@@ -206,7 +214,14 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     show_keys,
     option("--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
     option("-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    option(
+        "-v",
+        "--verbose",
+        count=True,
+        is_eager=True,
+        callback=_explain,
+        help="Say more: what explains an error, and counts of SMPs, on standard error.",
+    ),
     option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     version,

@@ -101,7 +101,7 @@ class ManyPortsChange(ShownChange):
     def say_refusals(self) -> None:
         """Say what would refuse the plan: permissions that were not given, and interlocks."""
         for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused")
+            exits.warn(str(refusal), "would be refused", refusal.more)
         super().say_refusals()
 
     def apply(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, writer_of
+from ibkeys.cli.changing import confirm, say, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
@@ -149,8 +149,7 @@ def _ports(count: int) -> str:
 
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
-    for each in refused:
-        exits.warn(f"by interlock {each.interlock}: {each.message} ({each.how_to_override})", "would be refused")
+    say_would_be_refused(refused)
     document = outlook.to_json()
     if format == "json":
         more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
