@@ -32,7 +32,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
         writer,
         f"an SM that does not know the new M_Key drops {port} and all behind it: {_LET_OPENSM}",
         _ONLY_AT_START,
-        "`ibkeys mkey-rotate --via opensm` where the ports have a key. Or stop every SM first.",
+        "That edits its opensm.conf; where the ports have a key, it is mkey-rotate. Or stop every SM first.",
     )
 
 
