@@ -135,6 +135,11 @@ def explain(wanted: bool) -> None:
     _keeps_back = not wanted
 
 
+def says_all() -> bool:
+    """Whether nothing is kept back: -v was given, or the command has no such option."""
+    return not _keeps_back
+
+
 def show_frames() -> None:
     """From now on show the frames of an internal error (``-d``); never its text or values, which may hold a key."""
     global _frames_wanted

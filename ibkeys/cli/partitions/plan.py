@@ -119,7 +119,7 @@ def plan(
         write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, folding.each)
-    return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
 def _is_given(name: str) -> bool:
