@@ -40,10 +40,9 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
     """Return what ``mkey-under-sm`` says of new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
-        "an SM that does not know the new M_Keys drops those ports and all behind them: let OpenSM set the key "
-        "(--via opensm)",
+        f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys drops those ports and all behind them: let "
+        "OpenSM set the key (--via opensm)",
         _ONLY_AT_START,
-        _is_sm_on(managers),
         "Or stop every SM first (ibkeys-mkey-rotate(1)).",
     )
 
@@ -52,16 +51,15 @@ def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> 
     """Return what ``mkey-under-sm`` says of taking the keys of a fabric away. *managers*: the ports with IsSM."""
     return _under_sm(
         writer,
-        "OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys come back: let OpenSM "
-        "take them away (--via opensm)",
-        _is_sm_on(managers),
+        f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
+        "come back: let OpenSM take them away (--via opensm)",
         "Or stop every SM first (ibkeys-mkey-remove(1)).",
     )
 
 
 def _is_sm_on(managers: Sequence[Port]) -> str:
     seen = ", ".join(f"{port} (LID {port.lid})" for port in managers)
-    return f"IsSM is set on {seen or 'no port that could be read'}."
+    return f"IsSM is set on {seen or 'no port that could be read'}"
 
 
 def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
@@ -69,9 +67,8 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
     names = ", ".join(map(str, managers))
     return _under_sm(
         writer,
-        "an SM that knows an M_Key stops the lease of its port with every SMP, so the port would never open: read the "
-        "keys from that SM, or stop every SM first",
-        f"IsSM is set on {names}." if names else "",
+        f"{f'IsSM is set on {names}; ' if names else ''}an SM that knows an M_Key stops the lease of its port with "
+        "every SMP, so the port would never open: read the keys from that SM, or stop every SM first",
         "The keys of that SM: `ibkeys mkey-import` of its guid2mkey, or its m_key option.",
     )
 
