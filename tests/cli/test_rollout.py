@@ -332,10 +332,10 @@ def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fill(text: str) -> None:
-        exits.write(text)
+        exits.write_exact(text)
         monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
 
-    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write", fill)
+    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write_exact", fill)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")

@@ -25,13 +25,13 @@ from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.subnet_manager import SubnetManager
-from tests.apply.lab import watch
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer
 from tests.integration.hosted import Hosted, facts, opensm, plan_for, undo, via
 from tests.integration.talking import History, talking
 from tests.integration.tenants import GREEN, TENANTS
 from tests.plan.planning import SM
+from tests.spy import at_sets, spy
 
 HOSTS = tuple(0x2C903000A1011 + 0x10 * number for number in range(6))
 OVERRIDES = ("index-0", "index-move", "default-pkey", "enforce-blind")
@@ -133,7 +133,7 @@ def test_by_sets_of_our_own_nobody_is_cut_or_joined_on_the_way(rng: random.Rando
     states = [talking(net)]
     with tempfile.TemporaryDirectory() as folder, tool(net) as fabric:
         fabric.stores = StorePaths(None, Path(folder) / "journal.db")
-        watch(fabric, history.look)
+        spy(fabric, after=at_sets(history.look))
         for number in range(3):
             text = parse_policy(policy(rng.randrange))
             plan = make_plan(text, fabric.sweep(p_keys=True), options, SubnetManager(0, "none", "", SM))
