@@ -239,7 +239,7 @@ def test_keys_of_their_own_are_in_no_opensm_conf(said: Cli, tmp_path: Path, priv
     assert "the ports have keys of their own, which no m_key can say" in result.err
     result = said("mkey-export", tmp_path / "other", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "stock OpenSM knows one key for the subnet; nothing was written: ibkeys mkey-rotate --same" in result.err
+    assert "one m_key cannot say them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
     assert Path(conf).read_text() == LINES
     assert not (tmp_path / "other").exists()
 
@@ -303,7 +303,7 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
     monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
     result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "the running OpenSM (process 10) reads at each heavy sweep: to write it is to apply it" in result.err
+    assert "the running OpenSM (process 10) reads at each heavy sweep; nothing was written: stop" in result.err
     assert Path(conf).read_text() == ""
     assert not (tmp_path / "out").exists()
 

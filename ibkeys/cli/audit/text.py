@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
+from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
@@ -137,10 +139,11 @@ def _write_not_read(report: Report) -> None:
     troubles = report.coverage.troubles
     if troubles:
         write("\nNOT READ")
-    for trouble in troubles[:LISTED]:
-        write(clean(f"  {heading_of(trouble)}: {trouble['error']}"))
-    if len(troubles) > LISTED:
-        write(f"  and {len(troubles) - LISTED} more{_ALL_OF_THEM}")
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], exits.says_all())
+    for line, _ in causes[:LISTED]:
+        write(clean(f"  {line}"))
+    if len(causes) > LISTED:
+        write(f"  and {_count(len(causes) - LISTED, 'other reason')} (all of them: -v, or -f json)")
 
 
 def _write_not_evaluated(report: Report) -> None:

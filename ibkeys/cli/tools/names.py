@@ -14,6 +14,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
+from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
@@ -76,8 +77,8 @@ def say_guids(words: Iterable[str]) -> None:
     from ibkeys.errors import AddressError
 
     for word in words:
-        guid, _, _ = word.partition(":")
-        if guid.lower().startswith("0x") and len(guid) > 6:
+        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch and its port
+        if is_spelled_as_guid(guid):
             try:
                 typed.is_a_guid(parse_guid(guid).guid)
             except AddressError:
