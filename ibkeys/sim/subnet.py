@@ -16,6 +16,7 @@ from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import PERMISSIVE_LID, CapabilityMask, SMState
 from ibkeys.sim import notices, packets, routing, state
 from ibkeys.sim.agents.sa import SubnetAdministration
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import Event, History
 from ibkeys.sim.mad_carrier import MadCarrier
@@ -23,10 +24,10 @@ from ibkeys.sim.managers import Managers
 from ibkeys.sim.netfile.build import Links, PortGuids, build
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
-from ibkeys.sim.nodes import CAPABILITY_MASK, SM_LID, Node, Port, SubnetManager
+from ibkeys.sim.nodes import Node, Port, SubnetManager
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.physical import links, power
-from ibkeys.sim.receivers import Delivery, Receiver, Receivers
+from ibkeys.sim.receivers import Receiver, Receivers
 from ibkeys.sim.traps import Traps
 
 _IS_SM: Final = int(CapabilityMask.IS_SM)
@@ -172,8 +173,7 @@ class Subnet:
         if state == SMState.MASTER:
             for other in self.nodes:
                 for end in other.end_ports:
-                    end.info[SM_LID] = home.lid.to_bytes(2)
-                    end.touch()
+                    end.sm_lid = home.lid
 
     def sa_of(self, node: Node | str | int) -> SubnetAdministration:
         """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
@@ -187,8 +187,7 @@ class Subnet:
         """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 says so."""
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
-            port.info[CAPABILITY_MASK] = mask.to_bytes(4)
-            port.touch()
+            port.capability_mask = mask
             if mask & _IS_CAPABILITY_MASK_NOTICE_SUPPORTED:
                 self.traps.send(port, notices.capability_change(port))
 
@@ -262,25 +261,17 @@ class Subnet:
         return self.receivers.attach(port, receiver)
 
     def process(self, mad: bytes, node: Node | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
-        """Send *mad* from a port and return what comes back to it: nothing, one reply, or with faults more.
+        """As `send`, from a port of *node*, for those who do not ask why: a MAD that is dropped gives an empty list."""
+        outcome = self.send(mad, self.port(node, port), dlid)
+        return [] if isinstance(outcome, Drop) else outcome
+
+    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> Outcome:
+        """Send *mad* from *origin* and return what comes back to it: one reply, with faults more, or why there is none.
 
         *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped.
-        What is forwarded to a program attached elsewhere goes to its receiver and is not in the list.
+        What is forwarded to a program attached elsewhere goes to its receiver; then the list is empty.
         """
-        return self.send(mad, self.port(node, port), dlid)
-
-    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
-        """As `process`, from a `Port`."""
         return self._carrier.send(mad, origin, dlid)
-
-    @property
-    def last_drop(self) -> str:
-        """Why the last MAD got no answer."""
-        return self._carrier.last_drop
-
-    @last_drop.setter
-    def last_drop(self, why: str) -> None:
-        self._carrier.last_drop = why
 
     @property
     def sa_data_limit(self) -> int | None:

@@ -20,10 +20,13 @@ from typing import Final, Literal, Self, get_args
 from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
+from ibkeys.mad.sa import ACTIVE
+from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.statefile import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
@@ -261,29 +264,30 @@ class SimulatedPort:
 
     def _send(self, out: Outgoing) -> bool:
         mad = out.mad
-        if not MIN_MAD <= len(mad) <= MAD_SIZE or mad[1] not in self._methods:
+        if not MIN_MAD <= len(mad) <= MAD_SIZE or mad[at.MGMT_CLASS] not in self._methods:
             return False
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
         if _is_answer(mad):
             self.subnet.send(mad, self.home, out.lid)
             return True
-        key = mad[1], int.from_bytes(mad[12:16])
+        key = mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])
         if key in self._outstanding:
             return False
-        mad = mad[:8] + self._agent + mad[12:]
+        mad = mad[: at.AGENT.start] + self._agent + mad[at.AGENT.stop :]
         subnet = self.subnet
         now = subnet.now
-        arrivals = subnet.send(mad, self.home, out.lid)
-        if not arrivals and subnet.last_drop == "m_key" and mad[1] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[7] == 0:
+        outcome = subnet.send(mad, self.home, out.lid)
+        if outcome is Drop.M_KEY and _is_to_own_port(mad):
             if self.local_refusal == "einval":
                 return False
             if self.local_refusal == "silent":
                 return True
         if out.timeout_ms > 0:
             self._outstanding[key] = (self._push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
-        for delay, reply, slid in arrivals:
-            self._push(now + delay, Incoming(reply, 0, slid, out.qpn))
+        if not isinstance(outcome, Drop):
+            for delay, reply, slid in outcome:
+                self._push(now + delay, Incoming(reply, 0, slid, out.qpn))
         return True
 
     def _push(self, when: float, what: Incoming | tuple[int, int]) -> int:
@@ -293,10 +297,11 @@ class SimulatedPort:
 
     def _unsolicited(self, delivery: Delivery) -> None:
         mad = delivery.mad
-        wanted = mad[3] in self._methods.get(mad[1], ())
-        is_mine = _is_answer(mad) and (mad[1], int.from_bytes(mad[12:16])) in self._outstanding
-        if wanted or is_mine or (_is_segment(mad) and mad[1] in self._methods):
-            qpn = 0 if mad[1] in SMP_CLASSES else 1
+        mgmt_class = mad[at.MGMT_CLASS]
+        wanted = mad[at.METHOD] in self._methods.get(mgmt_class, ())
+        is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.TID])) in self._outstanding
+        if wanted or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
+            qpn = 0 if mgmt_class in SMP_CLASSES else 1
             self._push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
     def recv(self, timeout: float) -> list[Incoming]:
@@ -325,7 +330,7 @@ class SimulatedPort:
             _, sequence, what = heapq.heappop(queue)
             if isinstance(what, Incoming):
                 mad = what.mad
-                waited_for = outstanding.pop((mad[1], int.from_bytes(mad[12:16])), None)
+                waited_for = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])), None)
                 if waited_for is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(what)
@@ -371,12 +376,17 @@ class SimulatedPort:
 
 def _is_answer(mad: bytes) -> bool:
     """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
-    return bool(mad[3] & 0x80) or mad[3] == Method.TRAP_REPRESS
+    return bool(mad[at.METHOD] & at.RESPONSE) or mad[at.METHOD] == Method.TRAP_REPRESS
+
+
+def _is_to_own_port(mad: bytes) -> bool:
+    return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0
 
 
 def _is_segment(mad: bytes) -> bool:
     """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
-    return mad[1] == MgmtClass.SUBN_ADM and bool(mad[3] & 0x80) and bool(mad[26] & 1)
+    is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
+    return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 
 
 def local_ca(node: Node) -> LocalCa:
@@ -401,20 +411,22 @@ _EXTENDED_SPEED: Final = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
 
 
 def _local_port(port: Port) -> LocalPort:
-    info = port.info
-    lane = 200.0 if info[56] & 0x60 else _EXTENDED_SPEED.get(info[62] >> 4) or _SPEED.get(info[35] >> 4, 2.5)
+    info, above_ndr = PortInfo(bytes(port.info)), SpeedsAboveNdr(bytes(port.info))
+    lane = _EXTENDED_SPEED.get(info.link_speed_ext_active) or _SPEED.get(info.link_speed_active, 2.5)
+    if above_ndr.link_speed_ext_active2:
+        lane = 200.0
     return LocalPort(
         ca_name=CA_NAME,
         port=port.number,
         base_lid=port.lid,
         lmc=port.lmc,
         sm_lid=port.sm_lid,
-        sm_sl=info[36] & 0x0F,
+        sm_sl=info.master_sm_sl,
         state=port.state,
         phys_state=port.physical_state,
-        rate=int(_LANES.get(info[31], 1) * lane),
+        rate=int(_LANES.get(info.link_width_active, 1) * lane),
         capability_mask=port.capability_mask,
-        gid_prefix=int.from_bytes(info[8:16]),
+        gid_prefix=info.gid_prefix,
         port_guid=port.guid,
         link_layer="InfiniBand",
         pkeys=tuple(port.p_keys),

@@ -11,8 +11,8 @@ import pytest
 
 import ibkeys
 from ibkeys.mad.const import MgmtClass
+from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label

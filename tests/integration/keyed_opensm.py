@@ -12,7 +12,7 @@ from typing import IO
 
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
 from ibkeys.sim.nodes import STATE_BYTE, Port
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.store.keys.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import Method, MgmtClass
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT

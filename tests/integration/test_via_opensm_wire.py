@@ -27,7 +27,7 @@ from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.packets import allows, enforces
-from ibkeys.sim.server.traffic import Seen
+from ibkeys.sim.server.outbox import Seen
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.subnet_manager import SubnetManager

@@ -13,9 +13,9 @@ from ibkeys.errors import AddressError, UsageError
 from ibkeys.mad.const import Method
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo, ReportNotice, inform_info
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader, build_sa
+from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.notices import Packet
-from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
@@ -53,10 +53,11 @@ def port(net: Subnet, name: str) -> Port:
 def ask(net: Subnet, info: InformInfo, key: int = SA_KEY, asker: str = ASKER) -> int | None:
     """Send Set(InformInfo); returns the status, None for silence."""
     mad = build_sa(Method.SET, 3, data=info.raw, sm_key=key, transaction_id=5)
-    answers = net.send(mad, port(net, asker), port(net, SM).lid)
-    if not answers:
+    outcome = net.send(mad, port(net, asker), port(net, SM).lid)
+    if isinstance(outcome, Drop):
+        assert outcome is Drop.SM_KEY
         return None
-    (answer,) = answers
+    (answer,) = outcome
     header = SaHeader(answer.mad[:SA_HEADER_SIZE])
     assert (header.method, header.attribute_id, header.sm_key) == (Method.GET_RESP, 3, 0)
     assert answer.mad[SA_HEADER_SIZE : SA_HEADER_SIZE + 36] == info.raw, "the data comes back"

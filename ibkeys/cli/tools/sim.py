@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.sim.server.outbox import Seen
     from ibkeys.sim.server.server import Server
-    from ibkeys.sim.server.traffic import Seen
     from ibkeys.sim.steering.script import Script
 
 _LOOPBACK: Final = "127.0.0.1"

@@ -7,12 +7,24 @@ arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from ibkeys.mad.const import GUIDS_PER_BLOCK, MAX_UNICAST_LID, P_KEYS_PER_BLOCK, AttributeID, MadStatus, Method, SMState
+from ibkeys.mad import offsets as at
+from ibkeys.mad.attributes import GUIDInfo, PortInfo, SMInfo, SwitchInfo
+from ibkeys.mad.const import (
+    GUIDS_PER_BLOCK,
+    MAX_UNICAST_LID,
+    P_KEYS_PER_BLOCK,
+    AttributeID,
+    CapabilityMask,
+    MadStatus,
+    Method,
+    SMState,
+)
 from ibkeys.sim import routing
 from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
-from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, Node, Port
+from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, KEY, Node, Port
 from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
@@ -36,7 +48,7 @@ class Request(NamedTuple):
     @property
     def data(self) -> bytes:
         """The attribute of a Set."""
-        return self.mad[64:128]
+        return self.mad[at.DATA]
 
     @property
     def port(self) -> Port:
@@ -45,8 +57,6 @@ class Request(NamedTuple):
 
 
 Answer = tuple[int, bytes]
-Silence = Literal["m_key", "not answered", "no SM"]
-"""Why nothing is answered."""
 Handler = Callable[[Request], Answer | None]
 
 
@@ -65,23 +75,33 @@ def _get_switch_info(request: Request) -> Answer:
     return INVALID if request.modifier else OK, bytes(info)
 
 
+_TAKEN_OVER: Final = (
+    SwitchInfo.default_port,
+    SwitchInfo.default_multicast_primary_port,
+    SwitchInfo.default_multicast_not_primary_port,
+    SwitchInfo.life_time_value,
+    SwitchInfo.optimized_sl_to_vl_mapping_programming,
+)
+"""What a switch takes from a Set as it is."""
+
+
 def _set_switch_info(request: Request) -> Answer:
     info, data = request.node.switch_info, request.data
     if info is None:
         return BAD_ATTRIBUTE, EMPTY_BLOCK
     if request.modifier:
         return INVALID, bytes(info)
-    status = OK
-    if int.from_bytes(data[6:8]) < int.from_bytes(info[0:2]):
-        info[6:8] = data[6:8]  # LinearFDBTop
+    wanted, status = SwitchInfo(data), OK
+    if wanted.linear_fdb_top < SwitchInfo.linear_fdb_cap.decode(info):
+        SwitchInfo.linear_fdb_top.copy(data, info)
     else:
         status = INVALID
-    info[8:11] = data[8:11]
-    # A written 1 clears PortStateChange, a written 0 leaves it.
-    change = info[11] & 0x04 & ~data[11]
-    info[11] = data[11] & 0xF8 | change | data[11] & 0x03
-    if request.node.ports[0].capability_mask & 1 << 30:
-        info[18:20] = data[18:20]
+    for row in _TAKEN_OVER:
+        row.copy(data, info)
+    if wanted.port_state_change:  # a written 1 clears it, a written 0 leaves it
+        SwitchInfo.port_state_change.patch(info, 0)
+    if request.node.ports[0].capability_mask & CapabilityMask.IS_MULTICAST_FDB_TOP_SUPPORTED:
+        SwitchInfo.multicast_fdb_top.copy(data, info)
     request.node.touch()
     return status, bytes(info)
 
@@ -96,11 +116,14 @@ def _named_port(request: Request) -> Port | None:
     return node.ports[request.ingress]
 
 
+_LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
+
+
 def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
     info = bytearray(port.info)
-    info[28] = request.ingress  # LocalPortNum: the port the SMP came in by, not the one it asks about
+    info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the one it asks about
     if key_hidden:
-        info[0:8] = bytes(8)
+        info[KEY] = bytes(8)
     return bytes(info)
 
 
@@ -129,7 +152,7 @@ def _set_port_info(request: Request) -> Answer | None:
     valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
-        shown[51] |= request.mad[64 + 51] & 0x80  # ClientReregister comes back
+        PortInfo.client_reregister.copy(request.data, shown)  # it comes back and is not stored
     return OK if valid else INVALID, bytes(shown)
 
 
@@ -169,12 +192,13 @@ def _set_guid_info(request: Request) -> Answer:
     port, first = request.port, request.modifier * GUIDS_PER_BLOCK
     if first >= port.info[GUID_CAP_BYTE]:
         return INVALID, EMPTY_BLOCK
+    written = GUIDInfo(request.data).guids
     for place in range(GUIDS_PER_BLOCK):
         index = first + place
         if 0 < index < port.info[GUID_CAP_BYTE]:  # entry 0 is the port GUID and read-only
             if port.guids is None:
                 port.guids = {}
-            port.guids[index] = int.from_bytes(request.data[8 * place : 8 * place + 8])
+            port.guids[index] = written[place]
     port.touch()
     return OK, port.guid_block(request.modifier)
 
@@ -186,9 +210,14 @@ def _get_sm_info(request: Request) -> Answer | None:
     if request.modifier:
         return INVALID, EMPTY_BLOCK
     sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
-    key = 0 if request.key_hidden else sm.sm_key
-    state = bytes([sm.priority << 4 | sm.state])
-    return OK, (sm.port.guid.to_bytes(8) + key.to_bytes(8) + sm.act_count.to_bytes(4) + state).ljust(BLOCK_SIZE, b"\0")
+    info = SMInfo.new(
+        guid=sm.port.guid,
+        sm_key=0 if request.key_hidden else sm.sm_key,
+        act_count=sm.act_count,
+        priority=sm.priority,
+        sm_state=sm.state,
+    )
+    return OK, info.raw
 
 
 #                 AttributeModifier -> state before, state after (IBA 14.4.1)
@@ -209,15 +238,15 @@ def _set_sm_info(request: Request) -> Answer | None:
     status = OK if sm.state in before else INVALID
     if status == OK and after is not None:
         sm.state = int(after)
-    answer = _get_sm_info(request._replace(modifier=0))
-    return None if answer is None else (status, answer[1])
+    shown = _get_sm_info(request._replace(modifier=0))
+    return None if shown is None else (status, shown[1])
 
 
 def _get_routes(request: Request) -> Answer:
     node, block = request.node, request.modifier
     if node.switch_info is None:
         return BAD_ATTRIBUTE, EMPTY_BLOCK
-    if block * BLOCK_SIZE >= int.from_bytes(node.switch_info[0:2]):
+    if block * BLOCK_SIZE >= SwitchInfo.linear_fdb_cap.decode(node.switch_info):
         return INVALID, EMPTY_BLOCK
     table = routing.forwarding_table(node)
     return OK, bytes(table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
@@ -244,7 +273,7 @@ _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(
 def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
     """Return where a table that nobody here looks into is kept, and what it holds after power-up."""
     node, modifier = request.node, request.modifier
-    attribute = request.mad[16] << 8 | request.mad[17]
+    attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
         in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
         if not node.is_switch:
@@ -257,7 +286,7 @@ def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
         place = modifier if node.is_switch else part << 16 | request.ingress
         start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
         return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
-    if node.switch_info is None or (modifier & 0x1FF) * 32 >= int.from_bytes(node.switch_info[4:6]):
+    if node.switch_info is None or (modifier & 0x1FF) * 32 >= SwitchInfo.multicast_fdb_cap.decode(node.switch_info):
         return None
     # The bits between position and block are reserved: they name no table of their own.
     place = modifier & 0xF000_01FF
@@ -323,36 +352,38 @@ SET: Final[dict[int, Handler]] = {
     extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
+_CHECKED: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS})
+"""The methods that the M_Key guards (IBA 14.2.4)."""
 _NOT_ANSWERED: Final = frozenset({Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS})
 
 
-def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Silence:
+def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
     """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
 
     Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
-    if mad[2] != 1:
-        return BAD_VERSION, mad[64:128]
-    method, attribute = mad[3], mad[16] << 8 | mad[17]
-    modifier = int.from_bytes(mad[20:24])
+    if mad[at.CLASS_VERSION] != 1:
+        return BAD_VERSION, mad[at.DATA]
+    method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
+    modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
     verdict = mkey_check.ACCEPTED
-    if method in (1, 2, 7):
+    if method in _CHECKED:
         verdict = mkey_check.check(node.arrival_port(ingress), mad, traps)
         if verdict == mkey_check.REFUSED:
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
                 mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
-            return "m_key"
+            return Drop.M_KEY
     if method in _NOT_ANSWERED:
-        return "not answered"
+        return Drop.NOT_ANSWERED
     handlers = _HANDLERS.get(method)
     if handlers is None:
-        return BAD_METHOD, mad[64:128]
+        return BAD_METHOD, mad[at.DATA]
     handler = handlers.get(attribute)
     if handler is None:
-        return BAD_ATTRIBUTE, mad[64:128]
+        return BAD_ATTRIBUTE, mad[at.DATA]
     done = handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
     if done is None:
-        return "no SM" if attribute == AttributeID.SM_INFO else "m_key"
+        return Drop.NO_SM if attribute == AttributeID.SM_INFO else Drop.M_KEY
     return done

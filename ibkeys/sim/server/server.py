@@ -22,8 +22,9 @@ from ibkeys.sim.server.attachments import Attachments
 from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.credentials import own_users
 from ibkeys.sim.server.loop import WRITABLE, Loop
+from ibkeys.sim.server.outbox import Watch
 from ibkeys.sim.server.steer_socket import Answer, Connection
-from ibkeys.sim.server.traffic import Seen, Traffic
+from ibkeys.sim.server.traffic import Traffic
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
@@ -63,7 +64,7 @@ class Server:
         allow_others: bool = False,
         users: Container[int] | None = None,
         home: Node | None = None,
-        watch: Callable[[Seen], None] | None = None,
+        watch: Watch | None = None,
         save: Callable[[], None] | None = None,
         log: Callable[[str], None] | None = None,
         log_clients: Callable[[str], None] | None = None,
