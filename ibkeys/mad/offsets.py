@@ -24,6 +24,8 @@ TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
 TRANSACTION_ID: Final = CommonHeader.transaction_id.span
 ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
 ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span
+ASKED: Final = slice(ATTRIBUTE_ID.start, ATTRIBUTE_MODIFIER.stop)
+"""What a MAD is about, from AttributeID to AttributeModifier: the same in a request and its reply."""
 
 # SMPs (IBA 14.2.1)
 D: Final = DirectedRouteSmp.d.byte
