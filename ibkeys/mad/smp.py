@@ -194,9 +194,9 @@ def build_smp(
 
 _HEAD_END: Final = CommonHeader.method.byte
 _AFTER_STATUS: Final = slice(MadHeader.status.stop, DATA_OFFSET)
-_INITIAL_PATH: Final = DirectedRouteSmp.initial_path_bytes.span
 _AFTER_HOP_POINTER: Final = slice(DirectedRouteSmp.hop_count.byte, DATA_OFFSET)
-_RETURN_PATH_AT: Final = DirectedRouteSmp.return_path_bytes.byte
+_PATHS: Final = slice(DirectedRouteSmp.initial_path_bytes.byte, MAD_SIZE)
+_RETURN_PATH_BYTE: Final = DirectedRouteSmp.return_path_bytes.byte
 _GET_RESP: Final = bytes((Method.GET_RESP,))
 _D: Final = 0x8000
 """D in the word of the status: the SMP goes back."""
@@ -211,26 +211,15 @@ def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
     return head + data + request[DATA_OFFSET + len(data) :]
 
 
-def directed_route_reply(request: bytes, status: int, data: bytes, return_path: bytes) -> bytes:
+def directed_route_reply(request: bytes, status: int, data: bytes) -> bytes:
     """Return the GetResp to a directed-route SMP as it arrives at the asker: D is set, HopPointer is back at 0.
 
-    *return_path*: HopCount + 1 entries, entry 0 unused.
+    *request* is as it arrived at the agent, with its ReturnPath (see `with_return_path`).
     """
-    return b"".join(
-        (
-            request[:_HEAD_END],
-            _GET_RESP,
-            (status | _D).to_bytes(2),
-            b"\0",
-            request[_AFTER_HOP_POINTER],
-            data,
-            request[_INITIAL_PATH],
-            return_path,
-            request[_RETURN_PATH_AT + len(return_path) :],
-        )
-    )
+    head = request[:_HEAD_END] + _GET_RESP + (status | _D).to_bytes(2) + b"\0" + request[_AFTER_HOP_POINTER]
+    return head + data + request[_PATHS]
 
 
 def with_return_path(mad: bytes, return_path: bytes) -> bytes:
     """Return *mad* with the first entries of its ReturnPath replaced."""
-    return mad[:_RETURN_PATH_AT] + return_path + mad[_RETURN_PATH_AT + len(return_path) :]
+    return mad[:_RETURN_PATH_BYTE] + return_path + mad[_RETURN_PATH_BYTE + len(return_path) :]

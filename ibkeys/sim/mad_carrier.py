@@ -56,7 +56,7 @@ class MadCarrier:
         if mgmt_class == _DIRECTED:
             return self._directed(mad, origin, dlid)
         if mgmt_class != _LID_ROUTED:
-            return self._gmp(mad, origin, dlid)
+            return self.gmp(mad, origin, dlid)
         arrived = routing.by_lid(origin, dlid)
         if arrived is None:
             return Drop.NO_ROUTE
@@ -64,7 +64,7 @@ class MadCarrier:
         if mad[at.METHOD] & at.RESPONSE:
             return self._hand_over(mad, node, ingress, origin.lid)
         slid = node.arrival_port(ingress).lid
-        answer = self._ask(mad, node, ingress, origin.lid)
+        answer = self.ask(mad, node, ingress, origin.lid)
         if not isinstance(answer, tuple):
             return answer
         back = routing.by_lid(node.arrival_port(ingress), origin.lid)
@@ -72,7 +72,7 @@ class MadCarrier:
             return Drop.NO_ROUTE_BACK
         return self._reply(lid_routed_reply(mad, *answer), mad, node, slid)
 
-    def _gmp(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def gmp(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
         """A MAD to QP1: the PMA and the SA of a master answer theirs, all else goes to programs there (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
         if end is None:
@@ -123,10 +123,12 @@ class MadCarrier:
             if arrived is None:
                 return Drop.NO_ROUTE
             node, ingress = arrived
-        answer = self._ask(with_return_path(mad, back), node, ingress, PERMISSIVE_LID)
+        arrived_mad = with_return_path(mad, back)
+        answer = self.ask(arrived_mad, node, ingress, PERMISSIVE_LID)
         if not isinstance(answer, tuple):
             return answer
-        return self._reply(directed_route_reply(mad, *answer, back), mad, node, PERMISSIVE_LID)
+        status, data = answer
+        return self._reply(directed_route_reply(arrived_mad, status, data), mad, node, PERMISSIVE_LID)
 
     def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
         """A response (D = 1) goes back along ReturnPath, last entry first."""
@@ -138,7 +140,7 @@ class MadCarrier:
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
-    def _ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> sma.Answer | Outcome:
+    def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> sma.Answer | Outcome:
         """Return status and attribute that a node answers; where its SMA answers nothing, what becomes of the SMP."""
         if node.silent:
             return Drop.SILENT
@@ -158,6 +160,8 @@ class MadCarrier:
         return answer
 
     def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> Outcome:
+        if not self._faults.active:
+            return [Delivery(LATENCY, reply, slid)]
         return self._spoiled(reply, request, node, slid) or Drop.FAULT
 
     def _spoiled(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:

@@ -27,7 +27,7 @@ from ibkeys.mad.sa import ACTIVE
 from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
-from ibkeys.sim.statefile import StateFile
+from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
 
@@ -313,10 +313,10 @@ class SimulatedPort:
             arrived = self._due(subnet.now)
             if arrived:
                 return arrived
-            due = subnet.next_sa_timer()
+            due = subnet.carrier.next_sa_timer()
             if due is not None and due <= deadline and (not self._queue or due < self._queue[0][0]):
                 subnet.advance(max(0.0, due - subnet.now))
-                subnet.run_sa_timers()
+                subnet.carrier.run_sa_timers()
                 continue
             if not self._queue or self._queue[0][0] > deadline:
                 subnet.advance(max(0.0, deadline - subnet.now))

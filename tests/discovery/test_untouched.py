@@ -11,7 +11,7 @@ import pytest
 
 import ibkeys
 from ibkeys.mad.const import MgmtClass
-from ibkeys.sim.deliveries import Delivery
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
@@ -165,26 +165,31 @@ def all_limited(net: Subnet, own: Port) -> None:
 def dies_half_way(net: Subnet, own: Port) -> None:
     """The SA answers 4 questions and is silent then; SMPs are answered on."""
     answered = []
+    carry = net.carrier.gmp
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
+    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
         if mad[1] == MgmtClass.SUBN_ADM:
             answered.append(mad)
             if len(answered) > 4:
-                return []
-        return Subnet._gmp(net, mad, origin, dlid)
+                return Drop.SILENT
+        return carry(mad, origin, dlid)
 
-    net._gmp = gmp  # type: ignore[method-assign]
+    net.carrier.gmp = gmp  # type: ignore[method-assign]
 
 
 def is_slow(net: Subnet, own: Port) -> None:
     """Each answer of the SA comes right before its timeout."""
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> list[Delivery]:
-        answers = Subnet._gmp(net, mad, origin, dlid)
+    carry = net.carrier.gmp
+
+    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
+        answers = carry(mad, origin, dlid)
+        if isinstance(answers, Drop):
+            return answers
         late = 0.09 if mad[1] == MgmtClass.SUBN_ADM else 0.0
         return [Delivery(each.delay + late, each.mad, each.slid) for each in answers]
 
-    net._gmp = gmp  # type: ignore[method-assign]
+    net.carrier.gmp = gmp  # type: ignore[method-assign]
 
 
 POOR = [limited_member, not_a_member, all_limited, dies_half_way, is_slow]

@@ -36,6 +36,7 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import RunOptions, Runs
@@ -59,11 +60,11 @@ class Place:
         self.directory = directory
         self.net = Subnet.from_text(NET)
         if state is not None:
-            self.net.load_state(state)
+            load_state(self.net, state)
 
     def copy_to(self, directory: Path) -> Place:
         shutil.copytree(self.directory, directory)
-        return Place(directory, json.loads(json.dumps(self.net.dump_state())))
+        return Place(directory, json.loads(json.dumps(dump_state(self.net))))
 
     def run(self, plan: Callable[[Any], PlannedRun], started: Callable[[], None] = lambda: None) -> PlannedRun:
         """Plan and carry out what the tool is asked for, here and now. Under losses no SM is sometimes no answer."""

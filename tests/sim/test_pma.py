@@ -10,6 +10,7 @@ import pytest
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 
@@ -99,5 +100,5 @@ def test_no_m_key_guards_it_and_links_must_be_active(subnet: Subnet) -> None:
 def test_counters_are_part_of_the_state(subnet: Subnet) -> None:
     subnet.port(LEAF, 2).count("port_rcv_constraint_errors", 4)
     fresh = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
-    fresh.load_state(subnet.dump_state())
+    load_state(fresh, dump_state(subnet))
     assert fresh.port(LEAF, 2).counter("port_rcv_constraint_errors") == 4

@@ -343,7 +343,7 @@ def test_time_between_runs_counts(state: Path, monkeypatch: pytest.MonkeyPatch) 
         lease = sim.home.lease_deadline - sim.now()
         assert 59 < lease <= 60
     wall = time.time()
-    monkeypatch.setattr("ibkeys.sim.statefile.time.time", lambda: wall + 61)
+    monkeypatch.setattr("ibkeys.sim.state.file.time.time", lambda: wall + 61)
     with opened(state) as sim:
         sim.send([get(1, attribute=AttributeID.PORT_INFO)])
         assert PortInfo(sim.recv(0)[0].mad[64:128]).m_key == 5
@@ -372,7 +372,7 @@ def test_a_save_that_fails_leaves_the_old_state(state: Path, monkeypatch: pytest
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("ibkeys.sim.statefile.os.fsync", full)
+    monkeypatch.setattr("ibkeys.sim.state.file.os.fsync", full)
     with pytest.raises(StoreError, match="No space left"):
         change(sim, 0x8002)
     assert state.read_text() == before

@@ -108,7 +108,7 @@ def serve(
     SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
     """
     from ibkeys.sim.server.server import Server
-    from ibkeys.sim.statefile import StateFile
+    from ibkeys.sim.state.file import StateFile
     from ibkeys.umad.simulated import SimSpec
 
     subnet = SimSpec(

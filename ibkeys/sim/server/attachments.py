@@ -174,7 +174,7 @@ class Attachments:
         client.is_sm = on
         port = client.port
         own = port.node.sm  # one that the subnet plays itself
-        self._subnet.set_is_sm(
+        self._subnet.software.set_is_sm(
             port, any(other.is_sm for other in self._clients.at(port)) or (own is not None and own.port is port)
         )
 

@@ -107,9 +107,9 @@ class Server:
         )
         self._loop.register(self._control.fileno(), self._attachments.read)
         self._loop.register(self._steer.fileno(), self._accept)
-        subnet.sa_data_limit = _SA_DATA
+        subnet.carrier.sa_data_limit = _SA_DATA
         self._ahead = subnet.now - time.monotonic()
-        subnet.follow_clock(lambda: self._ahead + time.monotonic())
+        subnet.history.follow_clock(lambda: self._ahead + time.monotonic())
 
     # The loop
 
