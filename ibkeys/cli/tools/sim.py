@@ -219,7 +219,7 @@ def _script(path: str) -> Script:
 
 def _play(server: Server, script: Script, path: str) -> None:
     try:
-        server.play(script)
+        server.steering.play(script)
     except UsageError as error:
         raise UsageError(f"{path}, {error}") from None
 
