@@ -18,6 +18,9 @@ Problem = tuple[str, str]
 LAST_UNICAST_LID: Final = 0xBFFF
 MOST_PORTS: Final = 254
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
+_NODE_TYPE: Final = NodeInfo.node_type.byte
+_NUM_PORTS: Final = NodeInfo.num_ports.byte
+_LOCAL_PORT_NUM: Final = NodeInfo.local_port_num.byte
 _LID: Final = PortInfo.lid
 _LMC: Final = PortInfo.lmc
 _STATE: Final = PortInfo.port_state
@@ -28,7 +31,7 @@ _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 def node_problems(said: NodeInfo) -> list[Problem]:
     """Return what is impossible in NodeInfo, but for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
-    kind, ports = said.node_type, said.num_ports
+    kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
     if kind not in _NODE_TYPES:
         found.append(("NodeType", f"NodeInfo says NodeType {kind}: there are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MOST_PORTS:
@@ -44,7 +47,7 @@ def node_problems(said: NodeInfo) -> list[Problem]:
 
 def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
     """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
-    ports, num, on_switch = said.num_ports, said.local_port_num, said.node_type == NodeType.SWITCH
+    ports, num, on_switch = said.raw[_NUM_PORTS], said.raw[_LOCAL_PORT_NUM], said.raw[_NODE_TYPE] == NodeType.SWITCH
     found = [] if on_switch else _port_guid_problem(said)
     if ports and num > ports:
         found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
@@ -59,14 +62,19 @@ def port_problems(port: Port) -> list[Problem]:
     if info is None:
         return []
     found: list[Problem] = []
-    lid, lmc, state = _LID.decode(info), _LMC.decode(info), _STATE.decode(info)
-    if port.is_end_port and lid > LAST_UNICAST_LID:
-        found.append(("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}"))
-    elif port.is_end_port and lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
-        found.append(("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}"))
-    if port.num and state not in _PORT_STATES:
+    if port.is_end_port:
+        found += _lid_problem(_LID.decode(info), _LMC.decode(info))
+    if port.num and (state := _STATE.decode(info)) not in _PORT_STATES:
         found.append(("PortState", f"PortInfo says PortState {state}: a port has 1 to {max(_PORT_STATES)}"))
     return found
+
+
+def _lid_problem(lid: int, lmc: int) -> list[Problem]:
+    if lid > LAST_UNICAST_LID:
+        return [("LID", f"PortInfo says LID {lid}: the LIDs of ports end at {LAST_UNICAST_LID}")]
+    if lid and (lid % (1 << lmc) or lid + (1 << lmc) - 1 > LAST_UNICAST_LID):
+        return [("LMC", f"PortInfo says LID {lid} and LMC {lmc}: the LID must be a multiple of {1 << lmc}")]
+    return []
 
 
 def check_port_numbers(node: Node, port: Port) -> None:
