@@ -113,7 +113,7 @@ def _what_host_knows(where: Where) -> list[str]:
 def stores_of(where: Where) -> StorePaths:
     """Return the journal and the key store that the options mean, without opening a fabric."""
     from ibkeys.store.paths import store_paths
-    from ibkeys.umad.simulated import parse_spec
+    from ibkeys.umad.sim_spec import parse_spec
 
     simulated = is_simulated(where)
     return store_paths(
@@ -160,7 +160,7 @@ def keystore_path(options: Store | Where) -> Path | None:
     own = Path(options.keystore) if options.keystore else None
     if options.backend == "umad":
         return store_paths(keystore=own).keystore
-    from ibkeys.umad.simulated import parse_spec
+    from ibkeys.umad.sim_spec import parse_spec
 
     return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
 

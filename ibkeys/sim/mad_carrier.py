@@ -12,6 +12,7 @@ from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Meth
 from ibkeys.mad.smp import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.sim import routing
 from ibkeys.sim.agents import pma, sma
+from ibkeys.sim.agents.request import Answer
 from ibkeys.sim.deliveries import LATENCY, Delivery, Drop, Outcome
 from ibkeys.sim.faults import Faults
 from ibkeys.sim.history import History
@@ -140,7 +141,7 @@ class MadCarrier:
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
-    def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> sma.Answer | Outcome:
+    def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> Answer | Outcome:
         """Return status and attribute that a node answers; where its SMA answers nothing, what becomes of the SMP."""
         if node.silent:
             return Drop.SILENT

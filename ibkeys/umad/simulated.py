@@ -12,144 +12,28 @@ import errno
 import heapq
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, get_args
+from typing import Final, Literal, Self
 
-from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice, UsageError
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
-from ibkeys.keys.smkey import SMKey
+from ibkeys.errors import AgentRefused, ClosedError, DeviceGone, NoDevice
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.sa import ACTIVE
 from ibkeys.sim.deliveries import Delivery, Drop
-from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
+from ibkeys.umad.sim_spec import SimSpec, parse_spec
 
 CA_NAME: Final = "sim0"
-SCHEME: Final = "sim"
-DEMO: Final = Path(__file__).parent.parent / "sim" / "data" / "demo.net"
 MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
 HEADER_SIZE: Final = 24
 
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the own port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
-
-_PERCENTAGES: Final = ("drop", "duplicate", "delay")
-_OPTIONS: Final = (
-    *("state", "port-guids", "seed", "links", "sm", "sa-key", "sa-trust", "sa-wildcards"),
-    *_PERCENTAGES,
-    "inbound-check",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SimSpec:
-    """What ``--backend sim:...`` says. ``path`` "" is the packaged demo fabric; the faults are shares from 0 to 1."""
-
-    path: str = ""
-    state: Path | None = None
-    port_guids: PortGuids = "file"
-    seed: int = 0
-    links: Links = "active"
-    sm: str = ""
-    sa_key: SMKey | None = None
-    enhanced_trust: bool = False
-    refuses_wildcards: bool = False
-    drop: float = 0.0
-    duplicate: float = 0.0
-    delay: float = 0.0
-    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-
-    def load(self) -> Subnet:
-        """Build the subnet, without its saved state. Raises FileFormatError, AddressError."""
-        subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
-        subnet.inbound_check = self.inbound_check
-        if self.sm:
-            subnet.set_sm(self.sm)
-            sa = subnet.sa_of(self.sm)
-            sa.enhanced_trust = self.enhanced_trust
-            sa.subscriptions.refuses_wildcards = self.refuses_wildcards
-            if self.sa_key is not None:
-                sa.sa_key = self.sa_key.reveal()
-        faults = subnet.faults
-        faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
-        return subnet
-
-
-def parse_spec(text: str) -> SimSpec:
-    """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
-    links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced,
-    sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
-
-    ``sim:`` alone is the packaged demo fabric. File names with commas cannot be written here.
-    Raises UsageError; EncodeError for an sa-key that is no number.
-    """
-    scheme, colon, rest = text.partition(":")
-    if scheme != SCHEME or (rest and not colon):
-        raise UsageError(f"{text!r} is no simulated backend; write sim: or sim:FILE")
-    path, *options = rest.split(",")
-    values: dict[str, str] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if name not in _OPTIONS or not equals:
-            known = ", ".join(f"{known}=" for known in _OPTIONS)
-            hint = " (file names with commas cannot be used)" if not equals else ""
-            raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; known are {known}")
-        if name in values or not value:
-            raise UsageError(f"option {name}= of the simulated backend is {'given twice' if value else 'empty'}")
-        values[name] = value
-    port_guids, links = values.get("port-guids", "file"), values.get("links", "active")
-    if port_guids not in get_args(PortGuids):
-        raise UsageError(f"port-guids={port_guids}: file and ibsim are known")
-    if links not in get_args(Links):
-        raise UsageError(f"links={links}: active and initialize are known")
-    trust = values.get("sa-trust", "plain")
-    if trust not in ("plain", "enhanced"):
-        raise UsageError(f"sa-trust={trust}: plain and enhanced are known")
-    wildcards = values.get("sa-wildcards", "accepted")
-    if wildcards not in ("accepted", "refused"):
-        raise UsageError(f"sa-wildcards={wildcards}: accepted and refused are known")
-    if "sm" not in values and values.keys() & {"sa-key", "sa-trust", "sa-wildcards"}:
-        raise UsageError("sa-key=, sa-trust= and sa-wildcards= are for the SA of the subnet manager that sm= names")
-    check = values.get("inbound-check", DEFAULT_INBOUND_CHECK)
-    if check not in INBOUND_CHECKS:
-        raise UsageError(f"inbound-check={check}: {' and '.join(INBOUND_CHECKS)} are known")
-    shares = {name: _percentage(name, values[name]) for name in _PERCENTAGES if name in values}
-    return SimSpec(
-        path=path,
-        state=Path(values["state"]) if "state" in values else None,
-        port_guids="ibsim" if port_guids == "ibsim" else "file",
-        seed=_seed(values.get("seed", "0")),
-        links="initialize" if links == "initialize" else "active",
-        sm=values.get("sm", ""),
-        sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
-        enhanced_trust=trust == "enhanced",
-        refuses_wildcards=wildcards == "refused",
-        inbound_check="membership" if check == "membership" else "partition",
-        **shares,
-    )
-
-
-def _seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise UsageError(f"seed={text[:40]} is no decimal number")
-    return int(text)
-
-
-def _percentage(name: str, text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise UsageError(f"{name}={text} is no percentage from 0 to 100")
-    return value / 100
 
 
 def open_simulated(

@@ -29,7 +29,8 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, SendFailure, UmadPort
-from ibkeys.umad.simulated import SimSpec, SimulatedPort, open_simulated, parse_spec, port_on
+from ibkeys.umad.sim_spec import SimSpec, parse_spec
+from ibkeys.umad.simulated import SimulatedPort, open_simulated, port_on
 from tests.corpus import DATA
 
 DUAL_HOME = DATA / "fabrics" / "dual-home.net"

@@ -1,63 +1,29 @@
 """The subnet management agent of every node: one table from (method, attribute) to what is answered (IBA 14.2.5).
 
-A handler gets a `Request` and returns (status, 64 bytes). It is called after the M_Key check of the port that the SMP
-arrived on; `ibkeys.sim.subnet` does that, the route and the reply.
+A handler gets a `Request` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that the
+SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.attributes import GUIDInfo, PortInfo, SMInfo, SwitchInfo
+from ibkeys.mad.attributes import GUIDInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import (
     GUIDS_PER_BLOCK,
     MAX_UNICAST_LID,
     P_KEYS_PER_BLOCK,
     AttributeID,
     CapabilityMask,
-    MadStatus,
     Method,
-    SMState,
 )
 from ibkeys.sim import routing
-from ibkeys.sim.agents import extended_port_info, mkey_check, portinfo
+from ibkeys.sim.agents import extended_port_info, kept_tables, mkey_check, portinfo, sm_info
+from ibkeys.sim.agents.request import BAD_ATTRIBUTE, BAD_METHOD, BAD_VERSION, INVALID, OK, Answer, Handler, Request
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, KEY, Node, Port
 from ibkeys.sim.traps import Traps
-
-OK: Final = int(MadStatus.OK)
-BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
-BAD_METHOD: Final = int(MadStatus.METHOD_NOT_SUPPORTED)
-BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
-INVALID: Final = int(MadStatus.INVALID_FIELD)
-
-
-class Request(NamedTuple):
-    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
-    sends the traps that follow: of a wrong M_Key, of a link that changes."""
-
-    node: Node
-    ingress: int
-    mad: bytes
-    modifier: int
-    key_hidden: bool
-    traps: Traps
-
-    @property
-    def data(self) -> bytes:
-        """The attribute of a Set."""
-        return self.mad[at.DATA]
-
-    @property
-    def port(self) -> Port:
-        """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
-        return self.node.arrival_port(self.ingress)
-
-
-Answer = tuple[int, bytes]
-Handler = Callable[[Request], Answer | None]
 
 
 def _node_description(request: Request) -> Answer:
@@ -203,45 +169,6 @@ def _set_guid_info(request: Request) -> Answer:
     return OK, port.guid_block(request.modifier)
 
 
-def _get_sm_info(request: Request) -> Answer | None:
-    sm = request.node.sm
-    if sm is None or sm.port is not request.port:
-        return None  # SMInfo is the business of a subnet manager; where none runs nobody answers
-    if request.modifier:
-        return INVALID, EMPTY_BLOCK
-    sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
-    info = SMInfo.new(
-        guid=sm.port.guid,
-        sm_key=0 if request.key_hidden else sm.sm_key,
-        act_count=sm.act_count,
-        priority=sm.priority,
-        sm_state=sm.state,
-    )
-    return OK, info.raw
-
-
-#                 AttributeModifier -> state before, state after (IBA 14.4.1)
-_SM_CONTROL: Final = {
-    1: ((SMState.STANDBY,), SMState.MASTER),  # handover
-    2: ((SMState.MASTER, SMState.STANDBY), None),  # acknowledge
-    3: ((SMState.STANDBY,), SMState.NOT_ACTIVE),  # disable
-    4: ((SMState.NOT_ACTIVE, SMState.DISCOVERING), SMState.STANDBY),  # standby
-    5: ((SMState.STANDBY,), SMState.DISCOVERING),  # discover
-}
-
-
-def _set_sm_info(request: Request) -> Answer | None:
-    sm = request.node.sm
-    if sm is None or sm.port is not request.port:
-        return None
-    before, after = _SM_CONTROL.get(request.modifier, ((), None))
-    status = OK if sm.state in before else INVALID
-    if status == OK and after is not None:
-        sm.state = int(after)
-    shown = _get_sm_info(request._replace(modifier=0))
-    return None if shown is None else (status, shown[1])
-
-
 def _get_routes(request: Request) -> Answer:
     node, block = request.node, request.modifier
     if node.switch_info is None:
@@ -261,52 +188,6 @@ def _set_routes(request: Request) -> Answer:
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
-    request.node.touch()
-    return OK, request.data
-
-
-_SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
-_VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1, 8))
-_VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
-
-
-def _table_place(request: Request) -> tuple[tuple[int, int], bytes] | None:
-    """Return where a table that nobody here looks into is kept, and what it holds after power-up."""
-    node, modifier = request.node, request.modifier
-    attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
-    if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
-        in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
-        if not node.is_switch:
-            return (attribute, request.ingress), _SL_TO_VL
-        return ((attribute, modifier & 0xFFFF), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
-    if attribute == AttributeID.VL_ARBITRATION_TABLE:
-        part, port = modifier >> 16, modifier & 0xFFFF
-        if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
-            return None
-        place = modifier if node.is_switch else part << 16 | request.ingress
-        start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
-        return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
-    if node.switch_info is None or (modifier & 0x1FF) * 32 >= SwitchInfo.multicast_fdb_cap.decode(node.switch_info):
-        return None
-    # The bits between position and block are reserved: they name no table of their own.
-    place = modifier & 0xF000_01FF
-    return ((attribute, place), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
-
-
-def _get_table(request: Request) -> Answer:
-    place = _table_place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    return OK, (request.node.tables or {}).get(place[0], place[1])
-
-
-def _set_table(request: Request) -> Answer:
-    place = _table_place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    if request.node.tables is None:
-        request.node.tables = {}
-    request.node.tables[place[0]] = request.data
     request.node.touch()
     return OK, request.data
 
@@ -332,11 +213,11 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.GUID_INFO: _get_guid_info,
     AttributeID.PORT_INFO: _get_port_info,
     AttributeID.P_KEY_TABLE: _get_p_key_table,
-    AttributeID.SL_TO_VL_MAPPING_TABLE: _get_table,
-    AttributeID.VL_ARBITRATION_TABLE: _get_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.get,
+    AttributeID.VL_ARBITRATION_TABLE: kept_tables.get,
     AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_get_table),
-    AttributeID.SM_INFO: _get_sm_info,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.get),
+    AttributeID.SM_INFO: sm_info.get,
     extended_port_info.ATTRIBUTE: _get_extended_port_info,
 }
 SET: Final[dict[int, Handler]] = {
@@ -344,11 +225,11 @@ SET: Final[dict[int, Handler]] = {
     AttributeID.GUID_INFO: _set_guid_info,
     AttributeID.PORT_INFO: _set_port_info,
     AttributeID.P_KEY_TABLE: _set_p_key_table,
-    AttributeID.SL_TO_VL_MAPPING_TABLE: _set_table,
-    AttributeID.VL_ARBITRATION_TABLE: _set_table,
+    AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.set_block,
+    AttributeID.VL_ARBITRATION_TABLE: kept_tables.set_block,
     AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(_set_table),
-    AttributeID.SM_INFO: _set_sm_info,
+    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.set_block),
+    AttributeID.SM_INFO: sm_info.set_state,
     extended_port_info.ATTRIBUTE: _set_extended_port_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}

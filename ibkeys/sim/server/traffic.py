@@ -14,14 +14,14 @@ import errno
 from collections import Counter
 from collections.abc import Container
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE
 from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
-from ibkeys.sim.deliveries import Delivery, Drop
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
@@ -48,6 +48,21 @@ _QP0: Final = bytes(4)
 _QP1: Final = (1).to_bytes(4)
 
 
+class _Sent(NamedTuple):
+    """A packet of *client* as it came (``raw``), and its MAD as it goes on. ``slid``: as packets have it; ``asks``:
+    somebody is to answer it."""
+
+    client: Client
+    raw: bytes
+    mad: bytes
+    slid: bytes
+    asks: bool
+
+    def given_back(self, status: int) -> bytes:
+        """Return the packet by which the client has its MAD back, with an errno."""
+        return protocol.given_back(self.raw, self.slid, self.mad, status)
+
+
 class Traffic:
     """Carries the packets of *clients*. *users* are those whose packets are taken, None: everybody's.
 
@@ -72,7 +87,7 @@ class Traffic:
         self._watch = watch
         self._outbox = Outbox(clients, loop, counts, watch)
         self._awaited = Awaited()
-        self._current: tuple[Client, bytes, bytes, bytes] | None = None
+        self._current: _Sent | None = None
         self._takers: list[Client] = []  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
@@ -113,58 +128,46 @@ class Traffic:
         return raw if client.is_known else b""
 
     def _packet(self, client: Client, raw: bytes) -> None:
-        mad = raw[HEADER_SIZE:]
-        if raw[protocol.LENGTH] != _WHOLE_MAD:
-            length = int.from_bytes(raw[protocol.LENGTH])
-            if not LEAST_MAD <= length <= MAD_SIZE:
-                self._counts["malformed"] += 1
-                return
-            mad = mad[:length].ljust(MAD_SIZE, b"\0")
-        if not _is_sound(mad):
+        mad = _mad_in(raw)
+        if mad is None:
             self._counts["malformed"] += 1
             return
         self.packets += 1
-        method = mad[at.METHOD]
-        asks = not method & at.RESPONSE and method != _TRAP_REPRESS  # mad.c: ib_response_mad
-        if asks:
-            mad = mad[: SLOT.start] + client.slot_bytes + mad[SLOT.stop :]
-        slid = raw[protocol.SLID]
-        if slid == protocol.NO_LID:
-            slid = protocol.packet_lid(client.port.lid)
-        dlid = protocol.lid(raw)
-        if _is_subscription(mad) and not self._may_subscribe(client, mad):
-            self._outbox.write(
-                client, protocol.given_back(raw, slid, mad, errno.EPERM), "another program here takes the Reports"
-            )
+        sent = _sent(client, raw, mad)
+        if _is_subscription(sent.mad) and not self._may_subscribe(client, sent.mad):
+            self._outbox.write(client, sent.given_back(errno.EPERM), "another program here takes the Reports")
             return
-        self._current = (client, raw, mad, slid)
-        self._takers.clear()
         if self._watch is not None:
-            self._watch(Seen(client, True, mad, protocol.lid(slid), dlid, int.from_bytes(raw[protocol.DQP])))
-        outcome = self._subnet.send(mad, client.port, dlid)
+            slid, qpn = protocol.lid(sent.slid), int.from_bytes(raw[protocol.DQP])
+            self._watch(Seen(client, True, sent.mad, slid, protocol.lid(raw), qpn))
+        self._settle(sent, self._carry(sent))
+
+    def _carry(self, sent: _Sent) -> Outcome:
+        """Let the MAD go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
+        self._takers.clear()
+        self._current = sent
+        outcome = self._subnet.send(sent.mad, sent.client.port, protocol.lid(sent.raw))
         self._current = None
-        if outcome and not isinstance(outcome, Drop):
+        return outcome
+
+    def _settle(self, sent: _Sent, outcome: Outcome) -> None:
+        """Give the client its answer, or its request back where nobody answers or will."""
+        if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
-                reply = protocol.reply(raw, slid, answer)
+                reply = protocol.reply(sent.raw, sent.slid, answer)
                 if delay:
-                    self._loop.at(delay, partial(self._outbox.write, client, reply))
+                    self._loop.at(delay, partial(self._outbox.write, sent.client, reply))
                 else:
-                    self._outbox.write(client, reply)
+                    self._outbox.write(sent.client, reply)
         elif self._takers:
-            if asks:
-                self._await(
-                    awaited.Request(client, mad, protocol.given_back(raw, slid, mad, errno.ETIMEDOUT)),
-                    self._takers[0],
-                    raw,
-                    slid,
-                )
+            if sent.asks:
+                self._await(sent, self._takers[0])
         elif outcome is Drop.MALFORMED:
             self._counts["malformed"] += 1
-        elif asks:
+        elif sent.asks:
             self._counts["unanswered"] += 1
-            unanswered = protocol.given_back(raw, slid, mad, errno.ETIMEDOUT)
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
-            self._outbox.write(client, unanswered, f"no answer: {why}")
+            self._outbox.write(sent.client, sent.given_back(errno.ETIMEDOUT), f"no answer: {why}")
 
     def _may_subscribe(self, client: Client, mad: bytes) -> bool:
         """Note what *client* subscribes to, or no longer; returns whether it may: no other program does at its port."""
@@ -179,16 +182,17 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes) -> None:
+    def _await(self, sent: _Sent, taker: Client) -> None:
+        request = awaited.Request(sent.client, sent.mad, sent.given_back(errno.ETIMEDOUT))
         if not self._awaited.add(request):
             return
         if request.mad[at.METHOD] == _REPORT:
-            again = partial(self._report_again, request, taker, raw, slid, awaited.REPORT_RETRIES)
+            again = partial(self._report_again, request, sent, taker, awaited.REPORT_RETRIES)
             self._loop.at(awaited.REPORT_TIMEOUT, again)
         else:
             self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
-    def _report_again(self, request: awaited.Request, taker: Client, raw: bytes, slid: bytes, left: int) -> None:
+    def _report_again(self, request: awaited.Request, sent: _Sent, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
 
         Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
@@ -200,10 +204,8 @@ class Traffic:
             return
         if not taker.waiting:
             self._counts["reports repeated"] += 1
-            self._current = (request.client, raw, request.mad, slid)
-            self._subnet.send(request.mad, request.client.port, protocol.lid(raw[protocol.DLID]))
-            self._current = None
-        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, raw, slid, left - 1))
+            self._carry(sent)
+        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, sent, taker, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
@@ -213,14 +215,13 @@ class Traffic:
     def arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for."""
         current = self._current
-        forwarding = current is not None and current[2][_SAME_MAD] == delivery.mad[_SAME_MAD]
+        forwarding = current is not None and current.mad[_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has looked at
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
-            _, raw, _, slid = current
-            if self._outbox.write(client, protocol.handed_on(raw, slid, mad)):
+            if self._outbox.write(client, protocol.handed_on(current.raw, current.slid, mad)):
                 self._takers.append(client)
                 self._counts["forwarded"] += 1
         else:
@@ -245,6 +246,29 @@ class Traffic:
         if mad[at.MGMT_CLASS] == _ADMINISTRATION and mad[at.METHOD] == _REPORT:
             return self._clients.takes_reports(port), mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad
+
+
+def _mad_in(raw: bytes) -> bytes | None:
+    """Return the MAD in a packet, padded to its whole length; None where a kernel would not have sent it."""
+    mad = raw[HEADER_SIZE:]
+    if raw[protocol.LENGTH] != _WHOLE_MAD:
+        length = int.from_bytes(raw[protocol.LENGTH])
+        if not LEAST_MAD <= length <= MAD_SIZE:
+            return None
+        mad = mad[:length].ljust(MAD_SIZE, b"\0")
+    return mad if _is_sound(mad) else None
+
+
+def _sent(client: Client, raw: bytes, mad: bytes) -> _Sent:
+    """Note in a request whose it is, and in the packet the LID of a sender that left it out."""
+    method = mad[at.METHOD]
+    asks = not method & at.RESPONSE and method != _TRAP_REPRESS  # mad.c: ib_response_mad
+    if asks:
+        mad = mad[: SLOT.start] + client.slot_bytes + mad[SLOT.stop :]
+    slid = raw[protocol.SLID]
+    if slid == protocol.NO_LID:
+        slid = protocol.packet_lid(client.port.lid)
+    return _Sent(client, raw, mad, slid, asks)
 
 
 def _is_sound(mad: bytes) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.subnet import Subnet
-from ibkeys.umad.simulated import DEMO
+from ibkeys.umad.sim_spec import DEMO
 from tests.corpus import files, label
 from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SWITCH_A, node_info
 
