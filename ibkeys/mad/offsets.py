@@ -39,13 +39,7 @@ INITIAL_PATH: Final = DirectedRouteSmp.initial_path_bytes.span
 RETURN_PATH: Final = DirectedRouteSmp.return_path_bytes.span
 
 # SA MADs (IBA 15.2.1)
-RMPP_VERSION: Final = SaHeader.rmpp_version.byte
-RMPP_TYPE: Final = SaHeader.rmpp_type.byte
 RMPP_FLAGS: Final = SaHeader.rmpp_flags.byte
-RMPP_STATUS: Final = SaHeader.rmpp_status.byte
-SEGMENT_NUMBER: Final = SaHeader.segment_number.span
-PAYLOAD_LENGTH: Final = SaHeader.payload_length.span
-COMPONENT_MASK: Final = SaHeader.component_mask.span
 
 # Bits
 RESPONSE: Final = 0x80

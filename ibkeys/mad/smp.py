@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.errors import EncodeError, MalformedMad
-from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, SMP_DATA_SIZE, Method, MgmtClass
+from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, SMP_DATA_SIZE, MgmtClass
 from ibkeys.mad.fields import Layout, field, octets
 
 HEADER_SIZE: Final = 24
@@ -190,36 +190,3 @@ def build_smp(
         if isinstance(error, EncodeError):
             raise
         raise EncodeError(f"a header field or path entry does not fit: {error}") from error
-
-
-_HEAD_END: Final = CommonHeader.method.byte
-_AFTER_STATUS: Final = slice(MadHeader.status.stop, DATA_OFFSET)
-_AFTER_HOP_POINTER: Final = slice(DirectedRouteSmp.hop_count.byte, DATA_OFFSET)
-_PATHS: Final = slice(DirectedRouteSmp.initial_path_bytes.byte, MAD_SIZE)
-_RETURN_PATH_BYTE: Final = DirectedRouteSmp.return_path_bytes.byte
-_GET_RESP: Final = bytes((Method.GET_RESP,))
-_D: Final = 0x8000
-"""D in the word of the status: the SMP goes back."""
-
-
-def lid_routed_reply(request: bytes, status: int, data: bytes) -> bytes:
-    """Return the GetResp of an agent to a *request* that is no directed-route SMP.
-
-    *data*: all bytes from 64 on that differ from the request: 64 of an SMP, 192 of a GMP.
-    """
-    head = request[:_HEAD_END] + _GET_RESP + status.to_bytes(2) + request[_AFTER_STATUS]
-    return head + data + request[DATA_OFFSET + len(data) :]
-
-
-def directed_route_reply(request: bytes, status: int, data: bytes) -> bytes:
-    """Return the GetResp to a directed-route SMP as it arrives at the asker: D is set, HopPointer is back at 0.
-
-    *request* is as it arrived at the agent, with its ReturnPath (see `with_return_path`).
-    """
-    head = request[:_HEAD_END] + _GET_RESP + (status | _D).to_bytes(2) + b"\0" + request[_AFTER_HOP_POINTER]
-    return head + data + request[_PATHS]
-
-
-def with_return_path(mad: bytes, return_path: bytes) -> bytes:
-    """Return *mad* with the first entries of its ReturnPath replaced."""
-    return mad[:_RETURN_PATH_BYTE] + return_path + mad[_RETURN_PATH_BYTE + len(return_path) :]

@@ -9,7 +9,7 @@ from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Method, MgmtClass
-from ibkeys.mad.smp import directed_route_reply, lid_routed_reply, with_return_path
+from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.sim import routing
 from ibkeys.sim.agents import pma, sma
 from ibkeys.sim.agents.request import Answer
