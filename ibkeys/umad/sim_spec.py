@@ -12,6 +12,7 @@ from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
 from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.paths import StorePaths, store_paths
 
 SCHEME: Final = "sim"
 _Word = TypeVar("_Word", bound=str)
@@ -61,6 +62,20 @@ class SimSpec:
         faults = subnet.faults
         faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
         return subnet
+
+
+def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
+    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
+
+    Raises as `parse_spec`.
+    """
+    simulated = backend.startswith(f"{SCHEME}:")
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(backend).state if simulated else None,
+        keystore=Path(keystore) if keystore else None,
+        journal=Path(journal) if journal else None,
+    )
 
 
 def parse_spec(text: str) -> SimSpec:

@@ -16,7 +16,7 @@ from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
-from tests.discovery.test_sweep import links_found, links_of
+from tests.discovery.sweeping import links_found, links_of
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import (
     end_ports,
@@ -179,7 +179,6 @@ def dies_half_way(net: Subnet, own: Port) -> None:
 
 def is_slow(net: Subnet, own: Port) -> None:
     """Each answer of the SA comes right before its timeout."""
-
     carry = net.carrier.gmp
 
     def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:

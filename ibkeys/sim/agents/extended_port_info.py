@@ -20,11 +20,13 @@ class ExtendedPortInfo(Layout):
 
     __slots__ = ()
     size = BLOCK_SIZE
-    #                             name            byte width
-    state_change_enable = field("StateChangeEnable", 3, 8)
-    link_speed_supported = field("LinkSpeedSupported", 7, 8)
-    link_speed_enabled = field("LinkSpeedEnabled", 11, 8)
-    link_speed_active = field("LinkSpeedActive", 15, 8)
+    # fmt: off
+    #                            name                byte width
+    state_change_enable  = field("StateChangeEnable",   3, 8)
+    link_speed_supported = field("LinkSpeedSupported",  7, 8)
+    link_speed_enabled   = field("LinkSpeedEnabled",   11, 8)
+    link_speed_active    = field("LinkSpeedActive",    15, 8)
+    # fmt: on
 
 
 def run_at_fdr10(port: Port) -> None:
