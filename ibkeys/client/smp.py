@@ -252,6 +252,7 @@ class SmpClient:
     def _drive(self, between: Callable[[], None]) -> None:
         scheduler, port = self._scheduler, self.port
         received, step, to_int = scheduler.received, self._step, int.from_bytes
+        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
         while True:
             self._hand_out_failures()
             between()
@@ -267,20 +268,20 @@ class SmpClient:
             now = port.now()
             for mad, status, _, _ in came:
                 if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
-                    request = received(to_int(mad[at.TID]), mad, now)
+                    request = received(to_int(mad[own_id]), mad, now)
                     if request is None:
                         continue
                     if request.to is not SMI:
-                        outcome = mad if mad[at.STATUS] == _OK else _status_error(request, mad)
+                        outcome = mad if mad[status_at] == _OK else _status_error(request, mad)
                     else:
-                        outcome = mad[at.DATA] if mad[at.STATUS] in _OK_OF_SMP else _status_error(request, mad)
+                        outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _status_error(request, mad)
                     owner = request.owner
                     if type(owner) is _Waiting:
                         self._fill_in(owner, request.slot, outcome)
                     else:
                         step(owner, outcome)
                 elif status == ETIMEDOUT:
-                    scheduler.timed_out(to_int(mad[at.TID]), now)
+                    scheduler.timed_out(to_int(mad[own_id]), now)
                 else:
                     scheduler.statistics.strays += 1
             scheduler.expire(now)
