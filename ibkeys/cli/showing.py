@@ -113,7 +113,7 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
     """Return what a port that was read says of itself and cannot be, as the contract has errors."""
     from ibkeys.topology.plausible import node_problems, port_problems
 
-    problems = node_problems(port.node.info) + port_problems(port)
+    problems = node_problems(port.node.node_info) + port_problems(port)
     return [{**port.identity(), "error": text} for _, text in problems]
 
 

@@ -231,7 +231,7 @@ def _same_secret(with_keys: Snapshot, masked: Snapshot) -> bool:
 
 
 def _plain(info: bytes) -> int:
-    return int.from_bytes(info[:8])
+    return PortInfo(info).m_key
 
 
 def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:

@@ -118,7 +118,7 @@ def test_with_a_wrong_sm_key_it_could_not_be_completed(cli: Cli, policy: Path, t
     result = cli("compare", "--policy", policy, "--smkey", f"@{wrong}", "-t", "10")
     assert result.code == 3
     assert "ibkeys: error: SubnAdmGetTable(PortInfoRecord)" in result.err
-    assert "the SM_Key is wrong" in result.err
+    assert "a wrong SM_Key" in result.err
     assert "666000000000abcd" not in result.out + result.err
 
 
