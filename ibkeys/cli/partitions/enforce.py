@@ -11,7 +11,8 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.render import NOTHING, Row
+from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,13 +31,19 @@ def enforce_show(
     """Show partition enforcement of switch ports.
 
     Inbound concerns what comes into the switch, outbound what leaves it. Only external ports of switches enforce, so
-    the table of --all leaves all others out.
+    the table of --all leaves all others out. Peer is the far end of the port's link; where one row is of many ports,
+    the kind of node there.
     """
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
     columns = [
         Column("partition_enforcement_inbound", "Inbound", lambda row: _word(row["partition_enforcement_inbound"])),
         Column("partition_enforcement_outbound", "Outbound", lambda row: _word(row["partition_enforcement_outbound"])),
     ]
+    if not sheet.is_sweep:  # one port by itself does not say what it is linked to
+        for row in sheet.ports:
+            row["peer"] = None
+    if sheet.is_sweep or format == "csv":
+        columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
     return show(
         "enforce-show", sheet, columns, format, listing, lambda row: row["node_type"] == "switch" and row["port"] != 0
     )
@@ -47,7 +54,18 @@ def _values(port: Port) -> dict[str, Any]:
     return {
         "partition_enforcement_inbound": info.partition_enforcement_inbound if info is not None else None,
         "partition_enforcement_outbound": info.partition_enforcement_outbound if info is not None else None,
+        "peer": peer_document(port),
     }
+
+
+def _peer(row: Row) -> str:
+    peer = row["peer"]
+    return f"{peer['node_desc'] or peer['node_guid']} port {peer['port']}" if peer is not None else NOTHING
+
+
+def _kind_of_peer(row: Row) -> str:
+    """Return what is at the far end: a row of many ports has one word for all of them."""
+    return row["peer"]["node_type"] if row["peer"] is not None else NOTHING
 
 
 def _word(bit: int | None) -> str | None:

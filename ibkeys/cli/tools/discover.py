@@ -12,12 +12,12 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, sweep, write_unreached
+from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, peer_document, sweep, write_unreached
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Node, Port, Topology
 
-_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", "peer_node_guid", "peer_port")
+_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{part}" for part in PEER_PARTS))
 
 
 @click.command("discover")
@@ -55,26 +55,25 @@ def _ports(node: Node) -> Iterator[Port]:
 
 
 def _port_document(port: Port) -> dict[str, Any]:
-    info, peer = port.port_info, port.peer
+    info = port.port_info
     return {
         "port": port.num,
         "lid": port.lid,
         "state": info.port_state if info is not None else None,
         "phys_state": info.port_physical_state if info is not None else None,
-        "peer": {"node_guid": f"0x{peer.node.guid:016x}", "port": peer.num} if peer is not None else None,
+        "peer": peer_document(port),
     }
 
 
 def _csv_rows(node: Node) -> Iterator[dict[str, Any]]:
     for port in _ports(node):
         values = _port_document(port)
-        peer = values["peer"] or {"node_guid": None, "port": None}
+        peer = values["peer"] or {}
         yield {
             **port.identity(),
             **values,
             "num_ports": node.num_ports,
-            "peer_node_guid": peer["node_guid"],
-            "peer_port": peer["port"],
+            **{f"peer_{part}": value for part, value in peer.items()},
         }
 
 

@@ -12,13 +12,13 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
+from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, guid_of, peer_document, sweep, write_unreached
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
     from ibkeys.topology.model import Port
 
-_PEER: Final = ("peer_node_guid", "peer_node_desc", "peer_port")
+_PEER: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
 _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "name": lambda _, port: port.node.description,
     "host": lambda _, port: _host(port),
@@ -95,19 +95,12 @@ def _host(port: Port) -> str | None:
     return split_description(port.node.description)[0] if port.node.description else None
 
 
-def _peer(port: Port) -> dict[str, Any] | None:
-    peer = port.peer
-    if peer is None:
-        return None
-    return {"node_guid": f"0x{peer.node.guid:016x}", "node_desc": peer.node.description, "port": peer.num}
-
-
 def _document(port: Port) -> dict[str, Any]:
-    return {**port.identity(), "host": _host(port), "peer": _peer(port)}
+    return {**port.identity(), "host": _host(port), "peer": peer_document(port)}
 
 
 def _row(port: Port) -> dict[str, Any]:
-    peer = _peer(port) or {}
+    peer = peer_document(port) or {}
     return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
 
 
