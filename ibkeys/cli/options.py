@@ -295,8 +295,12 @@ _folding_options: Final[tuple[Callable[..., Any], ...]] = (
 )
 folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""
+filters: Final = group("filters", Filters, *_filter_options)
+"""For commands that look at a sweep, and may be asked to look at a part of it."""
 listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
 """For commands with a row for each port of a sweep."""
+listing_of_two: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)
+"""For commands with a row for each port of two snapshots, of which one is the earlier."""
 
 inbound_check: Final = option(
     "--inbound-check",

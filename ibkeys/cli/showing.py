@@ -107,7 +107,7 @@ def read_sheet(
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
             found = _chosen_from(source, where, chosen, p_keys)
-            chosen.look_up(found, names)
+            chosen.look_up(found, names=names)
             ports = [port for port in found.ports() if chosen.keeps(port)]
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]

@@ -55,6 +55,17 @@ class FoldedNames:
         ]
         return named + alone
 
+    def called(self, row: Row) -> str:
+        """Return what the node of a port is called: its name, with its GUID beside it where the name repeats."""
+        name, guid = row["node_desc"] or "", row["node_guid"]
+        if not name:
+            return str(guid)
+        return clean(name) if len(self._nodes.get(name, ())) < 2 else f"{clean(name)} ({guid})"
+
+    def port(self, row: Row) -> str:
+        """Return what one port is called: its node and its number."""
+        return f"{self.called(row)} port {row['port']}"
+
     def _numbers(self, row: Row, ports: set[int]) -> str:
         if row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1:
             return ""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.topology.directory import Directory
     from ibkeys.topology.model import Node, Port, Topology
     from ibkeys.topology.port_id import PortKey
 
@@ -45,14 +47,17 @@ class PortFilter:
         """The snapshot that the fabric is compared with."""
         return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
 
-    def look_up(self, found: Topology, names: Iterable[str] = ()) -> None:
-        """Find the nodes of ``--node`` and of *names* in *found*. Raises AddressError for one that is not there."""
+    def look_up(self, *fabrics: Topology, names: Iterable[str] = ()) -> None:
+        """Find the nodes of ``--node`` and of *names*; of several *fabrics* each has to be in one.
+
+        Raises AddressError for one that is in none.
+        """
         from ibkeys.topology.directory import Directory
 
         words = [*names, *self._asked.node]
         if words:
-            there = Directory(found).find_all(words)
-            self._nodes = {port.node for ports in there.values() for port in ports}
+            directories = [Directory(fabric) for fabric in fabrics]
+            self._nodes = {port.node for word in words for port in _find(directories, word)}
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
         """Find what changed from *before* to *now*, of which the fabric is the one that was looked at."""
@@ -89,6 +94,36 @@ class PortFilter:
         keys = [key for _, key in port.occupied or ()]
         in_partition = not self._partitions or any(key.partition in self._partitions for key in keys)
         return in_partition and (not self._p_keys or any(key in self._p_keys for key in keys))
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How many of a fabric's ports a filter let through."""
+
+    ports: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} looked at"
+
+    def to_json(self) -> dict[str, int]:
+        """Return it as the contract has it."""
+        return {"ports": self.ports, "of": self.of}
+
+
+def _find(directories: Sequence[Directory], word: str) -> list[Port]:
+    """Return the ports that *word* names in one of *directories* or several. Raises AddressError where in none."""
+    from ibkeys.topology.directory import NotFound
+
+    found, missing = [], None
+    for directory in directories:
+        try:
+            found += directory.find(word)
+        except NotFound as error:
+            missing = error
+    if missing is not None and not found:
+        raise missing
+    return found
 
 
 def is_set_of_names(word: str) -> bool:

@@ -69,10 +69,10 @@ def folded_lines(
 def indented(names: FoldedNames, rows: Iterable[Row]) -> list[str]:
     """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
     width = width_of_output() - len(_INDENT)
-    return [_INDENT + line for word in names.words(rows) for line in _wrapped(word, width)]
+    return [_INDENT + line for word in names.words(rows) for line in wrapped(word, width)]
 
 
-def _wrapped(word: str, width: int) -> list[str]:
+def wrapped(word: str, width: int) -> list[str]:
     """Return *word* in lines of at most *width*, broken after commas where that is possible."""
     lines = [""]
     for part in re.split("(?<=,)", word):

@@ -11,7 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
-from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.comparing.words import in_words
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
