@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
@@ -94,6 +94,8 @@ def read_sheet(
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
+    from ibkeys.discovery.sweep import Wanted
+
     chosen = PortFilter(filters)
     names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
     given = given_port(words, kind, every_port)
@@ -106,8 +108,7 @@ def read_sheet(
             read_more(source, [handle.port])
             sheet = Sheet([_row(handle.port, values)], _problems_of(handle.port))
         else:
-            found = _chosen_from(source, where, chosen, p_keys)
-            chosen.look_up(found, names=names)
+            found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
             ports = [port for port in found.ports() if chosen.keeps(port)]
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
@@ -119,16 +120,20 @@ def read_sheet(
     return sheet
 
 
-def _chosen_from(source: Source, where: Where, chosen: PortFilter, p_keys: bool) -> Topology:
-    """Return what a sweep finds, with all that the filters need to know of it."""
+def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, names: Sequence[str] = ()) -> Topology:
+    """Return what a sweep finds, and let *chosen* know all that it needs to choose among it: *names* are those after
+    -N. Raises AddressError for a name that is not there, and what `load` raises."""
     if chosen.since is None:
-        return sweep(source, where, p_keys or chosen.needs_tables)
-    before = load(chosen.since)
-    with progress_bar(where) as progress:
-        now = source.take_snapshot(progress)
-    say_notes(now.fabric)
-    chosen.compare(before, now)
-    return now.fabric
+        found = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or chosen.needs_tables))
+    else:
+        before = load(chosen.since)
+        with progress_bar(where) as progress:
+            now = source.take_snapshot(progress)
+        say_notes(now.fabric)
+        chosen.compare(before, now)
+        found = now.fabric
+    chosen.look_up(found, names=names)
+    return found
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import write_reach
 from ibkeys.cli.comparing.words import in_words
 from ibkeys.cli.exits import write
-from ibkeys.cli.listing.filters import LookedAt, PortFilter
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
@@ -22,6 +22,7 @@ from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 from ibkeys.topology.matching import match_key
+from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
     from ibkeys.fabric.compare import Comparison
@@ -43,7 +44,7 @@ _LISTED: Final = 8
 @click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
-@options.listing_of_two
+@options.listing_as_is
 @options.version
 def diff(
     a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, listing: Listing, format: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
-from ibkeys.printable import counted
+from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
@@ -90,25 +90,17 @@ class PortFilter:
             and (self._changed is None or port.id.key in self._changed)
         )
 
+    def looked_at(self, found: Topology) -> LookedAt | None:
+        """Return how many ports of *found* are listed, of how many; None without filters."""
+        if not self.is_given:
+            return None
+        kept = [self.keeps(port) for port in found.ports()]
+        return LookedAt(sum(kept), len(kept))
+
     def _has_p_key(self, port: Port) -> bool:
         keys = [key for _, key in port.occupied or ()]
         in_partition = not self._partitions or any(key.partition in self._partitions for key in keys)
         return in_partition and (not self._p_keys or any(key in self._p_keys for key in keys))
-
-
-@dataclass(frozen=True, slots=True)
-class LookedAt:
-    """How many of a fabric's ports a filter let through."""
-
-    ports: int
-    of: int
-
-    def __str__(self) -> str:
-        return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} looked at"
-
-    def to_json(self) -> dict[str, int]:
-        """Return it as the contract has it."""
-        return {"ports": self.ports, "of": self.of}
 
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:

@@ -66,10 +66,14 @@ def folded_lines(
     )
 
 
-def indented(names: FoldedNames, rows: Iterable[Row]) -> list[str]:
+def indented(names: FoldedNames, rows: Iterable[Row], indent: str = _INDENT) -> list[str]:
     """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
     width = width_of_output() - len(_INDENT)
-    return [_INDENT + line for word in names.words(rows) for line in wrapped(word, width)]
+    return [
+        (" " * len(indent) if at else indent) + line
+        for word in names.words(rows)
+        for at, line in enumerate(wrapped(word, width))
+    ]
 
 
 def wrapped(word: str, width: int) -> list[str]:

@@ -9,10 +9,11 @@ import click
 
 from ibkeys.cli import options, typed
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, guid_of, peer_document, sweep, write_unreached
+from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, guid_of, peer_document, sweep_for, write_unreached
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
@@ -35,23 +36,26 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
 )
 @options.format
+@options.filters
 @options.reading
-def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -> int:
+def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
     """Show GUID, name, LID and switch port of end ports.
 
     WHO is any of them: a GUID, a LID, a name as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for what is linked to
-    port 3 of a switch. Without WHO every end port is listed.
+    port 3 of a switch. Without WHO every end port is listed; filters choose among them.
     """
+    from ibkeys.discovery.sweep import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
 
     if only is not None and format != "table":
         raise UsageError(f"--only prints lines, and -f {format} is a document: one of the two")
+    chosen = PortFilter(filters)
     with open_source(where) as source:
-        found = sweep(source, where)
+        found = sweep_for(source, where, chosen, Wanted())
     directory = Directory(found)
-    ports = _ports(directory, words)
-    errors = errors_of(found)
+    ports = [port for port in _ports(directory, words) if not chosen.is_given or chosen.keeps(port)]
+    errors = errors_of(found, chosen.is_about)
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
@@ -64,7 +68,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
-        if not words:
+        if not (words or chosen.is_given):
             write_unreached(found.unreached)
     return finish(errors, format)
 
