@@ -74,7 +74,7 @@ def test_the_folded_report_names_exactly_the_ports_of_the_json(fabric: str) -> N
     out = run("audit", "--backend", backend, *RULES, "--fold", "--no-remedy").out
     assert named(out, ports_of(backend)) == wanted
     assert len(out.splitlines()) < 50
-    assert max(len(line) for line in out.splitlines() if line.startswith(" " * 13)) <= NARROW + 9
+    assert max(len(line) for line in out.splitlines() if line.startswith(" " * 13)) <= NARROW
 
 
 @settings(max_examples=15, deadline=None)

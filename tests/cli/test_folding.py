@@ -141,4 +141,4 @@ def test_a_name_that_repeats_has_its_guid_beside_it() -> None:
         {"node_desc": name, "node_guid": guid, "node_type": "ca", "port": 1}
         for name, guid in zip(["twin mlx5_0", "twin mlx5_0", "n1 mlx5_0"], guids, strict=True)
     ]
-    assert FoldedNames(rows).words(rows) == ["n1 mlx5_0", f"twin mlx5_0 ({guids[0]})", f"twin mlx5_0 ({guids[1]})"]
+    assert FoldedNames(rows).words(rows) == ["n1 mlx5_0", f"twin mlx5_0 ({guids[0]},{guids[1]})"]

@@ -160,9 +160,9 @@ def test_mutated_policies_end_with_a_line_and_never_with_a_traceback(tmp_path: P
 
 def test_a_plan_is_shown_in_words_and_written_for_apply(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
-    result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out)
+    result = run("plan", "--backend", IBSIM, "--policy", policy, "--out", out, "--fold")
     assert (result.code, result.err) == (1, "")
-    assert "    2  ca         0: 0xffff -> 0x7fff\n" in result.out
+    assert "    2  ca         0: 0xffff -> 0x7fff, 1: - -> 0x8005\n" in result.out
     assert "\n    node[02-03] mlx4_0\n" in result.out
     assert "0: 0xffff -> 0x7fff" in result.out
     assert "1: - -> 0x8005" in result.out

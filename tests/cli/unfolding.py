@@ -12,7 +12,9 @@ from ClusterShell.RangeSet import RangeSet
 Row = dict[str, Any]
 Place = tuple[str, int]
 
-_WORD = re.compile(r"(?P<name>.*?)(?P<guid> ?\(0x[0-9a-f]{16}\))?(?: port (?P<ports>[0-9,-]+))?", re.DOTALL)
+_WORD = re.compile(
+    r"(?P<name>.*?)(?P<guid> ?\(0x[0-9a-f]{16}(?:,0x[0-9a-f]{16})*\))?(?: port (?P<ports>[0-9,-]+))?", re.DOTALL
+)
 
 
 def unfold(word: str, rows: list[Row]) -> set[Place]:
@@ -20,10 +22,11 @@ def unfold(word: str, rows: list[Row]) -> set[Place]:
     found = _WORD.fullmatch(word)
     assert found is not None
     if found["guid"] is not None:
-        guids = {found["guid"].strip(" ()")}
+        guids = set(found["guid"].strip(" ()").split(","))
     else:
         hosts, blank, device = found["name"].partition(" ")
-        names = {f"{host}{blank}{device}" for host in NodeSet(hosts, resolver=RESOLVER_NOGROUP)}
+        devices = NodeSet(device, resolver=RESOLVER_NOGROUP) if re.search(r"[\[,]", device) else [device]
+        names = {f"{host}{blank}{each}" for host in NodeSet(hosts, resolver=RESOLVER_NOGROUP) for each in devices}
         guids = {row["node_guid"] for row in rows if row["node_desc"] in names}
         assert len(guids) == len(names)
     if found["ports"] is None:

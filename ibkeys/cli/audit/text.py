@@ -122,13 +122,14 @@ def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | No
     if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
         write(f"  {result.rule}  {result.title}: {_count(len(failed), 'port')}{more}")
         _write_wrapped(_INDENT, clean(same.pop()))
-        places = [f"- {clean(heading_of(subject.identity))}" for subject in failed]
-        lines = places if fold is None else indented(fold, (subject.identity for subject in failed), "- ")
+        places = [f"{_INDENT}- {clean(heading_of(subject.identity))}" for subject in failed]
+        lines = places if fold is None else indented(fold, (subject.identity for subject in failed), f"{_INDENT}- ")
     else:
         write(f"  {result.rule}  {result.title}: {_count(len(failed), 'finding')}{more}")
-        lines = list(_folded(result, failed, fold)) if fold is not None else [f"- {_line(each)}" for each in failed]
+        each = [f"{_INDENT}- {_line(subject)}" for subject in failed]
+        lines = each if fold is None else list(_folded(result, failed, fold))
     for line in lines:
-        write(_INDENT + line)
+        write(line)
     if with_remedy:
         _write_wrapped(f"{_INDENT}Remedy: ", result.remedy)
 
@@ -137,11 +138,11 @@ def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -
     """Yield what a rule says, once for all ports of which it says the same, with their names below it."""
     for same in together(result, failed, names, evidence=False):
         if not same.ports:
-            yield f"- {_line(same.first)}"
+            yield f"{_INDENT}- {_line(same.first)}"
             continue
         other = "; … is another port at each: --each" if same.own else ""
-        yield f"- {clean(same.message)} ({_count(len(same.subjects), 'port')}{other})"
-        yield from indented(names, (subject.identity for subject in same.subjects))
+        yield f"{_INDENT}- {clean(same.message)} ({_count(len(same.subjects), 'port')}{other})"
+        yield from indented(names, (subject.identity for subject in same.subjects), f"{_INDENT}    ")
 
 
 def _line(subject: Subject) -> str:

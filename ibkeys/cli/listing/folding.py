@@ -32,6 +32,13 @@ def is_folded(folding: Folding, format: str) -> bool:
     return format == "table" and (folding.fold or (sys.stdout.isatty() and not folding.each))
 
 
+def gives_each(folding: Folding, format: str) -> bool:
+    """Return whether each port gets a row of what is shown before a change: as in a table, and beside a document, which
+    people read too, only where that was asked for. Raises UsageError as `is_folded`."""
+    folded = is_folded(folding, format)
+    return folding.each if format != "table" else not folded
+
+
 def width_of_output() -> int:
     """Return how many columns a line may have."""
     return shutil.get_terminal_size((NARROW, 24)).columns if sys.stdout.isatty() else NARROW
@@ -68,7 +75,7 @@ def folded_lines(
 
 def indented(names: FoldedNames, rows: Iterable[Row], indent: str = _INDENT) -> list[str]:
     """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
-    width = width_of_output() - len(_INDENT)
+    width = width_of_output() - len(indent)
     return [
         (" " * len(indent) if at else indent) + line
         for word in names.words(rows)
