@@ -28,11 +28,13 @@ to be done, in this order:
 Ports  Kind       Entries
     1  ca         1: - -> 0x8001
     node02 mlx4_0
-    1  ca         0: 0xffff -> 0x7fff, 1: - -> 0x8001
+    1  ca         0: 0xffff -> 0x7fff
+                  1: - -> 0x8001
     node03 mlx4_0
     1  leaf port  1: - -> 0x8001
     MF0;switch-a:IS5023/U1 port 2
-    1  leaf port  0: 0xffff -> 0x7fff, 1: - -> 0x8001
+    1  leaf port  0: 0xffff -> 0x7fff
+                  1: - -> 0x8001
     MF0;switch-a:IS5023/U1 port 3
 
 Ports  Enforces  Planned

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ibkeys.cli.listing.folding import NARROW
 from tests.cli.conftest import Cli, run
-from tests.cli.test_moves import save
+from tests.cli.saved import save
 from tests.cli.unfolding import Row, unfolded
 from tests.corpus import DATA
 from tests.fabricsim import subnet

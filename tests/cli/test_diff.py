@@ -15,7 +15,7 @@ from ibkeys.cli.comparing.words import in_words
 from ibkeys.fabric.compare import Difference
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
-from tests.cli.test_moves import save
+from tests.cli.saved import save
 from tests.cli.unfolding import Row, unfolded, words_below
 from tests.fabricsim import subnet
 

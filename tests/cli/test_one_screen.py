@@ -1,7 +1,7 @@
 """On the topologies of real clusters what people look at first fits one screen, and every port is named on it.
 
-Where many nodes have one name, as HCAs without a configured NodeDescription do, the nodes get names by a node name map,
-as a site would; without it their GUIDs stand there, and these take the room that they take.
+Where many nodes have one name, as HCAs without a configured NodeDescription do, or names that no set can hold, they get
+names by a node name map, as a site would; without it their GUIDs stand there, and these take the room that they take.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.folded_names import natural
 from tests import corpus
 from tests.cli.conftest import run
-from tests.cli.test_moves import save
+from tests.cli.saved import save
 
 COLUMNS, LINES = 80, 50
 SCREENS = {"dgx-pod-2025": 2}
@@ -42,7 +42,7 @@ class Cluster:
         self.names = folder / "names"
         called: dict[int, str] = {}
         for node in sorted(self.net.nodes, key=lambda node: node.guid):
-            if repeated[node.description] > 1:
+            if repeated[node.description] > 1 or "#" in node.description:
                 called[node.guid] = f"{'sw' if node.is_switch else 'hca'}{len(called) + 1:03d}"
         self.names.write_text("".join(f'0x{guid:016x} "{name}"\n' for guid, name in called.items()))
         ports = [port for node in self.net.nodes if not node.is_switch for port in node.ports[1:] if port.peer]

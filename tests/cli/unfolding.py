@@ -44,8 +44,19 @@ def words_below(lines: Iterable[str]) -> list[str]:
     """Return the words that stand indented below other lines, those on several lines put together."""
     words: list[str] = []
     for line in lines:
-        if line.startswith("      "):
+        if line.startswith("      ") and words and words[-1].endswith(","):
             words[-1] += line.strip()
         elif line.startswith("    "):
             words.append(line.strip())
+    return words
+
+
+def words_of(lines: Iterable[str]) -> list[str]:
+    """Return the words that stand in *lines*, in which a long one goes on further in."""
+    words: list[str] = []
+    for line in lines:
+        if line.startswith("      ") and words and words[-1].endswith(","):
+            words[-1] += line.removeprefix("      ")
+        else:
+            words.append(line.removeprefix("    "))
     return words

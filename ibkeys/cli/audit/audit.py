@@ -22,11 +22,13 @@ from ibkeys.cli.audit.compared import (
 )
 from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.showing import errors_of, finish
+from ibkeys.printable import NAMED
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ _choice: Final = options.group(
 )
 
 
-@click.command("audit")
+@command("audit")
 @compare
 @_choice
 @click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")
@@ -152,9 +154,10 @@ def _say_unmatched(data: AuditInput) -> None:
     """Say which GUIDs of the policy are on no port: those of another fabric, or written wrong."""
     unmatched = data.resolution.unmatched if data.resolution is not None else ()
     if unmatched:
-        named = ", ".join(str(rule) for rule in unmatched[:4]) + (", ..." if len(unmatched) > 4 else "")
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
-        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {named}", "note")
+        more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""
+        listed = ", ".join(map(str, unmatched[:NAMED])) + more
+        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}", "note")
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,8 @@ from ibkeys.audit.formats.same import names_in, together
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.screen.lines import folded, width_of
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -67,7 +69,7 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
     for severity in SEVERITIES:
         failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
         if failed:
-            write(f"\n{severity.upper()}")
+            write("\n" + paint(severity.upper(), severity))
         for result in failed:
             _write_failure(result, with_remedy, fold)
     _write_not_read(report, fold)
@@ -89,7 +91,7 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
 def _verdict(report: Report) -> str:
     failed = [each for each in report.results if each.result == "fail"]
     counts = [(severity, sum(each.severity == severity for each in failed)) for severity in SEVERITIES]
-    listed = ", ".join(f"{count} {severity}" for severity, count in counts if count)
+    listed = ", ".join(paint(f"{count} {severity}", severity) for severity, count in counts if count)
     at = "" if report.looked_at is None else " at these ports"
     fails = f"fail{'s' if len(failed) == 1 else ''}"
     text = f"{_count(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
@@ -198,9 +200,7 @@ def _write_waived(report: Report) -> None:
 
 
 def _write_wrapped(first: str, text: str) -> None:
-    lines = textwrap.wrap(text, _WIDTH - len(first), break_long_words=False, break_on_hyphens=False)
-    for at, line in enumerate(lines):
-        write((first if at == 0 else " " * len(first)) + line)
+    write(folded(first + text, width_of(sys.stdout) or _WIDTH, len(first)))
 
 
 # --- a rule by itself -------------------------------------------------------------------------------------------------
@@ -226,6 +226,7 @@ def write_explanation(rule: Rule, format: str) -> None:
     if format == "csv":
         write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
         return
+    texts["Severity"] = ", ".join(f"{profile} {paint(severity, severity)}" for profile, severity in severities.items())
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

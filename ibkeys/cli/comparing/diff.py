@@ -11,13 +11,15 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import write_reach
-from ibkeys.cli.comparing.words import in_words
+from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
@@ -37,7 +39,7 @@ _LISTED: Final = 8
 """Lines of what was not compared that a table has."""
 
 
-@click.command("diff")
+@command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
 @click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")
@@ -45,7 +47,7 @@ _LISTED: Final = 8
 @options.inbound_check
 @options.format
 @options.listing_as_is
-@options.version
+@options.common
 def diff(
     a: str, b: str | None, reach: bool, pairs: bool, inbound_check: InboundCheck, listing: Listing, format: str
 ) -> int:
@@ -187,9 +189,9 @@ class _Nodes:
         for alike in kinds.values():
             if len(alike) == 1:
                 name = exits.clean(alike[0].description or "name not readable")
-                yield f"node {what}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
+                yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
             else:
-                yield f"nodes {what}: {len(alike)} {alike[0].type_name}"
+                yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
                 yield from indented(self._names, map(_as_one_port, alike))
 
 
@@ -206,10 +208,11 @@ def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -
     yield from map(str, found.moves.moved)
     yield from nodes.lines("added", [each for each in found.nodes_added if each not in found.moves.nodes], folded)
     yield from nodes.lines("removed", [each for each in found.nodes_removed if each not in found.moves.nodes], folded)
-    for title, links in (("link added", found.links_added), ("link removed", found.links_removed)):
+    for what, links in (("added", found.links_added), ("removed", found.links_removed)):
         for ends in links:
             if not found.moves.explains(ends):
-                yield f"{title}: {names.port(ends[0].identity())} - {names.port(ends[1].identity())}"
+                link = " - ".join(names.port(end.identity()) for end in ends)
+                yield f"{paint(f'link {what}', what)}: {link}"
     yield from _folded(found, names) if folded else _each(found)
 
 
@@ -220,14 +223,14 @@ def _each(found: Comparison) -> Iterator[str]:
         if each.port is not port:
             port = each.port
             yield heading_of(port.identity())
-        yield f"  {in_words(each)}"
+        yield f"  {in_colour(each)}"
 
 
 def _folded(found: Comparison, names: FoldedNames) -> Iterator[str]:
     """Yield each change with the ports below it to which it happened."""
     ports: dict[str, list[Port]] = {}
     for each in found.changes:
-        ports.setdefault(in_words(each), []).append(each.port)
+        ports.setdefault(in_colour(each), []).append(each.port)
     for change, changed in ports.items():
         yield f"{change}: {counted(len(changed), 'port')}"
         yield from indented(names, (port.identity() for port in changed))

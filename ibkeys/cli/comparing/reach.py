@@ -7,9 +7,10 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import guid_of
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -24,6 +25,7 @@ _IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
     "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
 }
 """What happened to one pair, to several."""
+_REACH_ROLES: Final[Mapping[str, str]] = {"gained": "added", "lost": "removed"}
 _ONE_WAY: Final = ("one-way-gained", "one-way-lost")
 
 
@@ -46,7 +48,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
     else:
         for change, count in counts.items():
             if count or change not in _ONE_WAY:
-                write(f"{count} {_IN_WORDS[change][count != 1]}")
+                write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
             for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
                 write(line)
 
@@ -56,12 +58,12 @@ def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]
     import json
 
     head = json.dumps({"schema": schema("diff"), **document})
-    write(head.removesuffix("}}") + ', "changes": [')
+    write_exact(head.removesuffix("}}") + ', "changes": [')
     separator = ""
     for each in changes:
-        write(separator + json.dumps(each))
+        write_exact(separator + json.dumps(each))
         separator = ","
-    write("]}}")
+    write_exact("]}}")
 
 
 def _pairs(found: ReachComparison) -> Any:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.screen.colour import paint
 
 if TYPE_CHECKING:
     from ibkeys.fabric.compare import Difference
     from ibkeys.fabric.history import Event
+
+
+def in_colour(each: Difference | Event) -> str:
+    """Return `in_words` with the colour of what happened."""
+    return paint(in_words(each), _ROLES.get(each.kind, "changed"))
+
+
+_ROLES: Final[Mapping[str, str]] = {
+    "appeared": "added",
+    "disappeared": "removed",
+    "pkey-added": "added",
+    "pkey-removed": "removed",
+}
 
 
 def in_words(each: Difference | Event) -> str:

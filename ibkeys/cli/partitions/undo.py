@@ -6,6 +6,7 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Folding, SmHosts, Where
@@ -14,7 +15,7 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.types import Number
 
 
-@click.command("undo")
+@command("undo")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
 @options.option("--allow-break", env=False, is_flag=True, help="Cut the pairs that it names for a moment.")
 @options.option(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{part}" for part in PEER_PARTS))
 
 
-@click.command("discover")
+@command("discover")
 @options.format
 @options.filters
 @options.reading

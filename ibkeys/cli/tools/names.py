@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options, typed
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
@@ -30,7 +31,7 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 }
 
 
-@click.command("names")
+@command("names")
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @options.option(
     "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
@@ -59,7 +60,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
-            write(NOTHING if value in (None, "") else clean(str(value)))
+            write_exact(NOTHING if value in (None, "") else clean(str(value)))
     elif format == "json":
         listed = [_document(port) for port in ports]
         write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
