@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.exits import write
+from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
@@ -181,13 +182,10 @@ def errors_of(found: Topology, is_about: Callable[[Port], bool] = lambda port: T
     return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if is_about(trouble.port)]
 
 
-def finish(errors: Sequence[dict[str, Any]], format: str) -> int:
-    """Say on standard error what could not be read, and return the exit code."""
-    listed = errors if format != "table" else errors[:LISTED_TROUBLES]
-    for error in listed:
-        exits.warn(f"{heading_of(error)}: {error['error']}", "not read")
-    if len(errors) > len(listed):
-        exits.warn(f"and {len(errors) - len(listed)} more (all of them: -f json)", "not read")
+def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:
+    """Say on standard error what could not be read, each cause once or for *each* port, and return the exit code.
+    *names*: how ports are called, where more of them are known than those of *errors*."""
+    say_by_cause([(error, error["error"]) for error in errors], "not read", format, names, each)
     if not errors:
         return exits.DONE
     what = "thing that should have been read was" if len(errors) == 1 else "things that should have been read were"
@@ -208,7 +206,7 @@ def show(
 
     Raises UsageError for a folding that does not go with *format*.
     """
-    folded = is_folded(folding, format)
+    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors])
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
@@ -218,7 +216,6 @@ def show(
         rows = [row for row in sheet.ports if in_table(row)]
         titles = [column.short or column.title for column in columns]
         if folded:
-            names = FoldedNames(sheet.ports)
             write_folded(names, rows, titles, lambda row: [column.folded_cell(row) for column in columns])
         else:
             cells = ([*naming(row), *(column.cell(row) for column in columns)] for row in rows)
@@ -227,7 +224,7 @@ def show(
     else:
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
-    return finish(sheet.errors, format)
+    return finish(sheet.errors, format, names, folding.each)
 
 
 def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:

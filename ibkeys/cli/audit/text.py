@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.same import names_in, together
+from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
@@ -155,7 +157,9 @@ def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
     troubles = report.coverage.troubles
     if troubles:
         write("\nNOT READ")
-    _write_list([clean(f"{heading_of(trouble)}: {trouble['error']}") for trouble in troubles], fold is not None, "  ")
+    each = fold is None or exits.says_all()
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], each, fold)
+    _write_list([clean(line) for line, _ in causes], not each, "  ")
 
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
@@ -214,19 +218,19 @@ def write_explanation(rule: Rule, format: str) -> None:
         return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
+    if format == "csv":
+        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+        return
     texts = {
         "Group": explanation["group"],
-        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Severity": ", ".join(f"{profile} {paint(each, each)}" for profile, each in severities.items()),
         "Looks at": rule.evidence,
         "Why": rule.why,
         "Remedy": rule.remedy,
         "May be wrong": rule.false_positives,
         "Sources": "; ".join(sources),
     }
-    if format == "csv":
-        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
-        return
-    texts["Severity"] = ", ".join(f"{profile} {paint(severity, severity)}" for profile, severity in severities.items())
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

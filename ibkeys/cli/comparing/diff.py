@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Node, Port
     from ibkeys.topology.moves import Unknown
 
-_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after")
+_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
 _LISTED: Final = 8
 """Lines of what was not compared that a table has."""
 

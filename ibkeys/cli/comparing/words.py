@@ -47,7 +47,7 @@ def in_words(each: Difference | Event) -> str:
         return f"{_name(each)}: {each.before} -> {each.after} ({each.after - each.before:+d})"
     if each.kind == "m_key":
         return f"M_Key: {each.before} -> {each.after}"
-    return f"{_name(each)}: {each.before} -> {each.after}"
+    return f"{_name(each)}: {int(each.before)} -> {int(each.after)}"
 
 
 def _name(each: Difference | Event) -> str:

@@ -14,7 +14,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import CsvLines, table_lines, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, CsvLines, schema, table_lines, write_csv, write_json
 from ibkeys.cli.showing import (
     errors_of,
     finish,
@@ -89,8 +89,7 @@ def matrix(
     elif format == "json":
         write_json("matrix", _document(found, reach, memberships, names, chosen))
     elif format == "csv":
-        columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
-        write_csv(columns, _csv_rows(memberships, names))
+        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
     else:
         _write_table(found, reach, memberships, names, chosen)
     empty = sorted(chosen - {each.partition for each in memberships})
@@ -130,8 +129,8 @@ def _document(
             {
                 "partition": f"0x{each.partition:04x}",
                 "name": names.get(each.partition),
-                "full": [guid_of(port) for port in each.full],
-                "limited": [guid_of(port) for port in each.limited],
+                "full": [port.identity() for port in each.full],
+                "limited": [port.identity() for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
             for each in memberships
@@ -217,7 +216,7 @@ def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -
     if format == "json":
         import json
 
-        write_exact('{"schema": "ibkeys.matrix/1", "pairs": [')
+        write_exact(f'{{"schema": "{schema("matrix")}", "pairs": [')
         _write_json_pairs(talking)
         write_exact('], "one_way": [')
         _write_json_pairs(one_way)
