@@ -10,9 +10,10 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.sweep import EVERYTHING, OnFound
 from ibkeys.fabric.live import Fabric
-from ibkeys.fabric.probes import ConstraintErrors, SaProbe, read_constraint_errors
+from ibkeys.fabric.probes import SaProbe, read_constraint_errors
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.errors import StoreError
-from ibkeys.fabric.probes import ConstraintErrors, SaProbe
+from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import About, Snapshot, fingerprint_text
 from ibkeys.keys.fingerprint import Fingerprints
