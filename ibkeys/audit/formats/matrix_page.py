@@ -104,8 +104,8 @@ def _row(row: Row, matrix: Matrix) -> dict[str, Any]:
         "number": row.partition,
         "name": row.name or "",
         "members": [
-            (counted, _numbers(matrix, row.partition, kind))
-            for kind, counted in (("full", row.full), ("limited", row.limited))
+            (title, counted, _numbers(matrix, row.partition, kind))
+            for title, kind, counted in (("Full", "full", row.full), ("Limited", "limited", row.limited))
         ],
     }
 

@@ -80,8 +80,9 @@
     const body = made.createTBody();
     for (const line of lines) {
       const row = body.insertRow();
-      for (const part of line) {
+      for (const [at, part] of line.entries()) {
         const each = row.insertCell();
+        each.dataset.title = titles[at];
         each.append(part);
       }
     }
