@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +12,19 @@ from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import good_key, taken
 from tests.bench.fattree import fat_tree
+from tests.cli.conftest import run
 
 DEMO: Final = Path(ibkeys.__file__).parent / "sim" / "data" / "demo.net"
 LARGE: Final = (94, 32, 16)
 """Leaves, hosts on each, spines: 3,008 hosts."""
 KEY: Final = good_key(7)
 STORAGE, TENANT = 0x21, 0x100
+POLICY: Final = "".join(
+    [
+        "Default=0x7fff : ALL=limited, SELF=full ;\nstorage=0x0021 : ALL=limited ;\n",
+        *(f"tenant-{number + 1}=0x{TENANT + number:04x} : ALL=full ;\n" for number in range(40)),
+    ]
+)
 
 
 def small() -> Subnet:
@@ -77,3 +85,16 @@ def snapshots(net: Subnet, before: Path, after: Path) -> None:
     save_snapshot(before, taken(net, KEY))
     change(net)
     save_snapshot(after, taken(net, KEY))
+
+
+SIZES: Final[Mapping[str, Callable[[], Subnet]]] = {"small": small, "large": large}
+
+
+def write_report(net: Subnet, folder: Path) -> Path:
+    """Write the report of *net* after its `change`, and return where it is."""
+    before, after, policy = folder / "monday.db", folder / "tuesday.db", folder / "partitions.conf"
+    snapshots(net, before, after)
+    policy.write_text(POLICY)
+    made = folder / "report"
+    assert run("report", made, "--from", after, "--baseline", before, "--policy", policy).code == 1
+    return made

@@ -108,9 +108,7 @@ class _Frame:
             y = self.top + index * CELL + 12
             title = [element("title", text(row.name))] if row.name else []
             yield element("text", *title, text(self._names[index]), x=_EDGE, y=y, data_row=index)
-            yield element(
-                "text", text(self._counts[index]), class_="muted count", x=self._count_at, y=y, data_row=index
-            )
+            yield element("text", text(self._counts[index]), class_="muted", x=self._count_at, y=y, data_row=index)
 
     def band(self, first: int, count: int) -> Iterator[str]:
         columns = self._matrix.columns[first : first + count]
