@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.options import Changing
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
@@ -105,11 +106,6 @@ def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
     return Writer(fabric, command, agreed, consent.dry_run, given_options())
 
 
-def say(line: str) -> None:
-    """Write a line to standard error: what is asked about, where standard output is for a program."""
-    print(line, file=sys.stderr)
-
-
 def confirm(
     consent: Changing,
     show: Callable[[], None] = lambda: None,
@@ -134,7 +130,7 @@ def confirm(
         )
     show()
     for text in [*(f"{each.text}. Is that meant?" for each in questions), question]:
-        print(f"{exits.clean(text)} [y/N] ", end="", file=sys.stderr, flush=True)
+        say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
@@ -185,7 +181,8 @@ class _ListedChange(ShownChange):
         for port in self._document["ports"]:
             put(heading_of(port))
             for each in port["changes"]:
-                put(f"  {name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}")
+                what = f"{name_of(each)}: {_value(each['before'])} -> {_value(each['after'])}"
+                put(f"  {paint(what, role_of_change(each['before'], each['after']))}")
 
     def report(self, applied: bool) -> int:
         """Say that it is done, and return 1 for a dry run with changes, else 0."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TextIO
 
 import click
 
 from ibkeys.cli import streams, typed
+from ibkeys.cli.screen.colour import shown
+from ibkeys.cli.screen.lines import folded, forget_names, width_of
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -85,6 +87,7 @@ def run(command: Callable[[], int]) -> int:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
     know_more(None)
+    forget_names()
     failure: BaseException
     try:
         code = command()
@@ -153,16 +156,33 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def write(text: str) -> None:
-    """Write *text* and a newline to standard output."""
+def write(text: str, hang: int | None = None) -> None:
+    """Write *text*, which is for people, and a newline to standard output; on a terminal it is folded to fit.
+
+    *hang*: blanks before what is continued, see `ibkeys.cli.screen.lines.folded`.
+    """
+    sys.stdout.write(_fitted(text, sys.stdout, hang) + "\n")
+
+
+def write_exact(text: str) -> None:
+    """Write *text*, which is for a program or a file, and a newline to standard output: never folded, no colour."""
     sys.stdout.write(text + "\n")
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Write *text* and *end* to standard error, as `write` does to standard output."""
+    print(_fitted(text, sys.stderr), end=end, file=sys.stderr, flush=True)
+
+
+def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
+    return shown(folded(text, width_of(stream), hang), stream)
 
 
 def write_as_is(text: str) -> None:
     """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
-        write(text.rstrip("\n"))
+        write_exact(text.rstrip("\n"))
         return
     sys.stdout.flush()
     stream.write(text.encode("utf-8", "surrogateescape"))
@@ -172,13 +192,13 @@ def warn(text: str, kind: str = "warning") -> None:
     """Write one line to standard error, without what was typed and may be a key."""
     if kind == "error":
         _say_more()
-    print(f"ibkeys: {kind}: {clean(typed.without_keys(text))}", file=sys.stderr, flush=True)
+    say(f"ibkeys: {kind}: {clean(typed.without_keys(text))}")
 
 
 def show_details(text: str) -> None:
     """Write the lines of *text*, such as a diff, below what was said; indented, so that none passes for a message."""
     for line in text.split("\n") if text else ():
-        print(f"  {clean(typed.without_keys(line))}", file=sys.stderr, flush=True)
+        say(f"  {clean(typed.without_keys(line))}")
 
 
 def _where_to_read(error: click.UsageError) -> str:

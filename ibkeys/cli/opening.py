@@ -15,6 +15,7 @@ import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.options import AskSa, Store, Where
+from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 
@@ -205,6 +206,7 @@ def load(path: Path) -> Snapshot:
     recorded = ibkeys.load(path)
     for warning in recorded.warnings:
         exits.warn(warning)
+    keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
     return recorded.snapshot
 
 

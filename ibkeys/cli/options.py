@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ibkeys.cli.screen import colour
 from ibkeys.cli.types import Number
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS
 
@@ -160,9 +161,29 @@ def show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> N
         ctx.exit()
 
 
-version: Final = click.option(
+_version: Final = click.option(
     "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=show_version, help="Print the version."
 )
+
+
+def _choose_colour(ctx: click.Context, _param: click.Parameter, wish: colour.Wish) -> None:
+    colour.choose(ctx, wish)
+
+
+_color: Final = option(
+    "--color",
+    type=click.Choice(colour.WISHES),
+    default="auto",
+    expose_value=False,
+    callback=_choose_colour,
+    help="Colour of severities and changes.  [default: auto, on a terminal]",
+)
+
+
+def common(command: F) -> F:
+    """Add the options of every command; the groups for a fabric and for the key store have them."""
+    return _color(_version(command))
+
 
 show_keys: Final = option("-K", "--show-keys", is_flag=True, help="Print M_Keys instead of masking them.")
 
@@ -209,7 +230,7 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     option("-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
     option("-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
-    version,
+    common,
 )
 
 fabric: Final = group("where", Where, *_fabric_options)
@@ -246,7 +267,7 @@ sa: Final = group(
 )
 """For commands that ask the SA."""
 
-store: Final = group("store", Store, _backend, _keystore, _passphrase, version)
+store: Final = group("store", Store, _backend, _keystore, _passphrase, common)
 """For commands that need the key store and no fabric."""
 
 kind: Final = group(

@@ -16,6 +16,8 @@ from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import Filters, Folding, Kind, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
 
 
 def say_notes(found: Topology) -> None:
-    """Say on standard error what a reader of the whole should know."""
+    """Say on standard error what a reader of the whole should know; from now on no line breaks a node's name."""
+    keep_whole(node.description for node in found.nodes)
     for note in found.notes:
         exits.warn(note, "note")
 
@@ -203,7 +206,8 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 
 
 def naming(row: Row) -> list[Any]:
-    """Return the cells that name a port."""
+    """Return the cells that name a port. No line breaks its node's name."""
+    keep_whole([row["node_desc"]])
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
 
@@ -243,10 +247,9 @@ def progress_bar(where: Where) -> Iterator[OnFound | None]:
     if where.debug or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=bar_console(), transient=True) as bar:
         task = bar.add_task("reading the fabric", total=None)
         yield lambda nodes, ports: bar.update(task, description=f"{nodes} nodes, {ports} ports")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from typing import Any
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
 from ibkeys.printable import clean
 from ibkeys.topology.folded_names import FoldedNames, natural
-from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
 from tests.corpus import DATA
 
 Row = dict[str, Any]
@@ -137,24 +136,16 @@ def test_ports_that_differ_are_apart(cli: Cli) -> None:
     assert "    node[01,03-06] mlx4_0\n" in out
 
 
-class TerminalOut(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+def test_a_terminal_gets_folded_rows_and_each_gives_every_row() -> None:
+    def shown(*words: str) -> str:
+        return on_terminal(*words, "--backend", TWO_SWITCH, columns=200).out
 
-
-def on_terminal(monkeypatch: pytest.MonkeyPatch, *args: object) -> str:
-    monkeypatch.setattr("tests.cli.conftest.io.StringIO", TerminalOut)
-    return run(*args, "--backend", TWO_SWITCH).out
-
-
-def test_a_terminal_gets_folded_rows_and_each_gives_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     piped = run("mkey-show", "--all", "--backend", TWO_SWITCH).out
     folded = run("mkey-show", "--all", "--fold", "--backend", TWO_SWITCH).out
     assert len(folded.splitlines()) < len(piped.splitlines())
-    with monkeypatch.context() as patch:
-        assert on_terminal(patch, "mkey-show", "--all") == folded
-        assert on_terminal(patch, "mkey-show", "--all", "--each") == piped
-        assert on_terminal(patch, "mkey-show", "--all", "-f", "csv").count("\n") == 25
+    assert shown("mkey-show", "--all") == folded
+    assert shown("mkey-show", "--all", "--each") == piped
+    assert shown("mkey-show", "--all", "-f", "csv").count("\n") == 25
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import TWO_SWITCH, Cli, run
-from tests.cli.test_rollout import LEVEL_2, keys_in, lines, shown
+from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 
 WARNING = (
     "8 ports lose their M_Keys: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or "

@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.change.interlocks import policy_file
 from ibkeys.sm.instance import NOTHING_NAMED
-from tests.change.test_policy_file import host
+from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
 
 TEXT = (

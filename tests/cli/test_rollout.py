@@ -15,33 +15,12 @@ from typing import Any
 import pytest
 
 from ibkeys.cli import exits
-from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keys.keystore import KeyStore
-from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Result, run
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
+from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 from tests.corpus import DATA
-
-LEVEL_2 = ("--protect", 2, "--lease", 60)
-
-
-def lines(result: Result) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    *ports, last = map(json.loads, result.out.splitlines())
-    return ports, last
-
-
-def shown(cli: Cli) -> set[tuple[str, int, int]]:
-    ports = cli("mkey-show", "--all", "-f", "json").json["ports"]
-    return {
-        (port["m_key_state"], port["m_key_protect_bits"], port["m_key_lease_period"])
-        for port in ports
-        if port["node_type"] != "switch" or port["port"] == 0
-    }
-
-
-def keys_in(folder: Path) -> list[MKey]:
-    with KeyStore(folder / "fabric.keys", create=False) as store:
-        return [row.m_key for row in store.rows()]
 
 
 def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
@@ -352,10 +331,10 @@ def test_a_disk_that_gets_full_meanwhile_does_not_stop_the_run(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fill(text: str) -> None:
-        exits.write(text)
+        exits.write_exact(text)
         monkeypatch.setattr("ibkeys.cli.streams.failure_of", lambda stream: OSError(errno.ENOSPC, "full"))
 
-    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write", fill)
+    monkeypatch.setattr("ibkeys.cli.mkeys.rollout_output.write_exact", fill)
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--at-once", 2, "--yes", "-f", "json")
     assert result.code == 3
     assert result.err.endswith("ibkeys: error: standard output cannot be written: [Errno 28] full\n")

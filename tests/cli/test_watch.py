@@ -28,6 +28,7 @@ from ibkeys.watch.event import End, Event
 from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import Summary
 from tests.cli.conftest import Result, run
+from tests.cli.hostile import HOSTILE
 from tests.client.sasim import SA_KEY
 from tests.watch.watched import (
     OFFERED,
@@ -37,17 +38,6 @@ from tests.watch.watched import (
     wrong_p_key,
     wrong_q_key,
 )
-
-HOSTILE = [
-    'a"b\\c',
-    "two\nlines",
-    "\x1b[31mred\x1b]0;title\x07",
-    "\u202eesrever",
-    "x" * 64,
-    "node02[1] > node03[1], stopped",
-    "\udcff\udcfe",
-    "",
-]
 
 
 @dataclass
@@ -249,7 +239,7 @@ def test_a_name_that_looks_like_another_port_stands_in_quotes(played: Played, ke
 
 
 def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
-    from tests.watch.test_opensm_log import AT_SWITCH
+    from tests.watch.loglines import AT_SWITCH
 
     log = tmp_path / "opensm.log"
     log.write_text("earlier\n")

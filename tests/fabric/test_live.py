@@ -7,7 +7,7 @@ import pytest
 from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, NameAddress, as_address
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.keys.mkey import MKey
-from tests.discovery.test_sweep import KEY, protect, ring_for
+from tests.discovery.sweeping import KEY, protect, ring_for
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import violations
 

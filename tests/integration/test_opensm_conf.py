@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_served_mkeys import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
-from tests.integration.test_served_rollout import brought_up, running_opensm
+from tests.integration.brought_up import brought_up, running_opensm
+from tests.integration.subnet import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
 LEVEL_2 = ("--protect", 2, "--lease", LEASE, "--yes")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from tests import corpus
-from tests.integration.ibsim import START_TIMEOUT, Ibsim, ibkeys, parse_dump, parse_pkeys
+from tests.integration.ibsim import Ibsim, ibkeys, parse_dump, parse_pkeys
+from tests.integration.polling import wait_until
+from tests.integration.recordings import check_tables, first_node, recordings, stride, table_of
 from tests.integration.served import Served
-from tests.integration.test_policies import check_tables, first_node, recordings, stride, table_of
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
@@ -102,13 +103,6 @@ def opensm_running(fabric: Served) -> Iterator[Path]:
     finally:
         manager.kill()
         manager.wait(10)
-
-
-def wait_until(happened: Callable[[], object], timeout: float = START_TIMEOUT) -> None:
-    deadline = time.monotonic() + timeout
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_tools_beside_a_running_opensm() -> None:

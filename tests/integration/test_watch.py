@@ -21,9 +21,8 @@ from ibkeys.watch.opensm_log import NO_SENDER
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
-from tests.integration.opensms import NodesOpensm
-from tests.integration.test_reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
-from tests.integration.test_served_mkeys import Log
+from tests.integration.opensms import Log, NodesOpensm
+from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
 
 _INFORM_INFO = 0x0003
 _WRONG_SET = """

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_exact
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def write_for_others(
         from ibkeys.audit.formats.html import render_html
 
         text = render_html(report, texts, fail_on=fail_on, version=__version__)
-    write(text.rstrip("\n"))
+    write_exact(text.rstrip("\n"))

@@ -15,6 +15,7 @@ from ibkeys.cli.given import given_options
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm
 from ibkeys.errors import UsageError
@@ -238,4 +239,4 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
 def _show_left(left: list[Left], put: Callable[[str], None]) -> None:
     for each in left:
         found = each.finding
-        put(f"  {found.rule}  {found.severity}  {found.title}: {each.why}")
+        put(f"  {found.rule}  {paint(found.severity, found.severity)}  {found.title}: {each.why}")

@@ -11,7 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
-from ibkeys.cli.audit.diff import in_words
+from ibkeys.cli.audit.diff import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
@@ -31,7 +31,7 @@ _LISTED: Final = 8
 @click.command("history")
 @click.argument("words", nargs=-1, required=True, metavar="WHAT [PORTNUM] DIR")
 @options.format
-@options.version
+@options.common
 def history(words: tuple[str, ...], format: str) -> int:
     """Tell when the keys of a port or the members of a partition changed.
 
@@ -117,7 +117,7 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
         if each.port.key != last:
             last = each.port.key
             write(heading_of(each.port.to_json()))
-        write(f"  {each.since} .. {each.taken}  {in_words(each)}")
+        write(f"  {each.since} .. {each.taken}  {in_colour(each)}")
 
 
 def _finish(found: History) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,8 @@ from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.screen.lines import folded, width_of
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -60,7 +62,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
     for severity in SEVERITIES:
         failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
         if failed:
-            write(f"\n{severity.upper()}")
+            write("\n" + paint(severity.upper(), severity))
         for result in failed:
             _write_failure(result, with_remedy)
     _write_not_read(report)
@@ -82,7 +84,7 @@ def write_table_report(report: Report, with_remedy: bool) -> None:
 def _verdict(report: Report) -> str:
     failed = [each for each in report.results if each.result == "fail"]
     counts = [(severity, sum(each.severity == severity for each in failed)) for severity in SEVERITIES]
-    listed = ", ".join(f"{count} {severity}" for severity, count in counts if count)
+    listed = ", ".join(paint(f"{count} {severity}", severity) for severity, count in counts if count)
     text = (
         f"{_count(len(failed), 'rule')} fail{'s' if len(failed) == 1 else ''}: {listed}" if failed else "No rule fails"
     )
@@ -181,9 +183,7 @@ def _write_waived(report: Report) -> None:
 
 
 def _write_wrapped(first: str, text: str) -> None:
-    lines = textwrap.wrap(text, _WIDTH - len(first), break_long_words=False, break_on_hyphens=False)
-    for at, line in enumerate(lines):
-        write((first if at == 0 else " " * len(first)) + line)
+    write(folded(first + text, width_of(sys.stdout) or _WIDTH, len(first)))
 
 
 # --- a rule by itself -------------------------------------------------------------------------------------------------
@@ -209,6 +209,7 @@ def write_explanation(rule: Rule, format: str) -> None:
     if format == "csv":
         write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
         return
+    texts["Severity"] = ", ".join(f"{profile} {paint(severity, severity)}" for profile, severity in severities.items())
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

@@ -6,7 +6,6 @@ All are named, and unfolding gives each of them back.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -14,12 +13,11 @@ from typing import Any, Final
 from ibkeys.cli.exits import write
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
+from ibkeys.cli.screen.lines import NARROW, width_of
 from ibkeys.errors import UsageError
 from ibkeys.topology.folded_names import FoldedNames, in_order
 
 _INDENT: Final = " " * 4
-NARROW: Final = 80
-"""Columns of what is no terminal."""
 
 
 def is_folded(folding: Folding, format: str) -> bool:
@@ -34,7 +32,7 @@ def is_folded(folding: Folding, format: str) -> bool:
 
 def width_of_output() -> int:
     """Return how many columns a line may have."""
-    return shutil.get_terminal_size((NARROW, 24)).columns if sys.stdout.isatty() else NARROW
+    return width_of(sys.stdout) or NARROW
 
 
 def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list[Row]]:

@@ -9,7 +9,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_exact
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import Row, write_csv, write_json
@@ -143,7 +143,7 @@ def mkey_set(
 @click.command("mkey-gen")
 @click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
 @options.format
-@options.version
+@options.common
 def mkey_gen(number: int, format: str) -> int:
     """Generate M_Keys from the system's random source.
 
@@ -155,5 +155,5 @@ def mkey_gen(number: int, format: str) -> int:
     elif format == "csv":
         write_csv(["m_key"], [{"m_key": key} for key in keys])
     else:
-        write("\n".join(keys))
+        write_exact("\n".join(keys))
     return exits.DONE

@@ -13,10 +13,11 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, writer_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
+from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
     from ibkeys.mkeys.recovery.wishes import Wishes
-    from ibkeys.topology.model import LinkEnd
+from ibkeys.topology.model import LinkEnd
 
 _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started run on: run the same command again, it goes on from there"
@@ -177,7 +178,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
     def on_result(result: RecoveryResult) -> None:
         row = {**result.port, "result": result.result, "reason": result.reason}
         if format == "json":
-            write(json.dumps(row))
+            write_exact(json.dumps(row))
         elif format == "table":
             write(f"{result.result}: {_heading(result)}: {result.reason}")
         results.append(result)
@@ -204,7 +205,7 @@ def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> i
     summary = recovery.summary
     document = {name: getattr(summary, name) for name in summary.__slots__}
     if format == "json":
-        write(json.dumps({"schema": schema(_COMMAND), "summary": document}))
+        write_exact(json.dumps({"schema": schema(_COMMAND), "summary": document}))
     elif format == "csv":
         rows = [{**result.port, "result": result.result, "reason": result.reason} for result in results]
         write_csv([*IDENTITY, "result", "reason"], rows)
@@ -229,11 +230,10 @@ def _progress(where: Where) -> Iterator[OnStatus | None]:
     if where.debug or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=bar_console(), transient=True) as bars:
         task = bars.add_task("waiting for leases", total=None)
 
         def show(status: Status) -> None:

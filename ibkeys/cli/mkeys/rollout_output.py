@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import name_of
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import IDENTITY, heading_of, schema, write_csv
 from ibkeys.cli.showing import LISTED_TROUBLES
 
@@ -107,7 +107,7 @@ class RunOutput:
             exits.warn(f"{heading_of(result.port)}: {result.reason}", "failed")
 
     def _line(self, document: dict[str, Any]) -> None:
-        write(json.dumps(document))
+        write_exact(json.dumps(document))
         exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli.listing.folding import folded_lines
-from ibkeys.cli.render import Row, table_lines
+from ibkeys.cli.render import NOTHING, Painted, Row, table_lines
+from ibkeys.cli.screen.colour import role_of_change
 from ibkeys.cli.showing import NAMING, naming
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -18,12 +19,25 @@ STAYS = "stays as it is"
 
 def changed_ports(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange], each: bool) -> Iterator[str]:
     """Yield the lines that say what changes at which port: ports with the same change together, or *each* by itself."""
-    entries = [{**table.port.to_json(), "kind": _kind(table), "entries": entries_of(table)} for table in tables]
+    entries = [
+        {**table.port.to_json(), "kind": _kind(table), "entries": _painted(entries_of(table))} for table in tables
+    ]
     yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each)
     bits = [
-        {**change.port.to_json(), "before": str(change.before), "after": str(change.after)} for change in enforcement
+        {**change.port.to_json(), "before": str(change.before), "after": Painted(str(change.after), "changed")}
+        for change in enforcement
     ]
     yield from _lines(bits, ("Enforces", "Planned"), ("before", "after"), each)
+
+
+def _painted(entries: Sequence[str]) -> list[Painted]:
+    """Return the entries of `entries_of` with the colour of what happens to them."""
+    return [Painted(entry, _role_of(entry)) for entry in entries]
+
+
+def _role_of(entry: str) -> str:
+    before, arrow, after = entry.partition(": ")[2].partition(" -> ")
+    return role_of_change(before.replace(NOTHING, ""), after.replace(NOTHING, "")) if arrow else ""
 
 
 def _lines(rows: Sequence[Row], titles: Sequence[str], keys: Sequence[str], each: bool) -> Iterator[str]:

@@ -13,7 +13,8 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
-from ibkeys.cli.render import IDENTITY, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
@@ -142,9 +143,14 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
     elif rows:
         write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
     counts = seen.counts()
-    write(f"{len(seen.values)} values compared: " + ", ".join(f"{counts[state]} {_STATES[state]}" for state in _STATES))
+    write(f"{len(seen.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
     for cause, count in seen.causes().items():
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
+
+
+def _counted(state: State, count: int) -> str:
+    text = f"{count} {_STATES[state]}"
+    return paint(text, "changed") if state == "differs" and count else text
 
 
 def _row(value: Value) -> dict[str, Any]:
@@ -158,7 +164,8 @@ def _row(value: Value) -> dict[str, Any]:
 
 
 def _cells(row: Row) -> list[Any]:
-    return [row[name] for name in _SHOWN]
+    said = [row[name] for name in _SHOWN if name != "causes"]
+    return [*said, [Painted(cause, "changed") if row["state"] == "differs" else cause for cause in row["causes"]]]
 
 
 _WHAT: Final[Mapping[What, str]] = {

@@ -13,6 +13,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.options import Changing, Folding
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.showing import LISTED_TROUBLES
 from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
@@ -189,11 +190,10 @@ class Bar:
             self._is_wanted, self._bar = False, None
 
     def _start(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        console = Console(stderr=True)
+        console = bar_console()
         self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
         self._task = self._bar.add_task("", total=None)
         self._bar.start()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
@@ -81,7 +81,7 @@ def matrix(
     reach = Reach(found, inbound_check=inbound_check)
     memberships = [each for each in reach.memberships() if not chosen or each.partition in chosen]
     if format in _PICTURES:
-        write(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
+        write_exact(_PICTURES[format](_Shown(found, reach, names, chosen, color_by)).rstrip("\n"))
     elif pairs:
         _write_pairs(found, reach, chosen, format)
     elif format == "json":
@@ -201,11 +201,11 @@ def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -
     if format == "json":
         import json
 
-        write('{"schema": "ibkeys.matrix/1", "pairs": [')
+        write_exact('{"schema": "ibkeys.matrix/1", "pairs": [')
         _write_json_pairs(talking)
-        write('], "one_way": [')
+        write_exact('], "one_way": [')
         _write_json_pairs(one_way)
-        write(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
+        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(_missing(found, reach))[1:])
     elif format == "csv":
         lines = CsvLines()
         lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
@@ -227,7 +227,7 @@ def _write_json_pairs(pairs: Iterator[Pair]) -> None:
 
     separator = ""
     for a, b, matches in pairs:
-        write(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
+        write_exact(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
         separator = ","
 
 

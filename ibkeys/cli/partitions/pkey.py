@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
+from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, UsageError
@@ -115,8 +115,7 @@ def _write_folded(sheet: Sheet) -> None:
         first = rows[0]
         keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
-        for line in textwrap.wrap(heading, width, subsequent_indent="  ", break_on_hyphens=False):
-            write(line)
+        write(folded(heading, width))
         for line in indented(names, rows):
             write(line)
 

@@ -10,12 +10,13 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_exact
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.types import PKEY, Number
@@ -117,7 +118,7 @@ def plan(
     if out is not None:
         write_plan(made, Path(out))
     if format == "json":
-        write(dumps(made).rstrip("\n"))
+        write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
         write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
     else:
@@ -172,13 +173,13 @@ def _write_words(made: PartitionPlan, policy: Policy, each: bool) -> None:
         write(line)
     _write_moves(made.index_moves, each)
     for cut in made.breaks:
-        write(clean(f"BREAK: {cut.message}; apply needs --allow-break"))
+        write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("born", made.partitions.born), ("dying", made.partitions.dying)):
         if numbers:
             listed = ", ".join(
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
-            write(clean(f"partitions {title}: {listed}"))
+            write(paint(clean(f"partitions {title}: {listed}"), "added" if title == "born" else "removed"))
     write(f"pairs of end ports that gain each other: {made.reach.gained}; that lose each other: {made.reach.lost}")
     write(f"digest of the plan: {plan_digest(made)}")
     write(f"digest of the policy (SHA-256 of its file): {made.policy.digest}")

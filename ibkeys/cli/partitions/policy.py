@@ -31,7 +31,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
     type=click.Choice(["table", "json", "csv", "conf"]),
     help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
 )
-@options.version
+@options.common
 def policy_check(file: str, pin: bool, pin_random: bool, format: str | None) -> int:
     """Check a partition policy, the partitions.conf of OpenSM.
 

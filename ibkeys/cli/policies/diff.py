@@ -12,7 +12,8 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.types import Number
 from ibkeys.topology.folded_names import FoldedNames
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _TITLES: Final = ("Partition", "Name", "Change")
 _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
+_ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
 @click.command("policy-diff")
@@ -168,7 +170,8 @@ def _write_words(compared: PolicyComparison, found: Topology, each: bool) -> Non
     for partition in compared.partitions:
         for what, before, after in _other(partition):
             about = f"partition 0x{partition.base:04x} {partition.name}"
-            write(clean(f"{about}: {what}: {before or NOTHING} -> {after or NOTHING}"))
+            change = clean(f"{what}: {before or NOTHING} -> {after or NOTHING}")
+            write(f"{clean(about)}: {paint(change, role_of_change(before, after))}")
     write(
         f"pairs of end ports that gain each other: {compared.reach.gained}; that lose each other: {compared.reach.lost}"
     )
@@ -186,4 +189,4 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
 
 
 def _cells(row: Row) -> list[Any]:
-    return [row["partition"], row["name"], row["change"]]
+    return [row["partition"], row["name"], Painted(row["change"], _ROLES.get(row["what"], "changed"))]

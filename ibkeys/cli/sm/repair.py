@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, say, writer_of
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -259,6 +259,8 @@ def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]
         exits.warn(f"and {len(done.kept) - len(listed)} more (all of them: -f json)", "not answered")
     for error in errors[:LISTED_TROUBLES]:
         exits.warn(exits.clean(f"{error['node_desc'] or error['node_guid']}: {error['error']}"), "not read")
+    if len(errors) > LISTED_TROUBLES:
+        exits.warn(f"and {len(errors) - LISTED_TROUBLES} more (all of them: -f json)", "not read")
     problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
     for path, problem in problems:
         exits.warn(f"{path}: {problem}", "keys would be lost")

@@ -6,12 +6,12 @@ import click
 from click.shell_completion import get_completion_class
 
 from ibkeys.cli import COMPLETE_VARIABLE, PROG_NAME, exits, main, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_exact
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@options.version
+@options.common
 def completion(shell: str) -> int:
     """Print the completion script of a shell.
 
@@ -22,5 +22,5 @@ def completion(shell: str) -> int:
     """
     script = get_completion_class(shell)
     assert script is not None, "click knows all three"
-    write(script(main, {}, PROG_NAME, COMPLETE_VARIABLE).source())
+    write_exact(script(main, {}, PROG_NAME, COMPLETE_VARIABLE).source())
     return exits.DONE

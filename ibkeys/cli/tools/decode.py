@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 
@@ -24,7 +24,7 @@ _MASKED: Final = "_masked"
 @click.option("--attribute", metavar="NAME", help="What a bare payload is, as PortInfo.")
 @options.format
 @options.show_keys
-@options.version
+@options.common
 def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys: bool) -> int:
     """Decode a MAD or a bare attribute, given in hex.
 
@@ -100,7 +100,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
         except (MalformedMad, EncodeError) as error:
             failed += 1
             document = {"error": f"line {number}: {error}"}
-        write(json.dumps({"schema": schema("decode"), **document}))
+        write_exact(json.dumps({"schema": schema("decode"), **document}))
         if exits.stdout_failure() is not None:
             break  # the input may have no end
     if failed:

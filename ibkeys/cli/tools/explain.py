@@ -16,7 +16,7 @@ from ibkeys.keys.qkey import classify
 @click.argument("a", type=PKEY, metavar="PKEY")
 @click.argument("b", type=PKEY, metavar="PKEY")
 @options.format
-@options.version
+@options.common
 def pkey_check(a: PKey, b: PKey, format: str) -> int:
     """Say whether ports with these two P_Keys may talk, and by which rule.
 
@@ -31,7 +31,7 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
 @click.command("pkey-explain")
 @click.argument("value", type=PKEY)
 @options.format
-@options.version
+@options.common
 def pkey_explain(value: PKey, format: str) -> int:
     """Say what a P_Key means.
 
@@ -53,7 +53,7 @@ def pkey_explain(value: PKey, format: str) -> int:
 @click.command("qkey-explain")
 @click.argument("value", type=Number(0, 0xFFFFFFFF))
 @options.format
-@options.version
+@options.common
 def qkey_explain(value: int, format: str) -> int:
     """Say what a Q_Key may be used for.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import options, typed
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -55,7 +55,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
     if only is not None:
         for port in ports:
             value = _ONE[only](directory, port)
-            write(NOTHING if value in (None, "") else clean(str(value)))
+            write_exact(NOTHING if value in (None, "") else clean(str(value)))
     elif format == "json":
         listed = [_document(port) for port in ports]
         write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})

@@ -14,7 +14,7 @@ import click
 
 from ibkeys import files
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
 
@@ -40,7 +40,7 @@ _socket: Final = click.option(
 
 
 @click.group("sim")
-@options.version
+@options.common
 def sim() -> None:
     """Serve a simulated subnet to any libibumad program; steer it.
 
@@ -84,7 +84,7 @@ def sim() -> None:
     "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
 )
 @options.show_keys
-@options.version
+@options.common
 def serve(
     file: str | None,
     name: str,
@@ -148,7 +148,7 @@ def serve(
         if script and events is not None:
             _play(server, events, script)
         for line in _welcome(server, file or "the demo fabric", where):
-            write(exits.clean(line))
+            write_exact(exits.clean(line))
         exits.require_stdout()
         server.serve()
     if failures:
@@ -159,7 +159,7 @@ def serve(
 @sim.command("ctl", context_settings={"ignore_unknown_options": True})
 @_socket
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
-@options.version
+@options.common
 def ctl(name: str, words: tuple[str, ...]) -> int:
     """Steer a simulated subnet that is being served.
 

@@ -25,7 +25,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.runs import Runs, RunStage
 from tests.mkeys.opensm.madeup import Bench
-from tests.mkeys.opensm.test_stopped import THEN, bench_in, go_back, interrupt_at, stop_at
+from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, interrupt_at, stop_at
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 
