@@ -70,13 +70,13 @@ def _with_tenants(net: Subnet, tenants: int) -> Subnet:
 
 
 def change(net: Subnet) -> None:
-    """Make the change of a night: four hosts go to another tenant, one loses its M_Key, one is plugged elsewhere."""
+    """Make the change of a night: some hosts go to another tenant, one loses its M_Key, one gets another name."""
     hosts = _hosts(net)
-    for port in hosts[4:8]:
+    for port in hosts[6 : 7 + len(hosts) // 100]:
         port.p_keys = [0x7FFF, 0x8000 | TENANT + 2, STORAGE]
         assert port.peer is not None
         port.peer.p_keys = port.p_keys
-    hosts[10].m_key, hosts[10].protect_bits = 0, 0
+    hosts[10].m_key, hosts[10].protect_bits, hosts[10].lease_period = 0, 0, 0
     hosts[11].node.description_bytes = b"spare01 mlx5_0"
 
 
