@@ -234,3 +234,18 @@ def test_a_high_map_is_in_sheets_that_cut_no_box() -> None:
         assert all(int(top) <= int(each.get("y", "")) <= end - 16 for each in boxes)
         drawn += len(boxes)
     assert drawn == len(made.boxes)
+
+
+def test_a_leaf_that_lacks_a_cable_has_a_rail_of_its_own() -> None:
+    net = Subnet.from_text(fat_tree(1, 9, 9, 0, 2))
+    net.unplug("leaf 1-4", 20)
+    rails, lines = rails_and_lines(fabric_map(tool(net).sweep(p_keys=True)))
+    assert sorted((len(rail.above), len(rail.below)) for rail in rails) == [(8, 1), (9, 8)]
+    assert all(line.other >= 18 for line in lines)  # to hosts
+
+
+def test_cables_within_a_level_stay_in_the_picture() -> None:
+    svg = map_svg(fabric_map(swept("torus444")), "level")
+    bows = re.findall(r"M(\d+) \d+C(\d+) ", svg)
+    assert bows
+    assert all(int(at) - 0.75 * (int(at) - int(bend)) >= 0 for at, bend in bows)

@@ -5,14 +5,16 @@ Sixteen spines over ninety leaves have 1,440 cables, which as lines are one grey
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.audit.pictures.fabric_map import FabricMap
 
-_LINES: Final = 8
+_LINES: Final = 6
 """So many lines between some switches can be followed by eye."""
+_RAILS: Final = 24
+"""Rails below one level; each takes some room beside the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,12 @@ def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[Line]]:
     below: dict[tuple[int | None, tuple[int, ...], bool], list[int]] = defaultdict(list)
     for (box, trunk), linked in above.items():
         below[made.boxes[box].level, tuple(sorted(linked)), trunk].append(box)
-    rails = []
-    for (_, linked_to, trunk), boxes in below.items():
-        if min(len(boxes), len(linked_to)) > 1 and len(boxes) * len(linked_to) > _LINES:
+    rails: list[Rail] = []
+    drawn: Counter[int | None] = Counter()
+    for (level, linked_to, trunk), boxes in sorted(below.items(), key=lambda item: -len(item[0][1]) * len(item[1])):
+        if len(boxes) * len(linked_to) > _LINES and drawn[level] < _RAILS:
             rails.append(Rail(linked_to, tuple(boxes), trunk))
+            drawn[level] += 1
         else:
             lines += [Line(one, other, trunk) for other in boxes for one in linked_to]
     return rails, lines

@@ -17,6 +17,8 @@ _TAG: Final = 30
 _BETWEEN: Final = 14
 """From one rail to the next."""
 _GAP: Final = 90
+_BOW: Final = 110
+"""How far a cable within a level is bent to the left, at most."""
 _SWITCH: Final = (110, 300)
 _HOSTS: Final = (160, 420)
 """Least and most width of a box; names that need more are cut."""
@@ -66,7 +68,11 @@ class Plan:
     def _level_places(self, top: int) -> dict[int | None, int]:
         """Return where each level begins: the highest on the left, the hosts (None) on the right."""
         places: dict[int | None, int] = {}
-        x = EDGE
+        # a bow goes three quarters as far as the points that bend it
+        bows = any(
+            self._made.boxes[line.one].level == self._made.boxes[line.other].level == top for line in self._lines
+        )
+        x = EDGE + (_BOW * 3 // 4 if bows else 0)
         for level in range(top, -1, -1):
             places[level] = x
             rails = sum(self._made.boxes[rail.below[0]].level == level - 1 for rail in self._rails)
@@ -131,7 +137,8 @@ class Plan:
         y, there = self._middle(line.one), self._middle(line.other)
         x = self._left[near]
         if near == far:  # within a level: a bow on the left of it
-            return f"M{x} {y}C{x - 40} {y} {x - 40} {there} {x} {there}"
+            bow = min(_BOW, 20 + abs(there - y) // 4)
+            return f"M{x} {y}C{x - bow} {y} {x - bow} {there} {x} {there}"
         return f"M{x + self._widths[near]} {y}L{self._left[far]} {there}"
 
     def _rail(self, rail: Rail, x: int) -> str:
