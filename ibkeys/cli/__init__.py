@@ -175,10 +175,24 @@ class Commands(click.Group):
         _leave_no_core()
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outliving():
-            self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+            if COMPLETE_VARIABLE in os.environ:
+                self._complete(extra)
             typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])
             code = exits.run(lambda: self._run(arguments, extra))
         sys.exit(code)
+
+    def _complete(self, extra: dict[str, Any]) -> NoReturn:
+        """Answer a shell's completion script and leave. What goes wrong is silent: a message would stand in the line
+        that the user types. With IBKEYS_DEBUG it is a traceback."""
+        from ibkeys.cli.completing import shells
+
+        shells.register()
+        try:
+            self._main_shell_completion(extra, PROG_NAME, COMPLETE_VARIABLE)
+        except Exception:
+            if os.environ.get("IBKEYS_DEBUG"):
+                raise
+        sys.exit(1)
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         if not args:

@@ -26,6 +26,7 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.receivers import Delivery
 from ibkeys.sim.statefile import StateFile
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
 
 CA_NAME: Final = "sim0"
@@ -77,6 +78,20 @@ class SimSpec:
         faults = subnet.faults
         faults.drop, faults.duplicate, faults.delay = self.drop, self.duplicate, self.delay
         return subnet
+
+
+def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
+    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
+
+    Raises as `parse_spec`.
+    """
+    simulated = backend.startswith(f"{SCHEME}:")
+    return store_paths(
+        simulated=simulated,
+        state=parse_spec(backend).state if simulated else None,
+        keystore=Path(keystore) if keystore else None,
+        journal=Path(journal) if journal else None,
+    )
 
 
 def parse_spec(text: str) -> SimSpec:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ibkeys.cli.completing import names
 from tests import corpus
 from tests.integration.ibsim import Ibsim, ibkeys, parse_dump, parse_pkeys
 from tests.integration.polling import wait_until
@@ -307,3 +308,11 @@ def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> No
         assert "SUBNET UP" in done.stdout
         served.steer('link "node03 mlx4_0:1" down'.replace(':1"', '":1'))
         assert "Down" in served.steer('show "node03 mlx4_0":1')
+
+
+def test_names_are_kept_for_completion_while_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with Served(TWO_SWITCH) as fabric:
+        which = names.served(fabric.socket_name)
+        assert {"H-0002c903000a1010", "node01 mlx4_0"} <= set(names.kept(which))
+    assert list((tmp_path / "ibkeys").iterdir()) == []

@@ -22,6 +22,7 @@ from ibkeys.cli.audit.compared import (
 )
 from ibkeys.cli.audit.formats import FOR_OTHERS, code_of, write_for_others
 from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
@@ -61,7 +62,7 @@ _choice: Final = options.group(
 )
 
 
-@click.command("audit")
+@command("audit")
 @compare
 @_choice
 @click.option("--explain", metavar="ID", help="Say what there is to know of a rule, and read no fabric.")

@@ -12,6 +12,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, schema, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
@@ -30,7 +31,7 @@ _LISTED: Final = 8
 """Ports of a group that a table names."""
 
 
-@click.command("diff")
+@command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
 @click.option("--reach", is_flag=True, help="Show pairs of ports that gained or lost reach, also one way.")

@@ -12,6 +12,7 @@ from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
 from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 
 
-@click.command("harden")
+@command("harden")
 @options.option(
     "--via",
     env=False,

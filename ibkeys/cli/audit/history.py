@@ -13,6 +13,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.audit.diff import in_colour
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.types import parse_p_key
@@ -28,7 +29,7 @@ _LISTED: Final = 8
 """Ports that could not be read of which each is named in a table."""
 
 
-@click.command("history")
+@command("history")
 @click.argument("words", nargs=-1, required=True, metavar="WHAT [PORTNUM] DIR")
 @options.format
 @options.common

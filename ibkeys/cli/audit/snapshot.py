@@ -12,6 +12,7 @@ from click.core import ParameterSource
 import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import write_csv, write_json
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
 
-@click.command("snapshot")
+@command("snapshot")
 @click.argument("file", required=False)
 @options.option("--into", metavar="DIR", help="Folder that names the file by its time and links the newest as latest.")
 @options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")

@@ -11,6 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
@@ -47,7 +48,7 @@ _RESULT_TEXT: Final = {
 }
 
 
-@click.command("mkey-list")
+@command("mkey-list")
 @options.option(
     "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and keep where they are now."
 )
@@ -158,7 +159,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     write(f"{_count(len(rows), 'key')} of {_count(ports, 'port')}, {links}, {_count(document['lids'], 'LID')}{sealed}")
 
 
-@click.command("mkey-encrypt")
+@command("mkey-encrypt")
 @click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
 @click.option("--decrypt", is_flag=True, help="Store the keys in clear again.")
 @options.store
@@ -191,7 +192,7 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
     return exits.DONE
 
 
-@click.command("mkey-import")
+@command("mkey-import")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Take the m_key of an opensm.conf."
@@ -284,7 +285,7 @@ _conf_options: Final = options.group(
 )
 
 
-@click.command("mkey-export")
+@command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
 @_conf_options

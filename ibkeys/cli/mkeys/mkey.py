@@ -10,6 +10,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.render import Row, write_csv, write_json
@@ -30,7 +31,7 @@ _STATE_TEXT: Final = {
 }
 
 
-@click.command("mkey-show")
+@command("mkey-show")
 @options.every_port
 @options.address()
 @options.format
@@ -101,7 +102,7 @@ def _lease(row: Row) -> str | None:
     return "0 (never expires)" if seconds == 0 else f"{seconds} s"
 
 
-@click.command("mkey-set")
+@command("mkey-set")
 @options.address()
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
 @click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
@@ -140,7 +141,7 @@ def mkey_set(
         )
 
 
-@click.command("mkey-gen")
+@command("mkey-gen")
 @click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="How many.  [default: 1]")
 @options.format
 @options.common

@@ -14,6 +14,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
@@ -34,7 +35,7 @@ _COMMAND = "mkey-recover"
 _AGAIN = "leases that were started run on: run the same command again, it goes on from there"
 
 
-@click.command(_COMMAND)
+@command(_COMMAND)
 @options.topology
 @options.try_keys
 @options.tries

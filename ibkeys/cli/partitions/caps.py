@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ibkeys.cli import options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Kind, Listing, Where
 from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outbound_enforcement_cap")
 
 
-@click.command("caps-show")
+@command("caps-show")
 @options.every_port
 @options.address()
 @options.format

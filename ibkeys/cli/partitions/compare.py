@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Folding, SmHosts, Where
@@ -33,7 +34,7 @@ _SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
 _WITHOUT_SA: Final = "the snapshot was taken without --sa: what the SA said is not known"
 
 
-@click.command("compare")
+@command("compare")
 @options.option(
     "--policy",
     metavar="FILE|opensm",

@@ -9,6 +9,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Port
 
 
-@click.command("enforce-show")
+@command("enforce-show")
 @options.every_port
 @options.address()
 @options.format
@@ -57,7 +58,7 @@ def _word(bit: int | None) -> str | None:
 _SWITCH = click.Choice(["on", "off"])
 
 
-@click.command("enforce-set")
+@command("enforce-set")
 @options.address("ADDR PORTNUM", required=True)
 @click.option("--inbound", type=_SWITCH, help="What comes into the switch from the attached node.")
 @click.option("--outbound", type=_SWITCH, help="What leaves the switch towards the attached node.")

@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
@@ -36,7 +37,7 @@ _WORDS: Final = {
 }
 
 
-@click.command("ipoib-check")
+@command("ipoib-check")
 @click.argument("file")
 @options.sm_port
 @options.pkey_idx

@@ -10,6 +10,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
@@ -35,7 +36,7 @@ _LISTED: Final = 6
 """Members of a partition that a table names."""
 
 
-@click.command("matrix")
+@command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @click.option("--pairs", is_flag=True, help="List every pair of ports that can talk, or one way, and by which P_Keys.")
 @options.option("--policy", metavar="FILE", help="Take the partitions' names from a partitions.conf.")

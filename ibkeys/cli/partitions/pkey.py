@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, parse_address, parse_portnum
 from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Kind, Listing, Where
@@ -34,7 +33,7 @@ PER_LINE: Final = 8
 _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
-@click.command("pkey-show")
+@command("pkey-show")
 @options.every_port
 @options.address()
 @options.format
@@ -120,7 +119,7 @@ def _write_folded(sheet: Sheet) -> None:
             write(line)
 
 
-@click.command("pkey-set")
+@command("pkey-set")
 @options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
 @options.changing
 @options.format
@@ -140,7 +139,7 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
         return change(fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, given.open(fabric), entries))
 
 
-@click.command("pkey-add")
+@command("pkey-add")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.changing
 @options.format
@@ -159,7 +158,7 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
         return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, given.open(fabric), keys))
 
 
-@click.command("pkey-remove")
+@command("pkey-remove")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.changing
 @options.format

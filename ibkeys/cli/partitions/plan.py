@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.port_id import PortId
 
 
-@click.command("plan")
+@command("plan")
 @options.option(
     "--policy",
     "policy_file",

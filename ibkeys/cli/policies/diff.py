@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
@@ -29,7 +30,7 @@ _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}"
 _ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
-@click.command("policy-diff")
+@command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @options.option(

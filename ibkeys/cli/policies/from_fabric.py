@@ -10,6 +10,7 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_csv, write_json
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
-@click.command("policy-from")
+@command("policy-from")
 @options.option(
     "--policy", metavar="FILE", help="Take names, flags and groups of partitions from this policy; no P_Key tells them."
 )

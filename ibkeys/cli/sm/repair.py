@@ -13,6 +13,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import clean, say, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -32,7 +33,7 @@ _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations", "reason")
 
 
-@click.command(_COMMAND)
+@command(_COMMAND)
 @options.option(
     "--cache-dir",
     metavar="DIR",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.render import write_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 
 
-@click.command("sm-show")
+@command("sm-show")
 @options.option(
     "-f",
     "--format",

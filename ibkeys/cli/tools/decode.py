@@ -11,6 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 
@@ -19,7 +20,7 @@ _BETWEEN: Final = str.maketrans(":,", "  ")
 _MASKED: Final = "_masked"
 
 
-@click.command("decode")
+@command("decode")
 @click.argument("hexes", metavar="HEX|-", nargs=-1, required=True)
 @click.option("--attribute", metavar="NAME", help="What a bare payload is, as PortInfo.")
 @options.format

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_csv, write_json
@@ -27,7 +26,7 @@ _COLUMNS: Final = ("name", "ok", "detail", "advice")
 MKEY_FILE: Final = "guid2mkey"
 
 
-@click.command("doctor")
+@command("doctor")
 @options.format
 @options.fabric
 def doctor(where: Where, format: str) -> int:

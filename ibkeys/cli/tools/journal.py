@@ -8,6 +8,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
@@ -22,7 +23,7 @@ _COLUMNS: Final = (
 )
 
 
-@click.command("journal")
+@command("journal")
 @click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
 @options.format
 @options.fabric

@@ -9,6 +9,7 @@ import click
 
 from ibkeys.cli import options, typed
 from ibkeys.cli.exits import clean, write_exact
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -29,7 +30,7 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 }
 
 
-@click.command("names")
+@command("names")
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @options.option(
     "--only", env=False, type=click.Choice(list(_ONE)), help="Print this alone, one line for each port, for scripts."
