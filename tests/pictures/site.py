@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import ibkeys
+from ibkeys.change.pkeys import plan_add
 from ibkeys.fabric.snapshot_file import save_snapshot
+from ibkeys.keys.pkey import PKey
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import good_key, taken
 from tests.bench.fattree import fat_tree
 from tests.cli.conftest import run
+from tests.fabricsim import tool, writer
 
 DEMO: Final = Path(ibkeys.__file__).parent / "sim" / "data" / "demo.net"
 LARGE: Final = (94, 32, 16)
@@ -91,10 +94,18 @@ SIZES: Final[Mapping[str, Callable[[], Subnet]]] = {"small": small, "large": lar
 
 
 def write_report(net: Subnet, folder: Path) -> Path:
-    """Write the report of *net* after its `change`, and return where it is."""
+    """Write the report of *net* after its `change`, with the journal of one command, and return where it is."""
+    stores: dict[str, Any] = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
+    with tool(net, m_key=KEY, **stores) as fabric, writer(fabric, force=True) as change_of:
+        change_of.apply(plan_add(change_of, fabric.find_port(2), [PKey(0x8000 | TENANT + 1)]))
     before, after, policy = folder / "monday.db", folder / "tuesday.db", folder / "partitions.conf"
     snapshots(net, before, after)
     policy.write_text(POLICY)
     made = folder / "report"
-    assert run("report", made, "--from", after, "--baseline", before, "--policy", policy).code == 1
+    assert (
+        run(
+            "report", made, "--from", after, "--baseline", before, "--policy", policy, "--journal", stores["journal"]
+        ).code
+        == 1
+    )
     return made

@@ -19,7 +19,7 @@ from tests.pictures.site import SIZES, snapshots, write_report
 
 pytestmark = pytest.mark.soak
 
-HTML = ("index", "audit", "matrix", "diff")
+HTML = ("index", "audit", "matrix", "diff", "journal")
 MAPS = ("map-partition", "map-level", "map-finding")
 HANGING = """[...document.querySelectorAll("body *")].filter((each) => {
   const box = each.getBoundingClientRect();
