@@ -54,6 +54,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def shown(chromium: Browser, file: Path, width: int = 1280, scheme: Scheme = "light") -> Page:
+    assert file.exists()
     page = chromium.page()
     page.show(file.as_uri(), width, 800, scheme)
     return page
