@@ -158,7 +158,8 @@ def test_a_terminal_gets_folded_rows_and_each_gives_every_row() -> None:
     assert len(folded.splitlines()) < len(piped.splitlines())
     assert shown("mkey-show", "--all") == folded
     assert shown("mkey-show", "--all", "--each") == piped
-    assert shown("mkey-show", "--all", "-f", "csv").count("\n") == 25
+    assert shown("mkey-show", "--all", "-f", "csv").count("\n") == 9
+    assert shown("mkey-show", "--all", "--each", "-f", "csv").count("\n") == 25
 
 
 @pytest.mark.parametrize(

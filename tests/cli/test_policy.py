@@ -16,6 +16,7 @@ import pytest
 
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.document_reader import read_plan
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.corpus import DATA
 
@@ -204,7 +205,7 @@ def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
 
 def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run("plan", "--backend", IBSIM, "--policy", policy, "-f", "csv").out)))
-    assert {row["what"] for row in rows} == {"pkey", "enforcement"}
+    assert {row["kind"] for row in rows} == {"pkey", *ENFORCEMENT_BITS}
     entry = next(row for row in rows if row["port_guid"] == "0x0002c903000a1021" and row["index"] == "1")
     assert (entry["before"], entry["after"]) == ("", "0x8005")
 
