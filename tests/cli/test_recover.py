@@ -25,7 +25,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         net = folder / "tree.net"
-        net.write_text(fat_tree(2, 2, 2, 1, 2))
+        net.write_text(fat_tree(2, 2, 2, pods=2, cores=1))
         self.spec = f"sim:{net},state={folder / 'state'}"
         self.snapshot = folder / "before"
         self.keystore = folder / "keys.db"
