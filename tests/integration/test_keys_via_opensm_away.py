@@ -90,7 +90,7 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
         free = [served.net.port(host(30 + 15 * at + 1), 1).peer for at in range(ELSEWHERE)]
         for name, peer in zip(names[BACK : BACK + ELSEWHERE], free, strict=True):
             assert peer is not None
-            served.steer(f'link "{name}"[1] "{peer.node.description}"[16]')
+            served.steer(f'link "{name}"[1] "{peer.node.description}"[36]')
         opensm.running.sweep()
         served.steer(f"time +{LEASE}")
         opensm.running.sweep()
