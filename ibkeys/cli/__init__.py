@@ -115,7 +115,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
 }
 """The commands by what they are for, in the order of the help."""
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-_NEAR: Final = 3
 
 
 class Commands(click.Group):
@@ -147,12 +146,12 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib
+            from ibkeys.near import did_you_mean
 
-            near = difflib.get_close_matches(args[0], COMMANDS, _NEAR)
+            near = did_you_mean(args[0], COMMANDS)
             if not near:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+            raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete a command's name without importing any."""

@@ -34,7 +34,10 @@ REFUSED: Final = 4
 INTERRUPTED: Final = 130
 
 _INTERNAL: Final = "internal error"
+_HINT: Final = "; -v says more"
 _frames_wanted = False
+_keeps_back = False
+"""Whether what explains an error waits for -v: not where -v was given, nor in a command that has no such option."""
 _knows_more: Callable[[], Iterable[str]] | None = None
 _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
 
@@ -79,7 +82,8 @@ def message_of(error: BaseException) -> str | None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run *command* and return its exit code; say on standard error what went wrong, in one line.
+    """Run *command* and return its exit code; say on standard error what went wrong, in one line; with -v what explains
+    it stands below.
 
     A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
     """
@@ -87,6 +91,7 @@ def run(command: Callable[[], int]) -> int:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
     know_more(None)
+    explain(True)
     forget_names()
     failure: BaseException
     try:
@@ -106,7 +111,7 @@ def run(command: Callable[[], int]) -> int:
         know_more(None)
     text = message_of(failure)
     if text is not None:
-        warn(text, "error")
+        warn(text, "error", failure.more if isinstance(failure, IbkeysError) else "")
     if isinstance(failure, Refused):
         show_details(failure.details)
     if _frames_wanted and text and text.startswith(_INTERNAL):
@@ -125,6 +130,17 @@ def _say_more() -> None:
     know_more(None)
     for line in lines() if lines is not None else ():
         warn(line, "note")
+
+
+def explain(wanted: bool) -> None:
+    """Show from now on what explains an error, or a hint to -v. A command with -v says which."""
+    global _keeps_back
+    _keeps_back = not wanted
+
+
+def says_all() -> bool:
+    """Whether nothing is kept back: -v was given, or the command has no such option."""
+    return not _keeps_back
 
 
 def show_frames() -> None:
@@ -188,11 +204,15 @@ def write_as_is(text: str) -> None:
     stream.write(text.encode("utf-8", "surrogateescape"))
 
 
-def warn(text: str, kind: str = "warning") -> None:
-    """Write one line to standard error, without what was typed and may be a key."""
+def warn(text: str, kind: str = "warning", more: str = "") -> None:
+    """Write one line to standard error, without what was typed and may be a key. *more* explains it: lines below it,
+    with -v."""
     if kind == "error":
         _say_more()
-    say(f"ibkeys: {kind}: {clean(typed.without_keys(text))}")
+    hint = _HINT if more and _keeps_back else ""
+    say(f"ibkeys: {kind}: {clean(typed.without_keys(text))}{hint}")
+    if not _keeps_back:
+        show_details(more)
 
 
 def show_details(text: str) -> None:

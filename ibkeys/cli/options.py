@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, GENERAL, KEYS, MESSAGES, TIMING, CommonOption
 from ibkeys.cli.screen import colour
 from ibkeys.cli.types import Number
@@ -216,6 +217,13 @@ _passphrase: Final = shared(
     KEYS, "--keystore-passphrase", metavar="@FILE|-", help="Of an encrypted key store: '-' asks, @FILE reads it."
 )
 
+
+def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
+    """Let errors be explained as -v says; eager, so that it holds for errors in other options too."""
+    exits.explain(verbose > 0)
+    return verbose
+
+
 _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     shared(
         FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
@@ -273,7 +281,15 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
     shared(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
     shared(DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, as infiniband-diags has them."),
     shared(DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    shared(MESSAGES, "-v", "--verbose", count=True, help="Say more: counts of SMPs on standard error."),
+    shared(
+        MESSAGES,
+        "-v",
+        "--verbose",
+        count=True,
+        is_eager=True,
+        callback=_explain,
+        help="Say more: what explains an error, and counts of SMPs, on standard error.",
+    ),
     shared(MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
     shared(MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     common,

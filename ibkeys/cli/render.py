@@ -20,8 +20,18 @@ _CSV_CHUNK: Final = 1 << 16
 
 
 def schema(command: str) -> str:
-    """Return the name of a command's JSON document."""
-    return f"ibkeys.{command}/1"
+    """Return the name of a command's JSON document, with the number of its shape."""
+    return f"ibkeys.{command}/{_SHAPES.get(command, 1)}"
+
+
+_SHAPES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("mkey-show", "enforce-show", "caps-show", "sm-show", "matrix"), 2),
+    **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
+    **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal", "ipoib-check"), 2),
+    **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
+}
+"""The number of each document's shape that is no longer the first; ibkeys(1) says what changed with it. The document of
+`plan`, which is read back, has its own (`ibkeys.plan.document`)."""
 
 
 def write_json(command: str, document: Mapping[str, Any]) -> None:

@@ -263,9 +263,9 @@ def test_ibkeys_alone_lists_the_commands_in_groups() -> None:
 
 @pytest.mark.parametrize(
     ("word", "near"),
-    [("pkey-shw", " Did you mean pkey-show or "), ("rotate", " Did you mean mkey-rotate or "), ("zzz", "")],
+    [("pkey-shw", "; did you mean pkey-show"), ("rotate", "; did you mean mkey-rotate or "), ("zzz", ". (see ")],
 )
 def test_a_command_that_is_not_there_names_those_that_are_near(word: str, near: str) -> None:
     result = run(word)
     assert result.code == 2
-    assert result.error.startswith(f"No such command '{word}'.{near}")
+    assert result.error.startswith(f"No such command '{word}'{near}")

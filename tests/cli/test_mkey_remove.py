@@ -45,7 +45,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
 def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
     ports, last = lines(cli("mkey-remove", "--yes", "-f", "json"))
     assert [port["result"] for port in ports] == ["done"] * 8
-    assert (last["schema"], last["summary"]["done"]) == ("ibkeys.mkey-remove/1", 8)
+    assert (last["schema"], last["summary"]["done"]) == ("ibkeys.mkey-remove/2", 8)
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])

@@ -53,7 +53,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
         "reason": None,
     }
     assert last == {
-        "schema": "ibkeys.mkey-rotate/1",
+        "schema": "ibkeys.mkey-rotate/2",
         "dry_run": False,
         "summary": {
             "unreached": 0,
@@ -71,6 +71,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
             "stopped": None,
             "gone_back": False,
         },
+        "interlocks": [],
     }
 
 
@@ -178,7 +179,8 @@ def test_wrong_usage_is_one_line(cli: Cli, options: tuple[Any, ...]) -> None:
 def test_a_first_run_says_whether_each_port_gets_its_own_key(cli: Cli, command: str) -> None:
     result = cli(command, *LEVEL_2, "--yes")
     assert result.code == 2
-    assert "--same is what stock OpenSM can keep (its m_key), --per-port lasts only where" in result.error
+    assert "(--same, which stock OpenSM can keep) or each its own (--per-port); -v says more" in result.error
+    assert "--per-port lasts only where no SM runs" in cli(command, *LEVEL_2, "--yes", "-v").err
     assert shown(cli) == {("zero", 0, 0)}
 
 
@@ -191,7 +193,7 @@ def test_a_configuration_without_the_key_is_refused_and_one_with_it_is_not(
     result = cli(*given, "--yes")
     assert result.code == 4
     assert result.err.splitlines()[-1].startswith("ibkeys: error: refused by interlock sm-wipes-keys: ")
-    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys")
+    assert result.err.splitlines()[-1].endswith("to do it all the same: --override sm-wipes-keys; -v says more")
     assert shown(cli) == {("zero", 0, 0)}
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--opensm-conf", conf, "--dry-run", "-f", "json")
     assert (result.code, lines(result)[1]["interlocks"]) == (1, ["sm-wipes-keys"])

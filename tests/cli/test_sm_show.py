@@ -38,7 +38,7 @@ def test_the_managers_of_a_simulated_subnet_and_no_host() -> None:
     assert result.code == 0
     assert result.out.startswith("master: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2, GUID 0x0002c903000a1021")
     document = run("sm-show", "--backend", SM, "-f", "json").json
-    assert (document["schema"], document["hosts"], document["dangers"]) == ("ibkeys.sm/1", [], [])
+    assert (document["schema"], document["hosts"], document["dangers"]) == ("ibkeys.sm-show/2", [], [])
     assert [(each["state"], each["lid"], each["host"]) for each in document["managers"]] == [("master", 2, None)]
 
 

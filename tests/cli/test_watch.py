@@ -96,9 +96,9 @@ def test_json_lines_where_there_is_no_terminal(played: Played, key: str) -> None
     result = watch("--smkey", key, "--interval", 0)
     assert result.code == 0, result.err
     *events, summary = documents(result)
-    assert {document["schema"] for document in (*events, summary)} == {"ibkeys.watch/1"}
+    assert {document["schema"] for document in (*events, summary)} == {"ibkeys.watch/2"}
     p_key, q_key, m_key = events
-    assert (p_key["kind"], p_key["trap"], p_key["p_key"], p_key["q_key"]) == ("bad-p_key", 257, "0x8123", None)
+    assert (p_key["kind"], p_key["trap"], p_key["pkey"], p_key["q_key"]) == ("bad-p_key", 257, "0x8123", None)
     assert (p_key["from"]["node_desc"], p_key["to"]["node_desc"]) == ("node02 mlx4_0", "node03 mlx4_0")
     assert p_key["at"] == p_key["to"]
     assert set(p_key["at"]) == {"node_guid", "port_guid", "node_desc", "node_type", "port", "lid"}
@@ -251,7 +251,7 @@ def test_opensm_s_log_needs_no_sm_key(played: Played, tmp_path: Path) -> None:
     played.acts += [write]
     result = watch("--opensm-log", log, "--interval", 0)
     event, _ = documents(result)
-    assert (event["source"], event["kind"], event["p_key"]) == ("opensm-log", "bad-p_key-at-switch", "0x8123")
+    assert (event["source"], event["kind"], event["pkey"]) == ("opensm-log", "bad-p_key-at-switch", "0x8123")
 
 
 def test_it_ends_after_so_many_lines(played: Played, key: str) -> None:

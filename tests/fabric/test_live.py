@@ -24,6 +24,7 @@ SWITCH_A = 0x248A070300F00100
         ("5", LidAddress(5)),
         ("0x10", LidAddress(16)),
         ("0x248a070300f00100", GuidAddress(SWITCH_A)),
+        ("248a:0703:00f0:0100", GuidAddress(SWITCH_A)),
         ("db01 mlx5_0", NameAddress("db01 mlx5_0")),
     ],
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.reach.difference import Change, Gain, ReachComparison
     from ibkeys.topology.model import Node, Port
 
-_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after")
+_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
 _LISTED: Final = 8
 """Ports of a group that a table names."""
 
@@ -199,7 +199,7 @@ def in_words(each: Difference | Event) -> str:
         return f"{_name(each)}: {each.before} -> {each.after} ({each.after - each.before:+d})"
     if each.kind == "m_key":
         return f"M_Key: {each.before} -> {each.after}"
-    return f"{_name(each)}: {each.before} -> {each.after}"
+    return f"{_name(each)}: {int(each.before)} -> {int(each.after)}"
 
 
 def _name(each: Difference | Event) -> str:

@@ -165,7 +165,7 @@ class _ShownHardening(ShownChange):
     def say_refusals(self) -> None:
         """Say what would refuse the plan: a step that cannot be made as things are, and interlocks."""
         for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused")
+            exits.warn(str(refusal), "would be refused", refusal.more)
         super().say_refusals()
 
     def apply(self) -> None:

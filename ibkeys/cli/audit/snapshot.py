@@ -104,7 +104,7 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
         keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
         write(
             f"{file}: {summary['nodes']} nodes, {summary['ports']} ports, {summary['links']} links, "
-            f"{summary['p_keys']} P_Keys; {keys}"
+            f"{summary['pkeys']} P_Keys; {keys}"
         )
         if removed:
             write(f"removed, for their age: {', '.join(removed)}")
@@ -136,5 +136,5 @@ def _summary(taken: Snapshot, with_keys: bool) -> dict[str, Any]:
         "ports": len(ports),
         "links": sum(port.peer is not None for port in ports) // 2,
         "port_counters_unread": sum(errors.error is not None for errors in taken.constraint_errors.values()),
-        "p_keys": sum(len(port.occupied or ()) for port in ports),
+        "pkeys": sum(len(port.occupied or ()) for port in ports),
     }

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
+from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
@@ -137,10 +139,11 @@ def _write_not_read(report: Report) -> None:
     troubles = report.coverage.troubles
     if troubles:
         write("\nNOT READ")
-    for trouble in troubles[:LISTED]:
-        write(clean(f"  {heading_of(trouble)}: {trouble['error']}"))
-    if len(troubles) > LISTED:
-        write(f"  and {len(troubles) - LISTED} more{_ALL_OF_THEM}")
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], exits.says_all())
+    for line, _ in causes[:LISTED]:
+        write(clean(f"  {line}"))
+    if len(causes) > LISTED:
+        write(f"  and {_count(len(causes) - LISTED, 'other reason')} (all of them: -v, or -f json)")
 
 
 def _write_not_evaluated(report: Report) -> None:
@@ -197,19 +200,19 @@ def write_explanation(rule: Rule, format: str) -> None:
         return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
+    if format == "csv":
+        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+        return
     texts = {
         "Group": explanation["group"],
-        "Severity": ", ".join(f"{profile} {severity}" for profile, severity in severities.items()),
+        "Severity": ", ".join(f"{profile} {paint(each, each)}" for profile, each in severities.items()),
         "Looks at": rule.evidence,
         "Why": rule.why,
         "Remedy": rule.remedy,
         "May be wrong": rule.false_positives,
         "Sources": "; ".join(sources),
     }
-    if format == "csv":
-        write_csv(["rule", "title", *texts], [{"rule": rule.id, "title": rule.title, **texts}])
-        return
-    texts["Severity"] = ", ".join(f"{profile} {paint(severity, severity)}" for profile, severity in severities.items())
     write(f"{rule.id}  {rule.title}")
     for name, text in texts.items():
         _write_wrapped(f"  {name + ':':<14}", text)

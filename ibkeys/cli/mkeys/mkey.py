@@ -41,14 +41,16 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port keeps it from those who do not send it) or 'unreadable'; -K prints
-    one that is set and readable. An external port of a switch has the M_Key of port 0, so the table of --all leaves
-    external ports out.
+    one that is set and readable. An external port of a switch has the M_Key of port 0, so --all lists port 0 alone;
+    --each adds the external ports to JSON and CSV.
     """
 
     def values(port: Port) -> dict[str, Any]:
         return _values(port, where.show_keys)
 
     sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values)
+    if sheet.is_sweep and not (listing.each and format != "table"):
+        sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
     brief = sheet.is_sweep and format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
@@ -59,9 +61,7 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     ]
     if format == "table":
         del columns[1]
-    return show(
-        "mkey-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
-    )
+    return show("mkey-show", sheet, columns, format, listing, lambda row: True)
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load, open_fabric
@@ -142,10 +142,7 @@ def _ports(count: int) -> str:
 
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
     objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
-    for objection in objections:
-        exits.warn(
-            f"by interlock {objection.interlock}: {objection.message} ({objection.how_to_override})", "would be refused"
-        )
+    say_would_be_refused(objections)
     if format == "json":
         interlocks = [objection.interlock for objection in objections]
         write_json(_COMMAND, {"dry_run": True, **outlook.to_json(), "interlocks": interlocks})

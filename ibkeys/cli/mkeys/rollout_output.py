@@ -116,8 +116,9 @@ class RunOutput:
         if self._format == "json":
             way = self._run.way.name if self._run.way is not None else "direct"
             summary = {"unreached": self._run.found.unreached, "via": way, **account.to_json()}
-            extra = {"interlocks": [o.interlock for o in self._run.plan.objections]} if dry_run else {}
-            self._line({"schema": schema(self._command), "dry_run": dry_run, "summary": summary, **extra})
+            interlocks = [each.interlock for each in self._run.plan.objections]
+            head = {"schema": schema(self._command), "dry_run": dry_run}
+            self._line({**head, "summary": summary, "interlocks": interlocks})
             return
         if self._format == "csv":
             write_csv([*IDENTITY, "result", "reason"], self._rows)

@@ -59,12 +59,13 @@ def _column(key: str, title: str) -> Column:
 
 def _values(port: Port) -> dict[str, Any]:
     from ibkeys.mad.const import CapabilityMask
+    from ibkeys.topology.enforcement import as_shown
 
     switch, info = port.node.switch_info, port.end_port.port_info
     mask = info.capability_mask if info is not None else None
     return {
         "partition_cap": port.node.node_info.partition_cap,
-        **{key: getattr(switch, key) if switch is not None else None for key in _SWITCH_CAPS},
+        **{key: as_shown(key, getattr(switch, key)) if switch is not None else None for key in _SWITCH_CAPS},
         "is_m_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_M_KEY_NVRAM),
         "is_p_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_P_KEY_NVRAM),
     }

@@ -170,7 +170,7 @@ def _cells(row: Row) -> list[Any]:
 
 
 _WHAT: Final[Mapping[What, str]] = {
-    "p_key": "P_Key",
+    "pkey": "P_Key",
     "enforcement": "enforcement",
     "m_key_protection": "M_Key level",
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibkeys.partitions.ipoib import GroupFinding
     from ibkeys.partitions.model import Policy
 
-_VALUES: Final = ("p_key", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
+_VALUES: Final = ("pkey", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
 _COLUMNS: Final = (
     *("partition", "name", "mgid", "broadcast", "state"),
     *(f"{which}_{value}" for value in _VALUES for which in ("planned", "found")),

@@ -13,7 +13,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import CsvLines, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, CsvLines, schema, write_csv, write_json, write_table
 from ibkeys.cli.showing import (
     errors_of,
     finish,
@@ -88,8 +88,7 @@ def matrix(
     elif format == "json":
         write_json("matrix", _document(found, reach, memberships, names, chosen))
     elif format == "csv":
-        columns = ("partition", "name", "port_guid", "node_guid", "node_desc", "port", "membership")
-        write_csv(columns, _csv_rows(memberships, names))
+        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(memberships, names))
     else:
         _write_table(reach, memberships, names, chosen)
     empty = sorted(chosen - {each.partition for each in memberships})
@@ -129,8 +128,8 @@ def _document(
             {
                 "partition": f"0x{each.partition:04x}",
                 "name": names.get(each.partition),
-                "full": [guid_of(port) for port in each.full],
-                "limited": [guid_of(port) for port in each.limited],
+                "full": [port.identity() for port in each.full],
+                "limited": [port.identity() for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
             for each in memberships
@@ -202,7 +201,7 @@ def _write_pairs(found: Topology, reach: Reach, chosen: set[int], format: str) -
     if format == "json":
         import json
 
-        write_exact('{"schema": "ibkeys.matrix/1", "pairs": [')
+        write_exact(f'{{"schema": "{schema("matrix")}", "pairs": [')
         _write_json_pairs(talking)
         write_exact('], "one_way": [')
         _write_json_pairs(one_way)

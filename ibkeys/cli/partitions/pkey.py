@@ -64,7 +64,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
             keys = row["pkeys"]
             if keys:
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
-    return finish(sheet.errors, format)
+    return finish(sheet.errors, format, each=listing.each)
 
 
 def _read(handle: ReadablePort) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented
@@ -20,7 +20,7 @@ from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
-from ibkeys.cli.types import PKEY, Number
+from ibkeys.cli.types import GUID, PKEY
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -59,9 +59,7 @@ if TYPE_CHECKING:
     metavar="PARTITION",
     help="P_Keys of it may move; repeatable, or all.",
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
 @options.folding
@@ -113,7 +111,6 @@ def plan(
     say_notes(found)
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
         manager = replace(manager, port_guid=sm_guid)
     made = make_plan(policy, found, chosen, manager, full=full, force=force)
     if out is not None:
@@ -121,10 +118,10 @@ def plan(
     if format == "json":
         write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
-        write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
+        write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, folding.each)
-    return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
 def _is_given(name: str) -> bool:
@@ -144,6 +141,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
     from ibkeys.errors import UsageError
+    from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
 
     names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
@@ -158,6 +156,7 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
         else:
             raise UsageError(
                 f"--allow-index-moves {text}: the policy has no partition of that name, and it is no P_Key"
+                f"{did_you_mean(text, names)}"
             )
     return tuple(sorted(found))
 
@@ -233,15 +232,14 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], each: bool) -> N
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+
     for table in made.tables:
         for index in sorted({*table.before, *table.after}):
             before, after = table.before.get(index), table.after.get(index)
             if before != after:
-                yield {**table.port.to_json(), "what": "pkey", "index": index, "before": before, "after": after}
+                yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
     for change in made.enforcement:
-        yield {
-            **change.port.to_json(),
-            "what": "enforcement",
-            "before": str(change.before),
-            "after": str(change.after),
-        }
+        for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
+            if was != now:
+                yield {**change.port.to_json(), "kind": name, "index": None, "before": was, "after": now}

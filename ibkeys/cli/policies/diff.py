@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
@@ -16,7 +16,7 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import GUID
 from ibkeys.topology.folded_names import FoldedNames
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 @options.option(
     "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
 )
-@options.option(
-    "--sm-guid", env=False, type=Number(1, (1 << 64) - 1), metavar="GUID", help="The subnet manager's port, for SELF."
-)
+@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.folding
 @options.format
 @options.reading
@@ -62,8 +60,6 @@ def policy_diff(
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
     guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
-    if sm_guid is not None:
-        typed.is_a_guid(sm_guid)
     compared = compare_policies(before, after, found, guid, allow_both_pkeys)
     _say_unmatched(compared, before, after)
     if format == "json":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
@@ -150,8 +150,7 @@ def _ports(count: int) -> str:
 
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
-    for each in refused:
-        exits.warn(f"by interlock {each.interlock}: {each.message} ({each.how_to_override})", "would be refused")
+    say_would_be_refused(refused)
     document = outlook.to_json()
     if format == "json":
         more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}

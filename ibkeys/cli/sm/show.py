@@ -56,7 +56,7 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     errors = errors_of(found) if found is not None else []
     if format == "json":
         unreached = found.unreached if found is not None else None
-        write_json("sm", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
+        write_json("sm-show", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
     else:
         write_words(report, dangers)
     return _finish(report, finish(errors, format))

@@ -37,7 +37,9 @@ def doctor(where: Where, format: str) -> int:
     """
     checks = [_without_keys(check) for check in _checks(where)]
     problems = sum(check.ok is False for check in checks)
-    rows = [{name: getattr(check, name) for name in _COLUMNS} for check in checks]
+    rows = [
+        {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
+    ]
     if format == "json":
         write_json("doctor", {"checks": rows, "problems": problems})
     elif format == "csv":

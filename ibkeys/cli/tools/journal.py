@@ -151,6 +151,8 @@ def _write(
         host = f" on {file['host']}" if file["host"] else ""
         proven = "" if file["status"] == "done" else f" ({file['status']})"
         write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{proven}"))
+    from ibkeys.change.plan import value_in_words
+
     heading = ""
     for row in rows:
         if heading_of(row) != heading:
@@ -158,7 +160,7 @@ def _write(
             write(heading)
         index = f"[{row['index']}]" if row["index"] is not None else ""
         proven = "" if row["status"] == "done" else f" ({row['status']})"
-        write(f"  {row['kind']}{index}: {_cell(row['before'])} -> {_cell(row['after'])}{proven}")
+        write(f"  {row['kind']}{index}: {value_in_words(row['before'])} -> {value_in_words(row['after'])}{proven}")
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:

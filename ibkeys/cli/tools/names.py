@@ -14,6 +14,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import errors_of, finish, guid_of, sweep, write_unreached
+from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
@@ -61,7 +62,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, format: str) -
         listed = [_document(port) for port in ports]
         write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
-        write_csv([*IDENTITY, *_PEER], (_row(port) for port in ports))
+        write_csv([*IDENTITY, "host", *_PEER], (_row(port) for port in ports))
     else:
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
@@ -76,8 +77,8 @@ def say_guids(words: Iterable[str]) -> None:
     from ibkeys.errors import AddressError
 
     for word in words:
-        guid, _, _ = word.partition(":")
-        if guid.lower().startswith("0x") and len(guid) > 6:
+        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch and its port
+        if is_spelled_as_guid(guid):
             try:
                 typed.is_a_guid(parse_guid(guid).guid)
             except AddressError:
@@ -109,7 +110,7 @@ def _document(port: Port) -> dict[str, Any]:
 
 def _row(port: Port) -> dict[str, Any]:
     peer = _peer(port) or {}
-    return {**port.identity(), **{f"peer_{key}": value for key, value in peer.items()}}
+    return {**port.identity(), "host": _host(port), **{f"peer_{key}": value for key, value in peer.items()}}
 
 
 def _cells(directory: Directory, port: Port) -> list[Any]:

@@ -112,7 +112,9 @@ def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -
     [port] = [port for port in node.end_ports if port.is_up]
     port.guid, port.m_key, port.protect_bits, port.lease_period = 0x5001, 0, 0, 0
     for way_on in (bench.resume, bench.abort):
-        with pytest.raises(UsageError, match=r"was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"):
+        with pytest.raises(
+            UsageError, match=r"(?s)was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"
+        ):
             way_on()
     bench.settle()
     bench.resume()
@@ -129,7 +131,7 @@ def test_lost_signals_arm_nothing_and_resume_finishes(bench: Bench) -> None:
     bench.deploy()
     before, key = bench.opensm.conf.read_bytes(), bench.opensm.key()
     bench.opensm.is_deaf = True
-    with pytest.raises(NotStored, match=r"which has its former values again.*Or its sweep takes longer.*--resume"):
+    with pytest.raises(NotStored, match=r"(?s)--resume.*which has its former values again.*Or its sweep takes longer"):
         bench.rotate()
     assert (bench.opensm.conf.read_bytes(), bench.opensm.key()) == (before, key)
     with pytest.raises(Refused, match="is not finished"):

@@ -66,7 +66,7 @@ def test_under_a_master_sm_it_refuses_and_says_which_ports_run_one() -> None:
     with tool(net) as fabric, writer(fabric) as w:
         recovery = plan_recovery(w)
         counted = violations(net)
-        with pytest.raises(Refused, match=r"mkey-under-sm.*node03 mlx4_0") as refused:
+        with pytest.raises(Refused, match=r"(?s)mkey-under-sm.*node03 mlx4_0") as refused:
             recovery.run(lambda result: None)
         assert w.keystore.rows() == []
     assert refused.value.interlock == "mkey-under-sm"
