@@ -45,7 +45,7 @@ Clock = Callable[[], datetime]
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-_BUSY_SECONDS: Final = 10.0
+BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
 """Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
 _OPS_OF_ANY_FILE: Final = 20_000_000
@@ -384,7 +384,7 @@ def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     # mode=rw: SQLite never makes the file itself, so its mode is always ours.
     mode = "ro&immutable=1" if read_only else "rw"
     name = ":memory:" if path is None else f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
-    connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, uri=path is not None)
+    connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, uri=path is not None)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if read_only:

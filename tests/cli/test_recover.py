@@ -167,7 +167,7 @@ def test_ctrl_c_is_130_and_says_how_to_go_on(lab: Lab, monkeypatch: pytest.Monke
     def interrupt(self: object, progress: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recover.Recovery, "_pause", interrupt)
+    monkeypatch.setattr(recover.Recovery, "pause", interrupt)
     result = lab.recover("--topology", lab.snapshot, "--yes", "-f", "json")
     assert result.code == 130
     assert json.loads(result.out.splitlines()[-1])["summary"]["interrupted"] is True
