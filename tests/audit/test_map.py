@@ -65,13 +65,13 @@ def test_hosts_behind_one_leaf_that_look_the_same_are_one_box() -> None:
 
 
 def test_switches_stand_in_levels() -> None:
-    found = tool(Subnet.from_text(fat_tree(2, 3, 2, 2, 3))).sweep(p_keys=True)
+    found = tool(Subnet.from_text(fat_tree(3, 3, 2, pods=2, cores=2))).sweep(p_keys=True)
     levels = {box.names[0]: box.level for box in fabric_map(found).boxes if box.level is not None}
     assert {name.split()[0]: level for name, level in levels.items()} == {"leaf": 0, "spine": 1, "core": 2}
 
 
 def test_a_host_on_a_spine_makes_it_no_leaf() -> None:
-    net = Subnet.from_text(fat_tree(1, 9, 2, 0, 3))
+    net = Subnet.from_text(fat_tree(9, 3, 2, radix=36))
     host = net.port("node00027 mlx5_0", 1)
     spine = net.port("spine 1-1", 36)
     assert host.peer is not None
@@ -169,7 +169,7 @@ def test_the_page_chooses_its_colours_without_a_script() -> None:
 
 
 def test_three_thousand_hosts_stay_small() -> None:
-    found = tool(Subnet.from_text(fat_tree(10, 17, 18, 4, 18))).sweep(p_keys=True)
+    found = tool(Subnet.from_text(fat_tree(17, 18, 18, pods=10, cores=4))).sweep(p_keys=True)
     made = fabric_map(found)
     assert sum(box.count for box in hosts(made)) == 3060
     assert len(map_svg(made, "partition")) < 400_000

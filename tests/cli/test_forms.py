@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ibkeys.cli import COMMANDS
-from ibkeys.cli.render import _SHAPES, schema
+from ibkeys.cli.render import SHAPES, schema
 from tests.cli.forms import Form, every_form
 
 SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -177,7 +177,7 @@ def flat(records: Sequence[dict[str, Any]], header: Sequence[str]) -> set[str]:
 
 def test_the_manual_says_what_is_new_in_each_shape() -> None:
     manual = (Path(__file__).parents[2] / "man" / "ibkeys.1").read_text().replace("\\-", "-")
-    for command, number in _SHAPES.items():
+    for command, number in SHAPES.items():
         assert f"\\fB{command}/{number}\\fR" in manual, command
     assert schema("mkey-show") == "ibkeys.mkey-show/2"
     assert schema("pkey-show") == "ibkeys.pkey-show/1"
