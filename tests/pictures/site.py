@@ -13,9 +13,9 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import good_key, taken
-from tests.bench.fattree import fat_tree
 from tests.cli.conftest import run
 from tests.fabricsim import tool, writer
+from tests.fattree import fat_tree
 
 DEMO: Final = Path(ibkeys.__file__).parent / "sim" / "data" / "demo.net"
 LARGE: Final = (94, 32, 16)
