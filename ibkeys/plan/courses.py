@@ -48,7 +48,7 @@ class Circle(Generic[P]):
         if not self.entering:
             return (
                 f"no room to change {_named(self.leaving)} without a gap: {whom} cannot talk in partition "
-                f"0x{self.partition:04x} for a moment"
+                f"0x{self.partition:04x} during the change"
             )
         waits = [
             f"{_named(leaving)} must leave or be limited in partition 0x{base:04x} before {_named(entering)} may enter "
@@ -56,7 +56,7 @@ class Circle(Generic[P]):
             for leaving, base, entering in self.waits
         ]
         shown = ", and ".join(waits[:4]) + (f", and {len(waits) - 4} more such" if len(waits) > 4 else "")
-        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk for a moment"
+        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk during the change"
 
 
 def _named(ports: Sequence[Hashable]) -> str:
