@@ -97,7 +97,9 @@ class LinkProver:
         other = self._ring.expected_behind((near.node.guid, out))
         if out == near.num or (other is not None and other[0] == far[0]):
             return ""
-        return f"its LID {lid} is sent {f'out of port {out}' if out <= near.node.num_ports else 'nowhere'}"
+        if out > near.node.num_ports:
+            return f"the switch has no route to its LID {lid}"
+        return f"the switch routes its LID {lid} through port {out}"
 
     # --- identifying ---------------------------------------------------------------------------------------------
 

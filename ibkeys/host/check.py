@@ -72,7 +72,7 @@ def _check_config(config: OpensmConfig) -> Iterator[Check]:
     name, path = "opensm.conf", config.file.path
     found: list[tuple[bool | None, str, str]] = []
     if config.mistakes:
-        found.append((False, f"no numbers are the values of {', '.join(config.mistakes)}", "correct them"))
+        found.append((False, f"{', '.join(config.mistakes)}: the value is not a number", "correct it"))
     if config.m_key_all_ones:
         found.append(
             (

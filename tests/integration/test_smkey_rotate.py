@@ -60,7 +60,7 @@ def takes_the_default(served: Ibsim) -> bool:
     """Whether audit rule SM002 says so of the SA; OpenSMs of other tests are on this host too."""
     said = served.ibkeys("audit", "--check", "SM002", "--probe-sa", "-f", "json", "-t", 300).stdout
     assert "SM002" in said
-    return "the SA takes SM_Key 1" in said
+    return "the SA accepts SM_Key 1" in said
 
 
 @pytest.mark.soak

@@ -108,7 +108,7 @@ def test_2_the_fallback_is_noticed_and_the_former_policy_put_back_in_one_step(se
         assert swapped.is_done
         assert done.returncode == 3, done.stdout + done.stderr
         assert "full members of the default partition" in done.stderr
-        assert "the former policy is back" in done.stderr
+        assert "the former policy is restored" in done.stderr
         assert (served.wire(), facts(running.policy)) == (wire, file)
         assert running.heavy_sweeps - sweeps <= 4
         assert (operations(served), left_over(running.policy)) == (["undone", "done"], [])

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 
-ENDING = "unless this is confirmed"
+ENDING = "unless confirmed"
 
 
 class Waiting:

@@ -68,9 +68,9 @@ def matrix(
 ) -> int:
     """Show the members of every partition, and who can talk to whom.
 
-    From the P_Key tables as they are, and what the switch ports that face the end ports enforce; a policy file only
-    gives names. A port with the full and the limited P_Key of a partition is in both lists, and acts as full. Exits 1
-    when a partition that was asked for has no member.
+    The result follows from the P_Key tables as they are, and from the enforcement of the switch ports that face the
+    end ports; a policy file only adds names. A port with the full and the limited P_Key of a partition is in both
+    lists and acts as a full member. Exits 1 when a partition named with --partition has no member.
     """
     from ibkeys.reach.reach import Reach
 
@@ -191,7 +191,7 @@ def _write_table(
         ports = f"port{'s' if depending != 1 else ''}"
         write(f"(what {depending} {ports} can send depends on what inbound enforcement checks: see --inbound-check)")
     if reach.unread:
-        write(f"({len(reach.unread)} ports not reckoned with: their tables could not be read)")
+        write(f"({len(reach.unread)} ports left out: their tables could not be read)")
 
 
 def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:

@@ -43,11 +43,11 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 def policy_diff(
     where: Where, a: str, b: str, allow_both_pkeys: bool, sm_guid: int | None, folding: Folding, format: str
 ) -> int:
-    """Show what two policies mean for the fabric.
+    """Compare what two policies mean for the fabric.
 
-    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Per partition: who
-    joins, leaves, and gets another membership from A to B; and which pairs gain and lose each other. Exits 1 when the
-    policies mean different things.
+    A and B are partitions.conf files; opensm is the policy that the master on this host uses. Shows for each
+    partition who joins, leaves, or changes membership from A to B, and which pairs of ports gain and lose
+    connectivity. Exits 1 when the policies mean different things.
     """
     from ibkeys.cli.sm.policy import master_policy, read_accepted
     from ibkeys.discovery.sweep import Wanted
@@ -170,7 +170,8 @@ def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> N
             change = clean(f"{what}: {before or NOTHING} -> {after or NOTHING}")
             write(f"{clean(about)}: {paint(change, role_of_change(before, after))}")
     write(
-        f"pairs of end ports that gain each other: {compared.reach.gained}; that lose each other: {compared.reach.lost}"
+        f"pairs of end ports that gain connectivity: {compared.reach.gained}; that lose connectivity: "
+        f"{compared.reach.lost}"
     )
     if not compared.differs:
         write("both policies mean the same for this fabric")

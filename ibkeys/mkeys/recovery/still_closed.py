@@ -16,8 +16,8 @@ from ibkeys.topology.model import LinkEnd
 _NAMED: Final = 8
 
 _LEFT: Final = (
-    "what is left: the key from elsewhere (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM the key is "
-    "0 afterwards), or the maker's tool on the node itself"
+    "what is left: the key from elsewhere (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM the key "
+    "is 0 afterwards), or the vendor's tool on the node itself"
 )
 
 

@@ -281,16 +281,16 @@ def test_when_the_time_is_over_or_the_user_interrupts_nobody_confirms_any_more(b
     with bench.writer() as writer:
         assert ended(writer, KeyboardInterrupt("by SIGTERM")) == (False, ["by SIGTERM: the level goes back to 1"])
         is_kept, said = ended(writer, NotStored("2 ports did not take it"))
-        assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: going back")
-        with pytest.raises(StoreError, match="it was too late"):
+        assert (is_kept, said[1], said[-1]) == (False, "2 ports did not take it", "not confirmed: rolling back")
+        with pytest.raises(StoreError, match="too late"):
             confirm_run(writer.keystore, 1)
 
 
 def test_a_run_that_waits_for_nothing_is_not_confirmed(bench: Bench) -> None:
     bench.deploy()
-    with bench.writer() as writer, pytest.raises(StoreError, match="waits for no confirmation"):
+    with bench.writer() as writer, pytest.raises(StoreError, match="is not waiting for a confirmation"):
         confirm_run(writer.keystore, 1)
-    with pytest.raises(StoreError, match="waits for no confirmation"):
+    with pytest.raises(StoreError, match="is not waiting for a confirmation"):
         bench.lower()
 
 
