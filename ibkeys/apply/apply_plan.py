@@ -221,7 +221,7 @@ def undo_plan_of(
     """Return the plan that gives back what *operation* overwrote. Raises MKeyNeeded, and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
-    advice = "what someone else wrote is kept, everything else is rolled back"
+    advice = "what somebody else wrote is kept, everything else is rolled back"
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice)
     plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation

@@ -104,7 +104,7 @@ class PKeyBlockEdit(_ReadBack):
                 raise Objection(
                     "stale",
                     f"{self.target.port}: index {index} was {expected or 'empty'} when this change was planned and is "
-                    f"{PKey(have)} now; someone else is writing this table",
+                    f"{PKey(have)} now; somebody else is writing this table",
                 ).refusal()
             if _key(have) != key:
                 values[index - self.start] = key if key else self._empties.get(index, 0)

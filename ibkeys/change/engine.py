@@ -315,7 +315,7 @@ class Engine:
         each.read_at = self._now()
         if each.edit.moved_on(each.before, now):
             message = f"{each.target.port}: {each.edit.name} changed since it was read"
-            raise Objection("stale", f"{message}; someone else is writing this port").refusal()
+            raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
 
     def _set(self, each: PendingSet) -> Task:
         """Task: send the Set once; return the error that came in answer to it, or None.

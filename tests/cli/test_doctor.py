@@ -89,7 +89,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     result = cli("doctor")
     assert result.code == 0
     assert "2 ports done, 0 failed, 0 may have their new key or not, 6 wait" in result.out
-    assert "-> ibkeys mkey-deploy --continue finishes it, --abort goes back" in result.out
+    assert "-> ibkeys mkey-deploy --continue finishes it, --abort rolls it back" in result.out
     with KeyStore(tmp_path / "fabric.keys") as store:
         runs = Runs(store)
         run = runs.last()

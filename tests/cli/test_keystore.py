@@ -236,10 +236,10 @@ def test_keys_of_their_own_are_in_no_opensm_conf(said: Cli, tmp_path: Path, priv
     conf = private("opensm.conf", LINES)
     result = said("mkey-export", tmp_path / "out", "--opensm-conf", conf)
     assert result.code == 1
-    assert "the ports have keys of their own, which no m_key can say" in result.err
+    assert "each port has its own key, which no m_key can express" in result.err
     result = said("mkey-export", tmp_path / "other", "--write-opensm-conf", conf)
     assert result.code == 4
-    assert "one m_key cannot say them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
+    assert "one m_key cannot express them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
     assert Path(conf).read_text() == LINES
     assert not (tmp_path / "other").exists()
 

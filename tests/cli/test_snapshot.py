@@ -89,7 +89,7 @@ def test_what_is_no_snapshot_is_never_replaced_and_nothing_is_asked(cli: Cli, tm
     for path in (text, folder, pipe, database):
         result = cli("snapshot", path, "-v")
         assert result.code == 3
-        assert result.error == f"{path}: is there and is no snapshot, so it is not replaced; name another file"
+        assert result.error == f"{path}: exists and is not a snapshot, so it is not replaced; name another file"
     assert text.read_text() == "Default=0x7fff: ALL=full;\n"
     assert pipe.is_fifo()
 

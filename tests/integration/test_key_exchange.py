@@ -114,7 +114,7 @@ def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) 
         # alone with the key store it cannot even ask the own port, and says why
         done = served.ibkeys("audit", "-f", "json")
         assert (done.returncode, done.stdout) == (3, "")
-        assert "it was asked with the M_Key that is known for it" in done.stderr
+        assert "it was queried with its known M_Key" in done.stderr
         assert f"{KEY:x}" not in done.stderr
         checks = json.loads(served.ibkeys("doctor", "-f", "json").stdout)["checks"]
         [own] = [check for check in checks if check["name"] == "local port"]

@@ -209,7 +209,7 @@ class Planning:
         )
         if losing:
             raise UsageError(f"{text}, but it enforces now and the plan does not say that this will end")
-        self.site.notes.append(f"{text}, as it does now")
+        self.site.notes.append(f"{text}, which is so already")
 
     def _lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""

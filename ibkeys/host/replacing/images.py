@@ -27,8 +27,8 @@ def bytes_of(image: FileImage, contents: Contents) -> tuple[bytes | None, bytes 
     """Return the bytes before and after, keys in them. Raises FileError where the journal keeps none."""
     if not _has_bytes(image, contents):
         raise FileError(
-            f"{image.path}: it holds keys, so the journal keeps no bytes of it: it cannot be given back, nor be "
-            "compared with what it was"
+            f"{image.path}: it holds keys, so the journal keeps no bytes of it: it cannot be restored or compared with "
+            "its former content"
         )
     before, after = (None if data is None else contents.restore(data) for data in (image.before, image.after))
     return before, after
@@ -52,5 +52,5 @@ def _kept(data: bytes | None, path: Path, contents: Contents, host: str) -> byte
     kept = contents.record(data)
     if contents.keeps_bytes and contents.restore(kept) != data:
         at = f"{host}: {path}" if host else path
-        raise FileError(f"{at}: its keys cannot all be kept, so that the journal could not give it back")
+        raise FileError(f"{at}: its keys cannot all be kept, so the journal could not restore it")
     return kept

@@ -67,10 +67,11 @@ def rest_of_last_run(
             raise UsageError(f"{name_of(last)} was rolled back; there is nothing to continue")
         if how == "continue":
             if last.options.first is None:
-                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes one that was cut off")
+                raise UsageError(f"{name_of(last)} was not begun with --first; --resume finishes an interrupted run")
             if unsettled or any(port.state == "waiting" for port in ports[: last.options.first]):
                 raise UsageError(
-                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort goes back"
+                    f"{name_of(last)}: its first ports are not all done; --resume settles them, --abort rolls the run "
+                    "back"
                 )
             options = replace(options, first=None)
         found = writer.fabric.sweep(progress=progress, wanted=reading)
