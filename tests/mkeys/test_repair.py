@@ -248,7 +248,7 @@ def is_refused(lab: Lab, interlock: str, *processes: OpensmProcess) -> str:
     assert not wire.heard
     assert not wire.keyless
     assert [(path.name, path.read_bytes()) for path in lab.cache.iterdir()] == before
-    return str(refused.value)
+    return f"{refused.value} {refused.value.more}"
 
 
 def test_refused_while_an_opensm_uses_the_cache(lab: Lab) -> None:
