@@ -39,8 +39,8 @@ def wanted(policy: Policy | None, found: Topology, means: Means) -> Mapping[Port
     the full one is there; none where nothing is enforced. Between switches nothing is.
     """
     uncertain = frozenset[int]()
-    if policy is not None and means.sm_port_guid is None:
-        uncertain = uncertain_partitions(policy)
+    if policy is not None:
+        uncertain = uncertain_partitions(policy, knows_sm=means.sm_port_guid is not None)
     members = resolve(
         policy, end_ports_of(found.end_ports()), means.sm_port_guid, means.allow_both, emulate_fallback=True
     ).by_port

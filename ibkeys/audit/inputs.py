@@ -249,8 +249,10 @@ class AuditInput:
 
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
-        """Partitions whose members depend on where the SM is, while that is not known."""
-        return frozenset() if self.policy is None or self.master is not None else uncertain_partitions(self.policy)
+        """Partitions whose members are not known: the policy does not say them, or they depend on where the SM is."""
+        if self.policy is None:
+            return frozenset()
+        return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
     @cached_property
     def _baseline(self) -> dict[tuple[int, int, int], Port]:

@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
-from ibkeys.partitions.model import DEFAULT_PARTITION, Policy
+from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
@@ -63,6 +63,11 @@ def make_plan(
     """
     policy.require_accepted()
     options, manager = options or Options(), manager or shown_subnet_manager(fabric)
+    if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
+        raise UsageError(
+            f"{policy.path} does not say who is in the default partition, so nobody can be taken out of it: leave "
+            "--disconnect-unconfigured out"
+        )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
         raise Objection(
             "active-sm",
@@ -92,7 +97,7 @@ class _Planner:
         resolution = self.resolve(ends)
         disconnected = self.disconnected(ends, resolution)
         for port in ends:
-            keys = () if port.guid in disconnected else resolution.by_port.get(port.guid, ())
+            keys = () if port.guid in disconnected else self.wanted(port, resolution)
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.plan_leaf(port.peer, port, table)
@@ -158,6 +163,15 @@ class _Planner:
         also = "the subnet manager's port must not be disconnected" if self.options.disconnect_unconfigured else None
         require_sm_port(self.policy, guid, {port.guid for port in ends}, self.left_out, also)
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
+
+    def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
+        """Return the P_Keys that a port shall have: those of the policy, and those that it has of partitions that the
+        policy leaves open."""
+        said = resolution.by_port.get(port.guid, ())
+        stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
+        if not stays:
+            return said
+        return tuple(sorted({*said, *stays}, key=lambda key: (table_order(key.partition), key)))
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
         """Return the CA ports that lose even the default partition: those in no other one, and not named in it.
@@ -317,9 +331,13 @@ class _Planner:
 
     def report_manager(self, ends: list[Port], resolution: Resolution) -> None:
         guid = self.manager.port_guid
-        limited = sum(
-            bool(resolution.by_port.get(port.guid)) and DEFAULT_FULL not in resolution.by_port[port.guid]
-            for port in ends
+        limited = (
+            0
+            if self.policy.leaves_open(DEFAULT_PARTITION)
+            else sum(
+                bool(resolution.by_port.get(port.guid)) and DEFAULT_FULL not in resolution.by_port[port.guid]
+                for port in ends
+            )
         )
         port = next((port for port in ends if port.guid == guid), None)
         if port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ()) and limited:
