@@ -23,6 +23,7 @@ from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.digest import state_digest
 from ibkeys.plan.layout import Placed, place
 from ibkeys.plan.model import (
+    Enforce,
     FabricState,
     IndexMove,
     Options,
@@ -33,7 +34,7 @@ from ibkeys.plan.model import (
     SmOptions,
 )
 from ibkeys.reach.count import count_reach
-from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Node, Port, Topology
 from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
@@ -75,6 +76,24 @@ def make_plan(
             "default P_Key back when it next writes that block; stop it first",
         ).refusal()
     return _Planner(policy, fabric, options, manager).plan(full)
+
+
+def enforcement_as_is(fabric: Topology) -> Enforce | None:
+    """Return what the leaf ports of *fabric* enforce now, where all that were read do the same; else None."""
+    words: dict[tuple[bool, bool], Enforce] = {
+        (True, True): "both",
+        (True, False): "in",
+        (False, True): "out",
+        (False, False): "off",
+    }
+    leaves = (leaf_of(port) for port in fabric.end_ports())
+    infos = [leaf.port_info for leaf in leaves if leaf is not None]
+    found = {
+        (bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
+        for info in infos
+        if info is not None
+    }
+    return words[found.pop()] if len(found) == 1 else None
 
 
 @dataclass(slots=True)

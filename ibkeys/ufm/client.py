@@ -132,11 +132,11 @@ class UfmClient:
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise UfmNotReached(f"{self.url}{path}: its answer is compressed, unasked", self.url)
-                body = self._whole(path, response.iter_raw())
+                data = self._whole(path, response.iter_raw())
                 if deadline.is_over:  # an answer without a length seems whole where it was cut off
                     raise UfmNotReached(self._why(method, path, TimeoutError("cut off")), self.url)
                 kind = response.headers.get("Content-Type", "").lower()
-                return Answer(response.status_code, kind, body, response.headers.get("Location"))
+                return Answer(response.status_code, kind, data, response.headers.get("Location"))
         except (httpx.HTTPError, httpx.StreamError, OSError, ValueError) as error:
             raise UfmNotReached(self._why(method, path, error), self.url) from None
 

@@ -6,18 +6,20 @@ unknown: nothing may be concluded from "not there". `Policy.says` has the partit
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from ibkeys.partitions.export import to_conf
-from ibkeys.partitions.model import Definition, GroupFlags, Policy, Rule
+from ibkeys.partitions.model import DEFAULT_PARTITION, Definition, GroupFlags, Policy, Rule
+from ibkeys.partitions.reader import parse_policy
 from ibkeys.printable import counted, named
 from ibkeys.ufm.access import PREFIX
 from ibkeys.ufm.answers import UfmPartition
 
+_NOTHING: Final = Definition(None, DEFAULT_PARTITION, True, "limited", False, False, GroupFlags(), (), ())
+"""What stands in the text where UFM says the members of no partition: OpenSM takes no empty file."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,30}")
 
 
@@ -25,10 +27,10 @@ def policy_of(url: str, partitions: Iterable[UfmPartition]) -> Policy:
     """Return the policy that the *partitions* of the UFM at *url* are, with a text of its own."""
     listed = sorted(partitions, key=lambda each: each.base)
     known = [each for each in listed if each.members is not None]
-    definitions = tuple(definition for each in known for definition in _definitions(each))
-    policy = Policy(f"{PREFIX}{url}", definitions, says=frozenset(each.base for each in known))
-    text = f"# {policy.path}: partitions whose members UFM says, and no other\n{to_conf(policy)}".encode()
-    return replace(policy, data=text, digest=hashlib.sha256(text).hexdigest())
+    path = f"{PREFIX}{url}"
+    made = Policy(path, tuple(definition for each in known for definition in _definitions(each)) or (_NOTHING,))
+    text = f"# {path}: partitions whose members UFM says, and no other\n{to_conf(made)}"
+    return replace(parse_policy(text.encode(), path), says=frozenset(each.base for each in known))
 
 
 def notes_on(partitions: Iterable[UfmPartition]) -> list[str]:

@@ -38,6 +38,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--ufm-insecure",
+    "--ufm-proxy",
     "--exec",
     "--via",
     "--open-while-rotating",
@@ -153,7 +155,7 @@ def test_man_page_mentions_every_option(name: str) -> None:
 
 
 def test_there_is_no_man_page_too_many() -> None:
-    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-rights.7", "ibkeys-security.7"}
+    assert {path.name for path in MAN.glob("*.7")} == {"ibkeys-rights.7", "ibkeys-security.7", "ibkeys-ufm.7"}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 

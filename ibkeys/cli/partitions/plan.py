@@ -18,6 +18,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     "--policy",
     "policy_file",
     required=True,
-    metavar="FILE|opensm",
-    help="The partition policy, a partitions.conf; opensm: the one that the master on this host uses.",
+    metavar="FILE|opensm|ufm:URL",
+    help="The partition policy, a partitions.conf; opensm: that of the master on this host; ufm:URL: UFM's partitions.",
 )
 @options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
 @options.option(
@@ -62,11 +63,13 @@ if TYPE_CHECKING:
 )
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
+@ufm_options
 @options.folding
 @options.format
 @options.reading
 def plan(
     where: Where,
+    ufm: UfmOptions,
     policy_file: str,
     out: str | None,
     enforce: str,
@@ -89,13 +92,13 @@ def plan(
     from ibkeys.discovery.sweep import Wanted
     from ibkeys.plan.document import check_place, dumps, write_plan
     from ibkeys.plan.model import Options
-    from ibkeys.plan.planner import make_plan
+    from ibkeys.plan.planner import enforcement_as_is, make_plan
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    policy = read_accepted(policy_file)  # before anything is asked
+    policy = read_accepted(policy_file, ufm)  # before anything is asked
     if out is not None:
         check_place(Path(out))
-    if policy is not None:
+    if policy is not None and policy.says is None:
         _say_warnings(policy)
     with open_source(where) as source, progress_bar(where) as progress:
         if policy is None:
@@ -106,8 +109,10 @@ def plan(
                 enforce = master.part_enforce or enforce
             allow_both_pkeys = allow_both_pkeys or bool(master.allow_both_pkeys)
         moves = _partitions(policy, allow_index_moves)
-        chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+    if policy.says is not None and not _is_given("enforce"):
+        enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
+    chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
     manager = shown_subnet_manager(found)
     if sm_guid is not None:
