@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Final
 
 from ibkeys.audit.findings import GROUPS
@@ -20,9 +21,17 @@ from ibkeys.audit.rules import subnet_manager as sm
 from ibkeys.errors import UsageError
 
 _ORDER: Final = tuple(GROUPS)
+
+
+def _rules_of(*modules: ModuleType) -> Iterator[Rule]:
+    """Yield each rule that a module declares."""
+    for module in modules:
+        yield from (value for value in vars(module).values() if isinstance(value, Rule))
+
+
 CATALOGUE: Final[tuple[Rule, ...]] = tuple(
     sorted(
-        (rule for module in (mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy, hy_cabling) for rule in module.RULES),
+        _rules_of(mk, mk_history, kf, pk, pk_policy, se, qk, sm, hy, hy_cabling),
         key=lambda rule: (_ORDER.index(rule.group), rule.id),
     )
 )

@@ -142,10 +142,13 @@ class Verdict:
 Check = Callable[[AuditInput], Verdict]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule of the catalogue. ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the
-    profile cloud. ``sources`` are tags of `SOURCES`."""
+    """One rule of the catalogue; the decorator `rule` makes it of the function that checks.
+
+    ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the profile cloud. ``sources``
+    are tags of `SOURCES`.
+    """
 
     id: str
     title: str
@@ -184,6 +187,37 @@ class Rule:
             "false_positives": self.false_positives,
             "sources": [SOURCES[tag] for tag in self.sources],
         }
+
+
+def rule(
+    *,
+    id: str,
+    title: str,
+    severity: Severity,
+    evidence: str,
+    why: str,
+    sources: tuple[str, ...],
+    remedy: str,
+    false_positives: str,
+    lower_in_cloud: bool = False,
+) -> Callable[[Check], Rule]:
+    """Declare the function below as the check of a rule; its name becomes the `Rule`."""
+
+    def declared(check: Check) -> Rule:
+        return Rule(
+            id=id,
+            title=title,
+            severity=severity,
+            evidence=evidence,
+            why=why,
+            sources=sources,
+            remedy=remedy,
+            false_positives=false_positives,
+            check=check,
+            lower_in_cloud=lower_in_cloud,
+        )
+
+    return declared
 
 
 def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mapping[str, Any]]:

@@ -230,8 +230,11 @@ def field(
     secret: bool = False,
     part_of: str = "",
 ) -> NumberRow:
-    """Return a row of one number. ``bit`` is the first bit inside ``byte``, 0 for the most significant."""
-    return NumberRow(name, byte, width, bit, 1, "hex" if hex else "number", unit, secret, part_of)
+    """Return a row of one number. ``bit`` is the first bit inside ``byte``, 0 for the most significant.
+
+    A ``secret`` is a key: hexadecimal where it is shown at all.
+    """
+    return NumberRow(name, byte, width, bit, 1, "hex" if hex or secret else "number", unit, secret, part_of)
 
 
 def array(name: str, byte: int, width: int, count: int, *, hex: bool = False) -> ArrayRow:

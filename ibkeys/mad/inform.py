@@ -29,17 +29,19 @@ class InformInfo(Layout):
     size = 36
     name: ClassVar[str] = "InformInfo"
     attribute_id: ClassVar[int] = 0x0003
-    #                             name            byte width
-    gid = field("GID", 0, 128, hex=True)
-    lid_range_begin = field("LIDRangeBegin", 16, 16)
-    lid_range_end = field("LIDRangeEnd", 18, 16)
-    is_generic = field("IsGeneric", 22, 8)
-    subscribe = field("Subscribe", 23, 8)
-    type = field("Type", 24, 16)
-    trap_number = field("TrapNumber", 26, 16)
-    qpn = field("QPN", 28, 24)
-    resp_time_value = field("RespTimeValue", 31, 5, bit=3)
-    producer_type = field("ProducerType", 33, 24)
+    # fmt: off
+    #                       name           byte width
+    gid             = field("GID",            0, 128, hex=True)
+    lid_range_begin = field("LIDRangeBegin", 16,  16)
+    lid_range_end   = field("LIDRangeEnd",   18,  16)
+    is_generic      = field("IsGeneric",     22,   8)
+    subscribe       = field("Subscribe",     23,   8)
+    type            = field("Type",          24,  16)
+    trap_number     = field("TrapNumber",    26,  16)
+    qpn             = field("QPN",           28,  24)
+    resp_time_value = field("RespTimeValue", 31,   5, bit=3)
+    producer_type   = field("ProducerType",  33,  24)
+    # fmt: on
 
 
 class InformInfoRecord(SaRecord):
@@ -50,9 +52,11 @@ class InformInfoRecord(SaRecord):
     name = "InformInfoRecord"
     attribute_id = 0x00F3
     inner = InformInfo, 24
-    #                             name            byte width
-    subscriber_gid = field("SubscriberGID", 0, 128, hex=True)
-    inform_info_enum = field("InformInfoEnum", 16, 16)
+    # fmt: off
+    #                        name            byte width
+    subscriber_gid   = field("SubscriberGID",   0, 128, hex=True)
+    inform_info_enum = field("InformInfoEnum", 16,  16)
+    # fmt: on
     components: ClassVar[dict[str, int]] = {"subscriber_gid": 0, "inform_info_enum": 1}
 
 

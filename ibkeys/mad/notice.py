@@ -20,14 +20,16 @@ class Notice(Attribute):
     __slots__ = ()
     name = "Notice"
     attribute_id = AttributeID.NOTICE
-    #                       name         byte width
-    is_generic = field("IsGeneric", 0, 1)
-    type = field("Type", 0, 7, bit=1)
+    # fmt: off
+    #                     name         byte width
+    is_generic    = field("IsGeneric",    0,  1)
+    type          = field("Type",         0,  7, bit=1)
     producer_type = field("ProducerType", 1, 24)
-    trap_number = field("TrapNumber", 4, 16)
-    issuer_lid = field("IssuerLID", 6, 16)
-    notice_toggle = field("NoticeToggle", 8, 1)
-    notice_count = field("NoticeCount", 8, 15, bit=1)
+    trap_number   = field("TrapNumber",   4, 16)
+    issuer_lid    = field("IssuerLID",    6, 16)
+    notice_toggle = field("NoticeToggle", 8,  1)
+    notice_count  = field("NoticeCount",  8, 15, bit=1)
+    # fmt: on
 
     @property
     def details(self) -> DataDetails | None:
@@ -76,61 +78,74 @@ class PortErrorDetails(DataDetails):
     """Traps 129 to 131: a threshold of a port was reached."""
 
     __slots__ = ()
+    # fmt: off
     lid_addr = field("LIDADDR", 12, 16)
-    port_no = field("PORTNO", 14, 8)
+    port_no  = field("PORTNO",  14,  8)
+    # fmt: on
 
 
 class CapabilityChangeDetails(DataDetails):
     """Trap 144: CapabilityMask or another local setting changed."""
 
     __slots__ = ()
-    lid_addr = field("LIDADDR", 12, 16)
-    other_local_changes = field("OtherLocalChanges", 15, 1, bit=7)
-    capability_mask = field("CapabilityMask", 16, 32)
-    change_flags = field("ChangeFlags", 20, 16)
-    node_description_change = field("NodeDescriptionChange", 21, 1, bit=7, part_of="ChangeFlags")
-    link_width_enabled_change = field("LinkWidthEnabledChange", 21, 1, bit=6, part_of="ChangeFlags")
-    link_speed_enabled_change = field("LinkSpeedEnabledChange", 21, 1, bit=5, part_of="ChangeFlags")
-    sm_priority_change = field("SMPriorityChange", 21, 1, bit=4, part_of="ChangeFlags")
-    capability_mask2 = field("CapabilityMask2", 22, 16)
+    # fmt: off
+    #                                 name                    byte width
+    lid_addr                  = field("LIDADDR",                12, 16)
+    other_local_changes       = field("OtherLocalChanges",      15,  1, bit=7)
+    capability_mask           = field("CapabilityMask",         16, 32)
+    change_flags              = field("ChangeFlags",            20, 16)
+    node_description_change   = field("NodeDescriptionChange",  21,  1, bit=7, part_of="ChangeFlags")
+    link_width_enabled_change = field("LinkWidthEnabledChange", 21,  1, bit=6, part_of="ChangeFlags")
+    link_speed_enabled_change = field("LinkSpeedEnabledChange", 21,  1, bit=5, part_of="ChangeFlags")
+    sm_priority_change        = field("SMPriorityChange",       21,  1, bit=4, part_of="ChangeFlags")
+    capability_mask2          = field("CapabilityMask2",        22, 16)
+    # fmt: on
 
 
 class SystemImageGUIDDetails(DataDetails):
     """Trap 145: SystemImageGUID changed."""
 
     __slots__ = ()
-    lid_addr = field("LIDADDR", 12, 16)
+    # fmt: off
+    lid_addr          = field("LIDADDR",         12, 16)
     system_image_guid = field("SystemImageGUID", 16, 64, hex=True)
+    # fmt: on
 
 
 class BadMKeyDetails(DataDetails):
     """Trap 256: an SMP with a wrong M_Key. The return path is a hint only: senders differ in where they start it."""
 
     __slots__ = ()
-    lid_addr = field("LIDADDR", 12, 16)
-    dr_slid = field("DRSLID", 14, 16)
-    method = field("METHOD", 16, 8)
-    attribute_id = field("ATTRIBUTEID", 18, 16)
-    attribute_modifier = field("ATTRIBUTEMODIFIER", 20, 32)
-    m_key = field("M_KEY", 24, 64, hex=True, secret=True)
-    dr_notice = field("DRNotice", 33, 1)
-    dr_path_truncated = field("DRPathTruncated", 33, 1, bit=1)
-    dr_hop_count = field("DRHopCount", 33, 6, bit=2)
-    dr_notice_return_path = array("DRNoticeReturnPath", 34, 8, 30)
+    # fmt: off
+    #                             name                byte width
+    lid_addr              = field("LIDADDR",            12, 16)
+    dr_slid               = field("DRSLID",             14, 16)
+    method                = field("METHOD",             16,  8)
+    attribute_id          = field("ATTRIBUTEID",        18, 16)
+    attribute_modifier    = field("ATTRIBUTEMODIFIER",  20, 32)
+    m_key                 = field("M_KEY",              24, 64, secret=True)
+    dr_notice             = field("DRNotice",           33,  1)
+    dr_path_truncated     = field("DRPathTruncated",    33,  1, bit=1)
+    dr_hop_count          = field("DRHopCount",         33,  6, bit=2)
+    dr_notice_return_path = array("DRNoticeReturnPath", 34,  8, 30)
+    # fmt: on
 
 
 class BadQKeyDetails(DataDetails):
     """Trap 258: a packet with a wrong Q_Key. LIDADDR1 and GIDADDR1 are the sender's."""
 
     __slots__ = ()
-    lid_addr1 = field("LIDADDR1", 12, 16)
-    lid_addr2 = field("LIDADDR2", 14, 16)
-    key = field("KEY", 16, 32, hex=True)
-    sl = field("SL", 20, 4)
-    qp1 = field("QP1", 21, 24)
-    qp2 = field("QP2", 25, 24)
+    # fmt: off
+    #                 name      byte width
+    lid_addr1 = field("LIDADDR1", 12,  16)
+    lid_addr2 = field("LIDADDR2", 14,  16)
+    key       = field("KEY",      16,  32, hex=True)
+    sl        = field("SL",       20,   4)
+    qp1       = field("QP1",      21,  24)
+    qp2       = field("QP2",      25,  24)
     gid_addr1 = field("GIDADDR1", 28, 128, hex=True)
     gid_addr2 = field("GIDADDR2", 44, 128, hex=True)
+    # fmt: on
 
 
 class BadPKeyDetails(BadQKeyDetails):
@@ -144,17 +159,20 @@ class BadPKeySwitchPortDetails(DataDetails):
     """Trap 259: a packet with a wrong P_Key at an external port of a switch."""
 
     __slots__ = ()
-    data_valid = field("DataValid", 10, 16)
-    lid_addr1 = field("LIDADDR1", 12, 16)
-    lid_addr2 = field("LIDADDR2", 14, 16)
-    p_key = field("P_KEY", 16, 16, hex=True)
-    sl = field("SL", 18, 4)
-    qp1 = field("QP1", 19, 24)
-    qp2 = field("QP2", 23, 24)
-    gid_addr1 = field("GIDADDR1", 26, 128, hex=True)
-    gid_addr2 = field("GIDADDR2", 42, 128, hex=True)
-    sw_lid_addr = field("SWLIDADDR", 58, 16)
-    port_no = field("PORTNO", 60, 8)
+    # fmt: off
+    #                   name       byte width
+    data_valid  = field("DataValid", 10,  16)
+    lid_addr1   = field("LIDADDR1",  12,  16)
+    lid_addr2   = field("LIDADDR2",  14,  16)
+    p_key       = field("P_KEY",     16,  16, hex=True)
+    sl          = field("SL",        18,   4)
+    qp1         = field("QP1",       19,  24)
+    qp2         = field("QP2",       23,  24)
+    gid_addr1   = field("GIDADDR1",  26, 128, hex=True)
+    gid_addr2   = field("GIDADDR2",  42, 128, hex=True)
+    sw_lid_addr = field("SWLIDADDR", 58,  16)
+    port_no     = field("PORTNO",    60,   8)
+    # fmt: on
 
 
 DATA_DETAILS: dict[int, type[DataDetails]] = {

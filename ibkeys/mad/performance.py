@@ -28,28 +28,30 @@ class PortCounters(Layout):
     __slots__ = ()
     size = 44
     name: ClassVar[str] = "PortCounters"
-    #                             name           byte width
-    port_select = field("PortSelect", 1, 8)
-    counter_select = field("CounterSelect", 2, 16)
-    symbol_error_counter = field("SymbolErrorCounter", 4, 16)
-    link_error_recovery_counter = field("LinkErrorRecoveryCounter", 6, 8)
-    link_downed_counter = field("LinkDownedCounter", 7, 8)
-    port_rcv_errors = field("PortRcvErrors", 8, 16)
-    port_rcv_remote_physical_errors = field("PortRcvRemotePhysicalErrors", 10, 16)
-    port_rcv_switch_relay_errors = field("PortRcvSwitchRelayErrors", 12, 16)
-    port_xmit_discards = field("PortXmitDiscards", 14, 16)
-    port_xmit_constraint_errors = field("PortXmitConstraintErrors", 16, 8)
-    port_rcv_constraint_errors = field("PortRcvConstraintErrors", 17, 8)
-    counter_select2 = field("CounterSelect2", 18, 8)
-    local_link_integrity_errors = field("LocalLinkIntegrityErrors", 19, 4)
-    excessive_buffer_overrun_errors = field("ExcessiveBufferOverrunErrors", 19, 4, bit=4)
-    qp1_dropped = field("QP1Dropped", 20, 16)
-    vl15_dropped = field("VL15Dropped", 22, 16)
-    port_xmit_data = field("PortXmitData", 24, 32)
-    port_rcv_data = field("PortRcvData", 28, 32)
-    port_xmit_pkts = field("PortXmitPkts", 32, 32)
-    port_rcv_pkts = field("PortRcvPkts", 36, 32)
-    port_xmit_wait = field("PortXmitWait", 40, 32)
+    # fmt: off
+    #                                       name                          byte width
+    port_select                     = field("PortSelect",                    1,  8)
+    counter_select                  = field("CounterSelect",                 2, 16)
+    symbol_error_counter            = field("SymbolErrorCounter",            4, 16)
+    link_error_recovery_counter     = field("LinkErrorRecoveryCounter",      6,  8)
+    link_downed_counter             = field("LinkDownedCounter",             7,  8)
+    port_rcv_errors                 = field("PortRcvErrors",                 8, 16)
+    port_rcv_remote_physical_errors = field("PortRcvRemotePhysicalErrors",  10, 16)
+    port_rcv_switch_relay_errors    = field("PortRcvSwitchRelayErrors",     12, 16)
+    port_xmit_discards              = field("PortXmitDiscards",             14, 16)
+    port_xmit_constraint_errors     = field("PortXmitConstraintErrors",     16,  8)
+    port_rcv_constraint_errors      = field("PortRcvConstraintErrors",      17,  8)
+    counter_select2                 = field("CounterSelect2",               18,  8)
+    local_link_integrity_errors     = field("LocalLinkIntegrityErrors",     19,  4)
+    excessive_buffer_overrun_errors = field("ExcessiveBufferOverrunErrors", 19,  4, bit=4)
+    qp1_dropped                     = field("QP1Dropped",                   20, 16)
+    vl15_dropped                    = field("VL15Dropped",                  22, 16)
+    port_xmit_data                  = field("PortXmitData",                 24, 32)
+    port_rcv_data                   = field("PortRcvData",                  28, 32)
+    port_xmit_pkts                  = field("PortXmitPkts",                 32, 32)
+    port_rcv_pkts                   = field("PortRcvPkts",                  36, 32)
+    port_xmit_wait                  = field("PortXmitWait",                 40, 32)
+    # fmt: on
 
 
 class PortCountersExtended(Layout):
@@ -58,17 +60,19 @@ class PortCountersExtended(Layout):
     __slots__ = ()
     size = 72
     name: ClassVar[str] = "PortCountersExtended"
-    #                             name           byte width
-    port_select = field("PortSelect", 1, 8)
-    counter_select = field("CounterSelect", 2, 16)
-    port_xmit_data = field("PortXmitData", 8, 64)
-    port_rcv_data = field("PortRcvData", 16, 64)
-    port_xmit_pkts = field("PortXmitPkts", 24, 64)
-    port_rcv_pkts = field("PortRcvPkts", 32, 64)
-    port_unicast_xmit_pkts = field("PortUnicastXmitPkts", 40, 64)
-    port_unicast_rcv_pkts = field("PortUnicastRcvPkts", 48, 64)
+    # fmt: off
+    #                                name                   byte width
+    port_select              = field("PortSelect",             1,  8)
+    counter_select           = field("CounterSelect",          2, 16)
+    port_xmit_data           = field("PortXmitData",           8, 64)
+    port_rcv_data            = field("PortRcvData",           16, 64)
+    port_xmit_pkts           = field("PortXmitPkts",          24, 64)
+    port_rcv_pkts            = field("PortRcvPkts",           32, 64)
+    port_unicast_xmit_pkts   = field("PortUnicastXmitPkts",   40, 64)
+    port_unicast_rcv_pkts    = field("PortUnicastRcvPkts",    48, 64)
     port_multicast_xmit_pkts = field("PortMulticastXmitPkts", 56, 64)
-    port_multicast_rcv_pkts = field("PortMulticastRcvPkts", 64, 64)
+    port_multicast_rcv_pkts  = field("PortMulticastRcvPkts",  64, 64)
+    # fmt: on
 
 
 SELECTED: Final = (

@@ -55,9 +55,11 @@ class NodeRecord(SaRecord):
     name = "NodeRecord"
     attribute_id = 0x0011
     inner = NodeInfo, 4
-    #                   name    byte width
-    lid = field("LID", 0, 16)
-    node_description = text("NodeDescription", 44, 64)
+    # fmt: off
+    #                        name             byte width
+    lid              = field("LID",              0, 16)
+    node_description = text( "NodeDescription", 44, 64)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = {
         "lid": 0,
         **_from(2, "base_version", "class_version", "node_type", "num_ports", "system_image_guid", "node_guid"),
@@ -82,10 +84,12 @@ class PortInfoRecord(SaRecord):
     name = "PortInfoRecord"
     attribute_id = 0x0012
     inner = PortInfo, 4
-    #                   name    byte width
+    # fmt: off
+    #                   name       byte width
     endport_lid = field("EndportLID", 0, 16)
-    port_num = field("PortNum", 2, 8)
-    options = field("Options", 3, 8)
+    port_num    = field("PortNum",    2,  8)
+    options     = field("Options",    3,  8)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = {
         **_from(0, "endport_lid", "port_num", "options"),
         **_from(4, "gid_prefix", "lid", "master_sm_lid", "capability_mask", "diag_code", "m_key_lease_period"),
@@ -114,11 +118,13 @@ class LinkRecord(SaRecord):
     size = 6
     name = "LinkRecord"
     attribute_id = 0x0020
-    #                   name    byte width
-    from_lid = field("FromLID", 0, 16)
-    from_port = field("FromPort", 2, 8)
-    to_port = field("ToPort", 3, 8)
-    to_lid = field("ToLID", 4, 16)
+    # fmt: off
+    #                 name     byte width
+    from_lid  = field("FromLID",  0, 16)
+    from_port = field("FromPort", 2,  8)
+    to_port   = field("ToPort",   3,  8)
+    to_lid    = field("ToLID",    4, 16)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = _from(0, "from_lid", "from_port", "to_port", "to_lid")
 
 
@@ -129,11 +135,13 @@ class PKeyTableRecord(SaRecord):
     size = 72
     name = "P_KeyTableRecord"
     attribute_id = 0x0033
-    #                   name    byte width
-    lid = field("LID", 0, 16)
-    block_num = field("BlockNum", 2, 16)
-    port_num = field("PortNum", 4, 8)
-    p_keys = array("P_KeyBlock", 8, 16, 32, hex=True)
+    # fmt: off
+    #                 name       byte width
+    lid       = field("LID",        0, 16)
+    block_num = field("BlockNum",   2, 16)
+    port_num  = field("PortNum",    4,  8)
+    p_keys    = array("P_KeyBlock", 8, 16, 32, hex=True)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = _from(0, "lid", "block_num", "port_num")
 
     @property
@@ -149,19 +157,21 @@ class MCMemberRecord(SaRecord):
     size = 52
     name = "MCMemberRecord"
     attribute_id = 0x0038
-    #                   name    byte width
-    mgid = field("MGID", 0, 128, hex=True)
-    port_gid = field("PortGID", 16, 128, hex=True)
-    q_key = field("Q_Key", 32, 32, hex=True)
-    mlid = field("MLID", 36, 16)
-    mtu = field("MTU", 38, 6, bit=2)
-    t_class = field("TClass", 39, 8)
-    p_key = field("P_Key", 40, 16, hex=True)
-    rate = field("Rate", 42, 6, bit=2)
-    sl = field("SL", 44, 4)
-    flow_label = field("FlowLabel", 44, 20, bit=4)
-    join_state = field("JoinState", 48, 4, bit=4)
-    proxy_join = field("ProxyJoin", 49, 1)
+    # fmt: off
+    #                  name       byte width
+    mgid       = field("MGID",       0, 128, hex=True)
+    port_gid   = field("PortGID",   16, 128, hex=True)
+    q_key      = field("Q_Key",     32,  32, hex=True)
+    mlid       = field("MLID",      36,  16)
+    mtu        = field("MTU",       38,   6, bit=2)
+    t_class    = field("TClass",    39,   8)
+    p_key      = field("P_Key",     40,  16, hex=True)
+    rate       = field("Rate",      42,   6, bit=2)
+    sl         = field("SL",        44,   4)
+    flow_label = field("FlowLabel", 44,  20, bit=4)
+    join_state = field("JoinState", 48,   4, bit=4)
+    proxy_join = field("ProxyJoin", 49,   1)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = {
         **_from(0, "mgid", "port_gid", "q_key", "mlid"),
         **_from(6, "t_class", "p_key"),
@@ -178,13 +188,15 @@ class PathRecord(SaRecord):
     size = 64
     name = "PathRecord"
     attribute_id = 0x0035
-    #                   name    byte width
-    dgid = field("DGID", 8, 128, hex=True)
-    sgid = field("SGID", 24, 128, hex=True)
-    dlid = field("DLID", 40, 16)
-    slid = field("SLID", 42, 16)
-    numb_path = field("NumbPath", 49, 7, bit=1)
-    sl = field("SL", 53, 4, bit=4)
+    # fmt: off
+    #                 name      byte width
+    dgid      = field("DGID",      8, 128, hex=True)
+    sgid      = field("SGID",     24, 128, hex=True)
+    dlid      = field("DLID",     40,  16)
+    slid      = field("SLID",     42,  16)
+    numb_path = field("NumbPath", 49,   7, bit=1)
+    sl        = field("SL",       53,   4, bit=4)
+    # fmt: on
     components: ClassVar[Mapping[str, int]] = {
         **_from(2, "dgid", "sgid", "dlid", "slid"),
         "numb_path": 12,

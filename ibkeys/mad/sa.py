@@ -73,18 +73,20 @@ class SaHeader(CommonHeader):
 
     __slots__ = ()
     size = SA_HEADER_SIZE
-    #                             name            byte width
-    status = field("Status", 4, 16)
-    rmpp_version = field("RMPPVersion", 24, 8)
-    rmpp_type = field("RMPPType", 25, 8)
-    r_resp_time = field("RRespTime", 26, 5)
-    rmpp_flags = field("RMPPFlags", 26, 3, bit=5)
-    rmpp_status = field("RMPPStatus", 27, 8)
-    segment_number = field("SegmentNumber", 28, 32)
-    payload_length = field("PayloadLength", 32, 32)
-    sm_key = field("SM_Key", 36, 64, hex=True, secret=True)
+    # fmt: off
+    #                        name             byte width
+    status           = field("Status",           4, 16)
+    rmpp_version     = field("RMPPVersion",     24,  8)
+    rmpp_type        = field("RMPPType",        25,  8)
+    r_resp_time      = field("RRespTime",       26,  5)
+    rmpp_flags       = field("RMPPFlags",       26,  3, bit=5)
+    rmpp_status      = field("RMPPStatus",      27,  8)
+    segment_number   = field("SegmentNumber",   28, 32)
+    payload_length   = field("PayloadLength",   32, 32)
+    sm_key           = field("SM_Key",          36, 64, secret=True)
     attribute_offset = field("AttributeOffset", 44, 16, unit="8 bytes")
-    component_mask = field("ComponentMask", 48, 64, hex=True)
+    component_mask   = field("ComponentMask",   48, 64, hex=True)
+    # fmt: on
 
 
 #                            base class version method status TID attribute modifier RMPP SM_Key offset mask

@@ -24,14 +24,16 @@ class CommonHeader(Layout):
 
     __slots__ = ()
     size = HEADER_SIZE
-    #                             name            byte width
-    base_version = field("BaseVersion", 0, 8)
-    mgmt_class = field("MgmtClass", 1, 8)
-    class_version = field("ClassVersion", 2, 8)
-    method = field("Method", 3, 8)
-    transaction_id = field("TransactionID", 8, 64, hex=True)
-    attribute_id = field("AttributeID", 16, 16)
+    # fmt: off
+    #                          name               byte width
+    base_version       = field("BaseVersion",        0,  8)
+    mgmt_class         = field("MgmtClass",          1,  8)
+    class_version      = field("ClassVersion",       2,  8)
+    method             = field("Method",             3,  8)
+    transaction_id     = field("TransactionID",      8, 64, hex=True)
+    attribute_id       = field("AttributeID",       16, 16)
     attribute_modifier = field("AttributeModifier", 20, 32)
+    # fmt: on
 
     @property
     def is_response(self) -> bool:
@@ -43,8 +45,10 @@ class MadHeader(CommonHeader):
     """The 24 bytes of a MAD header alone, as the kernel gives them back with a timeout."""
 
     __slots__ = ()
-    status = field("Status", 4, 16)
+    # fmt: off
+    status         = field("Status",        4, 16)
     class_specific = field("ClassSpecific", 6, 16)
+    # fmt: on
 
 
 class Mad(CommonHeader):
@@ -64,8 +68,10 @@ class LidRoutedSmp(Mad):
     """An SMP of class 0x01 (IBA 14.2.1.1)."""
 
     __slots__ = ()
-    class_specific = field("ClassSpecific", 6, 16)
-    m_key = field("M_Key", 24, 64, hex=True, secret=True)
+    # fmt: off
+    class_specific = field("ClassSpecific",  6, 16)
+    m_key          = field("M_Key",         24, 64, secret=True)
+    # fmt: on
     data = octets("Data", DATA_OFFSET, SMP_DATA_SIZE)
 
 
@@ -76,13 +82,15 @@ class DirectedRouteSmp(Mad):
     """
 
     __slots__ = ()
-    #                             name            byte width
-    d = field("D", 4, 1)
-    hop_pointer = field("HopPointer", 6, 8)
-    hop_count = field("HopCount", 7, 8)
-    m_key = field("M_Key", 24, 64, hex=True, secret=True)
-    dr_slid = field("DrSLID", 32, 16)
-    dr_dlid = field("DrDLID", 34, 16)
+    # fmt: off
+    #                   name        byte width
+    d           = field("D",           4,  1)
+    hop_pointer = field("HopPointer",  6,  8)
+    hop_count   = field("HopCount",    7,  8)
+    m_key       = field("M_Key",      24, 64, secret=True)
+    dr_slid     = field("DrSLID",     32, 16)
+    dr_dlid     = field("DrDLID",     34, 16)
+    # fmt: on
     data = octets("Data", DATA_OFFSET, SMP_DATA_SIZE)
     initial_path_bytes = octets("InitialPath", 128, 64)
     return_path_bytes = octets("ReturnPath", 192, 64)

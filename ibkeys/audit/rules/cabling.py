@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, protect_bits
-from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rule import Verdict, rule
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.enforcement import leaf_of
@@ -15,6 +15,23 @@ from ibkeys.topology.moves import Moved, place_of
 from ibkeys.topology.recabling import WHETHER_MOVED
 
 
+@rule(
+    id="HY004",
+    title="protected or partitioned port recabled",
+    severity="medium",
+    evidence="the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
+    why=(
+        "What a switch port enforces was set up for whoever was there. A port on another cable has lost the proof of "
+        "its place too: its stored M_Key is not sent until the new link is proven. Whoever is at the old cable now may "
+        "be there to be taken for it."
+    ),
+    sources=("NICO",),
+    remedy=(
+        "Find out who changed the cable. Let the SM sweep, see that the enforcement of both switch ports fits (SE001, "
+        "SE002), and take a new snapshot as the baseline."
+    ),
+    false_positives="Planned work on cables. A switch that was replaced moves every port behind it.",
+)
 def recabled(data: AuditInput) -> Verdict:
     """HY004: protected or partitioned port recabled."""
     if data.baseline is None:
@@ -83,20 +100,3 @@ def _reasons(port: Port) -> Iterator[str]:
 
 _NAMED: Final = 4
 """Partitions that a message names."""
-
-RULES: Final = (
-    Rule(
-        "HY004",
-        "protected or partitioned port recabled",
-        "medium",
-        "the switch port that faces each CA and router port, against the baseline; M_Key, ProtectBits, P_Keys",
-        "What a switch port enforces was set up for whoever was there. A port on another cable has lost the proof of "
-        "its place too: its stored M_Key is not sent until the new link is proven. Whoever is at the old cable now may "
-        "be there to be taken for it.",
-        ("NICO",),
-        "Find out who changed the cable. Let the SM sweep, see that the enforcement of both switch ports fits (SE001, "
-        "SE002), and take a new snapshot as the baseline.",
-        "Planned work on cables. A switch that was replaced moves every port behind it.",
-        recabled,
-    ),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, number
-from ibkeys.audit.rule import Rule, Verdict, port_info
+from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.model import Port
 
@@ -18,6 +18,19 @@ def enforces(port: Port) -> bool:
     return any(number(port, row) for row in BITS)
 
 
+@rule(
+    id="SE001",
+    title="leaf enforcement off or one-way",
+    severity="high",
+    evidence=(
+        "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says they "
+        "could be set; one of two is medium"
+    ),
+    why="Without it only the far end checks P_Keys: a host that lies about its own is not stopped.",
+    sources=("SEED1",),
+    remedy="part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
+    false_positives="Gateways; part_enforce in or out by choice.",
+)
 def off(data: AuditInput) -> Verdict:
     """SE001: leaf enforcement off or one-way."""
     verdict = Verdict.over_fabric(data)
@@ -60,6 +73,19 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
     return found
 
 
+@rule(
+    id="SE002",
+    title="leaf table differs from node table",
+    severity="high",
+    evidence=(
+        "P_KeyTable of an enforcing switch port and of the port behind it, as sets: a limited P_Key is left out where "
+        "the full one is there"
+    ),
+    why="The switch drops what the node may send, or lets pass what it may not.",
+    sources=("OSM",),
+    remedy="Let the SM sweep (SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
+    false_positives="None known: order and holes do not count.",
+)
 def tables_differ(data: AuditInput) -> Verdict:
     """SE002: leaf table differs from node table."""
     verdict = Verdict.over_fabric(data)
@@ -84,6 +110,16 @@ def _listed(keys: frozenset[int]) -> str:
     return " ".join(f"0x{key:04x}" for key in sorted(keys)) or "nothing"
 
 
+@rule(
+    id="SE003",
+    title="enforcement on a link between switches",
+    severity="high",
+    evidence="enforcement bits of a switch port whose peer is a switch",
+    why="Such a port has no table that anybody keeps: all but the default partition is dropped there.",
+    sources=("OSM",),
+    remedy="Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
+    false_positives="Sites that fill these tables on purpose.",
+)
 def between_switches(data: AuditInput) -> Verdict:
     """SE003: enforcement on a link between switches."""
     verdict = Verdict.over_fabric(data)
@@ -101,6 +137,16 @@ def between_switches(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="SE004",
+    title="leaf table too small",
+    severity="high",
+    evidence="SwitchInfo.PartitionEnforcementCap against the P_Keys of the port behind the link",
+    why="OpenSM logs ERR 0507 and switches enforcement off on that port.",
+    sources=("OSM",),
+    remedy="Fewer P_Keys on that port, or another switch.",
+    false_positives="None known.",
+)
 def too_small(data: AuditInput) -> Verdict:
     """SE004: leaf table too small."""
     verdict = Verdict.over_fabric(data)
@@ -125,53 +171,3 @@ def too_small(data: AuditInput) -> Verdict:
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "no leaf port with a P_Key table"
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "SE001",
-        "leaf enforcement off or one-way",
-        "high",
-        "PortInfo.PartitionEnforcementInbound and -Outbound of switch ports to end ports, where SwitchInfo says they "
-        "could be set; one of two is medium",
-        "Without it only the far end checks P_Keys: a host that lies about its own is not stopped.",
-        ("SEED1",),
-        "part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
-        "Gateways; part_enforce in or out by choice.",
-        off,
-    ),
-    Rule(
-        "SE002",
-        "leaf table differs from node table",
-        "high",
-        "P_KeyTable of an enforcing switch port and of the port behind it, as sets: a limited P_Key is left out where "
-        "the full one is there",
-        "The switch drops what the node may send, or lets pass what it may not.",
-        ("OSM",),
-        "Let the SM sweep (SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
-        "None known: order and holes do not count.",
-        tables_differ,
-    ),
-    Rule(
-        "SE003",
-        "enforcement on a link between switches",
-        "high",
-        "enforcement bits of a switch port whose peer is a switch",
-        "Such a port has no table that anybody keeps: all but the default partition is dropped there.",
-        ("OSM",),
-        "Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
-        "Sites that fill these tables on purpose.",
-        between_switches,
-    ),
-    Rule(
-        "SE004",
-        "leaf table too small",
-        "high",
-        "SwitchInfo.PartitionEnforcementCap against the P_Keys of the port behind the link",
-        "OpenSM logs ERR 0507 and switches enforcement off on that port.",
-        ("OSM",),
-        "Fewer P_Keys on that port, or another switch.",
-        "None known.",
-        too_small,
-    ),
-)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.key_files import ELSEWHERE
 from ibkeys.topology.model import Port
 
 
+@rule(
+    id="HY001",
+    title="umad or issm device open",
+    severity="high",
+    evidence="mode of /dev/infiniband/umad* and issm* on this host",
+    why="Whoever opens umad sends to QP0 and QP1 of every node; issm sets the IsSM bit.",
+    sources=("SANS",),
+    remedy="Mode 0660 and a group of those who may, by udev rules.",
+    false_positives="A machine with one user.",
+)
 def devices(data: AuditInput) -> Verdict:
     """HY001: umad or issm device open."""
     if data.host is None:
@@ -27,6 +35,16 @@ def devices(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="HY002",
+    title="duplicate or unknown GUID",
+    severity="high",
+    evidence="one port or node GUID at two places; GUIDs that are not in the inventory",
+    why="A GUID is all that a policy knows of a port: who takes another's gets its partitions.",
+    sources=("SANS", "NICO"),
+    remedy="Find the cable: the routes of both are named.",
+    false_positives="An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
+)
 def guids(data: AuditInput) -> Verdict:
     """HY002: duplicate or unknown GUID."""
     verdict = Verdict.over_fabric(data)
@@ -66,6 +84,16 @@ def _route(port: Port) -> str:
     return f"route {','.join(map(str, (0, *port.agent_path)))}"
 
 
+@rule(
+    id="HY003",
+    title="audit incomplete",
+    severity="info",
+    evidence="what should have been read and was not",
+    why="A green report of half a fabric lies.",
+    sources=("KB",),
+    remedy="Give the keys (--security-keys, --keystore), more --retries, and ask again.",
+    false_positives="None.",
+)
 def incomplete(data: AuditInput) -> Verdict:
     """HY003: audit incomplete."""
     verdict = Verdict(data)
@@ -78,40 +106,3 @@ def incomplete(data: AuditInput) -> Verdict:
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "HY001",
-        "umad or issm device open",
-        "high",
-        "mode of /dev/infiniband/umad* and issm* on this host",
-        "Whoever opens umad sends to QP0 and QP1 of every node; issm sets the IsSM bit.",
-        ("SANS",),
-        "Mode 0660 and a group of those who may, by udev rules.",
-        "A machine with one user.",
-        devices,
-    ),
-    Rule(
-        "HY002",
-        "duplicate or unknown GUID",
-        "high",
-        "one port or node GUID at two places; GUIDs that are not in the inventory",
-        "A GUID is all that a policy knows of a port: who takes another's gets its partitions.",
-        ("SANS", "NICO"),
-        "Find the cable: the routes of both are named.",
-        "An HCA that was swapped. Planes of one XDR port carry one GUID and are left out.",
-        guids,
-    ),
-    Rule(
-        "HY003",
-        "audit incomplete",
-        "info",
-        "what should have been read and was not",
-        "A green report of half a fabric lies.",
-        ("KB",),
-        "Give the keys (--security-keys, --keystore), more --retries, and ask again.",
-        "None.",
-        incomplete,
-    ),
-)

@@ -7,12 +7,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rule import Verdict, rule
 from ibkeys.host.facts import KeyFile
 
 ELSEWHERE: Final = "this host was not looked at: the fabric is simulated, or the snapshot is from another host"
 
 
+@rule(
+    id="KF001",
+    title="key file readable",
+    severity="critical",
+    evidence=(
+        "mode and owner of guid2mkey, opensm.conf, ibdiag.conf and the key store, and of the directories above them"
+    ),
+    why="Who reads the file has the keys. OpenSM writes its files with the umask, and packages install them as 0644.",
+    sources=("OSM", "PUP"),
+    remedy="chmod 600, owner root; directories above writable by root only.",
+    false_positives="A configuration in which no key is set (it is left out here).",
+)
 def readable(data: AuditInput) -> Verdict:
     """KF001: key file readable."""
     if data.host is None:
@@ -50,6 +62,17 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     return {"file": {"path": str(file.path), "kind": each.kind, "mode": f"{file.mode:04o}", "uid": file.uid}}
 
 
+@rule(
+    id="KF002",
+    title="key file out of step",
+    severity="medium",
+    evidence="port GUIDs of the fabric against those in guid2mkey",
+    why="What is not in the file will be slow to recover, and diagnostics with the file are blind to it.",
+    sources=("OSM",),
+    remedy="Let the SM write its files (a sweep), then look again; ibkeys mkey-import takes them over.",
+    false_positives="Nodes that came since the last sweep.",
+    lower_in_cloud=True,
+)
 def out_of_step(data: AuditInput) -> Verdict:
     """KF002: key file out of step."""
     if data.host is None:
@@ -80,30 +103,3 @@ def out_of_step(data: AuditInput) -> Verdict:
 
 def _path(path: Path) -> dict[str, Mapping[str, Any]]:
     return {"file": {"path": str(path)}}
-
-
-RULES: Final = (
-    Rule(
-        "KF001",
-        "key file readable",
-        "critical",
-        "mode and owner of guid2mkey, opensm.conf, ibdiag.conf and the key store, and of the directories above them",
-        "Who reads the file has the keys. OpenSM writes its files with the umask, and packages install them as 0644.",
-        ("OSM", "PUP"),
-        "chmod 600, owner root; directories above writable by root only.",
-        "A configuration in which no key is set (it is left out here).",
-        readable,
-    ),
-    Rule(
-        "KF002",
-        "key file out of step",
-        "medium",
-        "port GUIDs of the fabric against those in guid2mkey",
-        "What is not in the file will be slow to recover, and diagnostics with the file are blind to it.",
-        ("OSM",),
-        "Let the SM write its files (a sweep), then look again; ibkeys mkey-import takes them over.",
-        "Nodes that came since the last sweep.",
-        out_of_step,
-        lower_in_cloud=True,
-    ),
-)

@@ -13,7 +13,7 @@ from typing import Final
 from ibkeys.audit.findings import Severity
 from ibkeys.audit.inputs import AuditInput, key_number, protect_bits
 from ibkeys.audit.inputs import number as field_of
-from ibkeys.audit.rule import Rule, Verdict, port_info
+from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
@@ -32,6 +32,19 @@ def _with_key(verdict: Verdict) -> Iterator[Port]:
             yield port
 
 
+@rule(
+    id="MK001",
+    title="M_Key unset",
+    severity="critical",
+    evidence="PortInfo.M_Key 0 where it is not hidden (ProtectBits 0, 2 or 3)",
+    why=(
+        "Without an M_Key any host may set anything on the port: LID, P_Keys, enforcement, an M_Key of its own. "
+        "It is OpenSM's default."
+    ),
+    sources=("OSM", "CMX"),
+    remedy="Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
+    false_positives="A lab without tenants.",
+)
 def unset(data: AuditInput) -> Verdict:
     """MK001: M_Key unset."""
     verdict = Verdict.over_fabric(data)
@@ -45,6 +58,16 @@ def unset(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="MK002",
+    title="M_Key readable by all",
+    severity="high",
+    evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
+    why="At level 0 every Get(PortInfo) answers with the key, and who has it may Set.",
+    sources=("SEED5",),
+    remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
+    false_positives="A recovery under way: the lease ran out so that the key could be read.",
+)
 def readable(data: AuditInput) -> Verdict:
     """MK002: M_Key readable by all."""
     verdict = Verdict.over_fabric(data)
@@ -57,6 +80,17 @@ def readable(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="MK003",
+    title="reads open",
+    severity="medium",
+    evidence="PortInfo.M_KeyProtectBits 1",
+    why="At level 1 P_Key tables, forwarding tables and topology are open to whoever sends an SMP.",
+    sources=("NVG",),
+    remedy="m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
+    false_positives="Sites whose diagnostics run without a key.",
+    lower_in_cloud=True,
+)
 def reads_open(data: AuditInput) -> Verdict:
     """MK003: reads open."""
     verdict = Verdict.over_fabric(data)
@@ -71,6 +105,17 @@ def reads_open(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="MK004",
+    title="one M_Key shared widely",
+    severity="high",
+    evidence="the same PortInfo.M_Key on more nodes than --max-share (1)",
+    why="One key that leaks opens every node that has it; a key for each port limits the damage to one.",
+    sources=("NVG", "NICO", "CMX"),
+    remedy="m_key_per_port in NVIDIA's subnet manager; ibkeys mkey-rotate where no SM sets keys.",
+    false_positives="Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
+    lower_in_cloud=True,
+)
 def shared(data: AuditInput) -> Verdict:
     """MK004: one M_Key shared widely."""
     verdict = Verdict.over_fabric(data)
@@ -97,6 +142,18 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     return not any(config.m_key_per_port for config in data.host.facts.opensm_configs)
 
 
+@rule(
+    id="MK005",
+    title="lease absent or out of range",
+    severity="medium",
+    evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
+    why="Without a lease a lost key stays lost. One that is too short runs out between two sweeps and exposes the key.",
+    sources=("NVG", "SEED5", "OSM"),
+    remedy="m_key_lease_period 60 in OpenSM, at any rate several sweep intervals.",
+    false_positives=(
+        "Keys in escrow, so that none is lost. Without --sweep-interval, and no OpenSM here, that part is not judged."
+    ),
+)
 def lease(data: AuditInput) -> Verdict:
     """MK005: lease absent or out of range."""
     verdict = Verdict.over_fabric(data)
@@ -129,6 +186,24 @@ def sweep_interval(data: AuditInput) -> int | None:
     return next((config.sweep_interval for config in data.host.facts.opensm_configs), None)
 
 
+@rule(
+    id="MK007",
+    title="guessable M_Key",
+    severity="high",
+    evidence=(
+        "the shape of the M_Key that was read: small, repeated, counting, a GUID, SM_Key or SA_Key, from "
+        "documentation, all ones; $RANDOM's shape (bits 15, 31, 47, 63 clear) in 4 or more different keys is low"
+    ),
+    why=(
+        "Samples get copied. All ones asks NVIDIA's SM for a random key and is a key to any other. Four $RANDOM of a "
+        "shell are 60 weak bits."
+    ),
+    sources=("NVG", "NICO"),
+    remedy="64 bits of a cryptographic random source: ibkeys mkey-gen.",
+    false_positives=(
+        "One good key in 16 has $RANDOM's shape by chance, so only more of them than chance makes are reported."
+    ),
+)
 def guessable(data: AuditInput) -> Verdict:
     """MK007: guessable M_Key."""
     verdict = Verdict.over_fabric(data)
@@ -173,6 +248,16 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     return {key for key in keys if any(config.is_sm_or_sa_key(MKey(key)) for config in configs)}
 
 
+@rule(
+    id="MK008",
+    title="ProtectBits or lease differ",
+    severity="medium",
+    evidence="M_KeyProtectBits and M_KeyLeasePeriod of all end ports: those that most do not have",
+    why="A rollout that stopped half way, or a node that came back from a reset without its protection.",
+    sources=("NVG",),
+    remedy="Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
+    false_positives="A staged rotation under way: where the key store has one, the finding says so.",
+)
 def differing(data: AuditInput) -> Verdict:
     """MK008: ProtectBits or lease differ."""
     verdict = Verdict.over_fabric(data)
@@ -198,89 +283,3 @@ def differing(data: AuditInput) -> Verdict:
 def _majority(values: Counter[int]) -> int:
     """Return the most frequent value, of equally frequent ones the highest."""
     return max(values.items(), key=lambda item: (item[1], item[0]))[0] if values else 0
-
-
-RULES: Final = (
-    Rule(
-        "MK001",
-        "M_Key unset",
-        "critical",
-        "PortInfo.M_Key 0 where it is not hidden (ProtectBits 0, 2 or 3)",
-        "Without an M_Key any host may set anything on the port: LID, P_Keys, enforcement, an M_Key of its own. "
-        "It is OpenSM's default.",
-        ("OSM", "CMX"),
-        "Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
-        "A lab without tenants.",
-        unset,
-    ),
-    Rule(
-        "MK002",
-        "M_Key readable by all",
-        "high",
-        "PortInfo.M_Key other than 0 with ProtectBits 0",
-        "At level 0 every Get(PortInfo) answers with the key, and who has it may Set.",
-        ("SEED5",),
-        "ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
-        "A recovery under way: the lease ran out so that the key could be read.",
-        readable,
-    ),
-    Rule(
-        "MK003",
-        "reads open",
-        "medium",
-        "PortInfo.M_KeyProtectBits 1",
-        "At level 1 P_Key tables, forwarding tables and topology are open to whoever sends an SMP.",
-        ("NVG",),
-        "m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
-        "Sites whose diagnostics run without a key.",
-        reads_open,
-        lower_in_cloud=True,
-    ),
-    Rule(
-        "MK004",
-        "one M_Key shared widely",
-        "high",
-        "the same PortInfo.M_Key on more nodes than --max-share (1)",
-        "One key that leaks opens every node that has it; a key for each port limits the damage to one.",
-        ("NVG", "NICO", "CMX"),
-        "m_key_per_port in NVIDIA's subnet manager; ibkeys mkey-rotate where no SM sets keys.",
-        "Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
-        shared,
-        lower_in_cloud=True,
-    ),
-    Rule(
-        "MK005",
-        "lease absent or out of range",
-        "medium",
-        "ProtectBits above 0 and M_KeyLeasePeriod 0, not above the SM's sweep interval, or above --lease-limit",
-        "Without a lease a lost key stays lost. One that is too short runs out between two sweeps and exposes the key.",
-        ("NVG", "SEED5", "OSM"),
-        "m_key_lease_period 60 in OpenSM, at any rate several sweep intervals.",
-        "Keys in escrow, so that none is lost. Without --sweep-interval, and no OpenSM here, that part is not judged.",
-        lease,
-    ),
-    Rule(
-        "MK007",
-        "guessable M_Key",
-        "high",
-        "the shape of the M_Key that was read: small, repeated, counting, a GUID, SM_Key or SA_Key, from "
-        "documentation, all ones; $RANDOM's shape (bits 15, 31, 47, 63 clear) in 4 or more different keys is low",
-        "Samples get copied. All ones asks NVIDIA's SM for a random key and is a key to any other. Four $RANDOM of a "
-        "shell are 60 weak bits.",
-        ("NVG", "NICO"),
-        "64 bits of a cryptographic random source: ibkeys mkey-gen.",
-        "One good key in 16 has $RANDOM's shape by chance, so only more of them than chance makes are reported.",
-        guessable,
-    ),
-    Rule(
-        "MK008",
-        "ProtectBits or lease differ",
-        "medium",
-        "M_KeyProtectBits and M_KeyLeasePeriod of all end ports: those that most do not have",
-        "A rollout that stopped half way, or a node that came back from a reset without its protection.",
-        ("NVG",),
-        "Let the SM sweep again (SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
-        "A staged rotation under way: where the key store has one, the finding says so.",
-        differing,
-    ),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, number, protect_bits
-from ibkeys.audit.rule import Rule, Verdict, m_key_text, port_info
+from ibkeys.audit.rule import Verdict, m_key_text, port_info, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.m_keys import HIDDEN
 from ibkeys.mad.attributes import PortInfo
@@ -15,6 +15,16 @@ _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
 _NO_STORE: Final = "no key store to compare with (--keystore)"
 
 
+@rule(
+    id="MK006",
+    title="M_Key violations",
+    severity="high",
+    evidence="PortInfo.M_KeyViolations against the baseline",
+    why="Somebody sent a Set, or a Get at level 2, without the right key.",
+    sources=("SEED5", "OSM"),
+    remedy="Trap 256 in the SM's log names the LID that sent it; find that host.",
+    false_positives="Own tools that were run without the key; a counter stays at 65535.",
+)
 def violations(data: AuditInput) -> Verdict:
     """MK006: M_Key violations."""
     verdict = Verdict.over_fabric(data)
@@ -23,6 +33,22 @@ def violations(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="MK009",
+    title="protection dropped",
+    severity="critical",
+    evidence="the key store's ProtectBits 1 or more, PortInfo.M_KeyProtectBits 0",
+    why=(
+        "With the M_Key still there: the lease ran out, and all can read the key. Without it: a reset, or a subnet "
+        "manager whose m_key is not set, took key and level away, and any host may change the port."
+    ),
+    sources=("SEED5",),
+    remedy=(
+        "Is the SM alive, and does its opensm.conf have the key (ibkeys mkey-export --opensm-conf)? Give this port "
+        "a new M_Key: ibkeys mkey-set."
+    ),
+    false_positives="The SM is being restarted.",
+)
 def dropped(data: AuditInput) -> Verdict:
     """MK009: protection dropped."""
     if data.store is None:
@@ -50,6 +76,16 @@ def _how_it_fell(port: Port) -> str:
     return " and the M_Key is exposed: its lease ran out, or whoever has the key lowered it"
 
 
+@rule(
+    id="MK010",
+    title="key in store is wrong",
+    severity="high",
+    evidence="the key store's M_Key against the one the port shows, or refuses",
+    why="The SM set another key, the HCA was swapped, or a store was rolled back: at level 2 the port is out of reach.",
+    sources=("SEED5",),
+    remedy="ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",
+    false_positives="A key store that is an old copy.",
+)
 def store_is_wrong(data: AuditInput) -> Verdict:
     """MK010: key in store is wrong."""
     if data.store is None:
@@ -89,6 +125,16 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
         verdict.fail(port, f"the port's M_Key ({shown}) is not the one that the key store has{more}", evidence)
 
 
+@rule(
+    id="MK011",
+    title="port not auditable",
+    severity="medium",
+    evidence="a link that is up, and no answer to NodeInfo or PortInfo",
+    why="A port at level 2 whose key is not at hand looks like this, and so does one behind a firewall for SMPs.",
+    sources=("SEED5",),
+    remedy="Give its key (--security-keys, --keystore), or see what is behind the link.",
+    false_positives="A node that is dead or booting while its link is up.",
+)
 def not_auditable(data: AuditInput) -> Verdict:
     """MK011: port not auditable."""
     verdict = Verdict(data)
@@ -103,53 +149,3 @@ def not_auditable(data: AuditInput) -> Verdict:
             verdict.fail(trouble.port, where + trouble.error, evidence)
     verdict.passed = sum(port.info is not None for port in data.end_ports)
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "MK006",
-        "M_Key violations",
-        "high",
-        "PortInfo.M_KeyViolations against the baseline",
-        "Somebody sent a Set, or a Get at level 2, without the right key.",
-        ("SEED5", "OSM"),
-        "Trap 256 in the SM's log names the LID that sent it; find that host.",
-        "Own tools that were run without the key; a counter stays at 65535.",
-        violations,
-    ),
-    Rule(
-        "MK009",
-        "protection dropped",
-        "critical",
-        "the key store's ProtectBits 1 or more, PortInfo.M_KeyProtectBits 0",
-        "With the M_Key still there: the lease ran out, and all can read the key. Without it: a reset, or a subnet "
-        "manager whose m_key is not set, took key and level away, and any host may change the port.",
-        ("SEED5",),
-        "Is the SM alive, and does its opensm.conf have the key (ibkeys mkey-export --opensm-conf)? Give this port "
-        "a new M_Key: ibkeys mkey-set.",
-        "The SM is being restarted.",
-        dropped,
-    ),
-    Rule(
-        "MK010",
-        "key in store is wrong",
-        "high",
-        "the key store's M_Key against the one the port shows, or refuses",
-        "The SM set another key, the HCA was swapped, or a store was rolled back: at level 2 the port is out of reach.",
-        ("SEED5",),
-        "ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",
-        "A key store that is an old copy.",
-        store_is_wrong,
-    ),
-    Rule(
-        "MK011",
-        "port not auditable",
-        "medium",
-        "a link that is up, and no answer to NodeInfo or PortInfo",
-        "A port at level 2 whose key is not at hand looks like this, and so does one behind a firewall for SMPs.",
-        ("SEED5",),
-        "Give its key (--security-keys, --keystore), or see what is behind the link.",
-        "A node that is dead or booting while its link is up.",
-        not_auditable,
-    ),
-)

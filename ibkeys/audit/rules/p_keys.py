@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Rule, Verdict, count, p_keys
+from ibkeys.audit.rule import Verdict, count, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -37,6 +37,21 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
     return check
 
 
+@rule(
+    id="PK001",
+    title="full member of default",
+    severity="high",
+    evidence="0xffff in the P_KeyTable of a CA port that runs no SM",
+    why=(
+        "Full members of the default partition may all talk to each other, whatever other partitions say; one that a "
+        "switch port has as limited can still send."
+    ),
+    sources=("NVG", "NICO"),
+    remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
+    false_positives=(
+        "Ports of an SM, of UFM, of gateways. What --sm-guids lists and the policy names by GUID is left out."
+    ),
+)
 def full_default(data: AuditInput) -> Verdict:
     """PK001: full member of default."""
     verdict = Verdict.over_fabric(data)
@@ -74,7 +89,18 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     return text.format(leaf=leaf_of(port), what=f"{what} (outbound enforcement)")
 
 
-def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
+@rule(
+    id="PK006",
+    title="full and limited of one base",
+    severity="medium",
+    evidence="both forms of a P_Key in one table, where the policy does not say both",
+    why="The full one wins, so the limited one means nothing; OpenSM's allow_both_pkeys is off by default.",
+    sources=("OSM",),
+    remedy="Choose one in the policy and apply it.",
+    false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
+)
+@_of_one_table
+def both_forms(verdict: Verdict, port: Port, table: Table) -> None:
     """PK006: full and limited of one base."""
     data = verdict.data
     wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
@@ -87,6 +113,16 @@ def _both_forms(verdict: Verdict, port: Port, table: Table) -> None:
         verdict.passed += 1
 
 
+@rule(
+    id="PK007",
+    title="invalid or duplicate entry",
+    severity="low",
+    evidence="0x8000 in a P_KeyTable, or the same 16 bits twice",
+    why="It wastes capacity, and which of two indexes a look-up finds is open.",
+    sources=("SEED2",),
+    remedy="Clear it: ibkeys pkey-set ADDR INDEX=.",
+    false_positives="None known.",
+)
 def odd_entries(data: AuditInput) -> Verdict:
     """PK007: invalid or duplicate entry."""
     verdict = Verdict.over_fabric(data)
@@ -105,7 +141,18 @@ def odd_entries(data: AuditInput) -> Verdict:
     return verdict
 
 
-def _index_0(verdict: Verdict, port: Port, table: Table) -> None:
+@rule(
+    id="PK008",
+    title="index 0 surprise",
+    severity="high",
+    evidence="index 0 of the P_KeyTable empty, or not the default partition without indx0 in the policy",
+    why="NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are told otherwise.",
+    sources=("OSM", "NICO"),
+    remedy="Move it with a plan, in a maintenance window: running QPs keep their index.",
+    false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
+)
+@_of_one_table
+def index_0(verdict: Verdict, port: Port, table: Table) -> None:
     """PK008: index 0 surprise."""
     data = verdict.data
     if not port.capacity:
@@ -127,7 +174,18 @@ def _index_0(verdict: Verdict, port: Port, table: Table) -> None:
         verdict.fail(port, message, p_keys((0, first)))
 
 
-def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
+@rule(
+    id="PK009",
+    title="table nearly full",
+    severity="low",
+    evidence="entries in use, 90 % or more of NodeInfo.PartitionCap",
+    why="When no entry is free OpenSM logs ERR 0512 and leaves the next P_Key out.",
+    sources=("OSM",),
+    remedy="Remove P_Keys that nobody needs.",
+    false_positives="Old HCAs and switch ports 0 with very small tables.",
+)
+@_of_one_table
+def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     """PK009: table nearly full."""
     capacity, used = port.capacity, len(table.entries)
     if not capacity:
@@ -139,6 +197,16 @@ def _nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     verdict.fail(port, f"{used} of {capacity} entries in use", evidence)
 
 
+@rule(
+    id="PK010",
+    title="index moved",
+    severity="high",
+    evidence="a P_Key at another index than in the baseline",
+    why="A QP holds an index, not a P_Key: what stands there now is what it sends and takes.",
+    sources=("SEED1",),
+    remedy="Put it back at its index, or restart what uses it.",
+    false_positives="OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
+)
 def index_moved(data: AuditInput) -> Verdict:
     """PK010: index moved."""
     if data.baseline is None:
@@ -177,6 +245,16 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
     ]
 
 
+@rule(
+    id="PK011",
+    title="partition joins nobody",
+    severity="low",
+    evidence="partitions with one member, or with limited members only",
+    why="Limited members cannot talk to each other, and one member has nobody to talk to: often a typing error.",
+    sources=("SEED2",),
+    remedy="Make a member full, or add the missing one.",
+    false_positives="A partition that is being built up.",
+)
 def joins_nobody(data: AuditInput) -> Verdict:
     """PK011: partition joins nobody."""
     verdict = Verdict.over_fabric(data)
@@ -202,6 +280,16 @@ def joins_nobody(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="PK012",
+    title="P_Key without owner",
+    severity="medium",
+    evidence="partitions in tables that neither the policy nor the registry knows",
+    why="Nobody answers for it: left over, or added out of band.",
+    sources=("NICO",),
+    remedy="Write its owner down, or remove it with a plan.",
+    false_positives="P_Keys of SHARP and of gateways that other software makes.",
+)
 def without_owner(data: AuditInput) -> Verdict:
     """PK012: P_Key without owner."""
     if data.policy is None and data.registry is None:
@@ -224,6 +312,16 @@ def without_owner(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="PK013",
+    title="planes differ",
+    severity="high",
+    evidence="P_KeyTables of the planes of one XDR port: CA ports with the same port GUID",
+    why="Traffic is spread over the planes; on the one without the P_Key it is lost.",
+    sources=("IBDSRC",),
+    remedy="Let the SM sweep again.",
+    false_positives="A snapshot that was taken while the SM was at it.",
+)
 def planes_differ(data: AuditInput) -> Verdict:
     """PK013: planes differ."""
     verdict = Verdict.over_fabric(data)
@@ -244,107 +342,3 @@ def planes_differ(data: AuditInput) -> Verdict:
             verdict.passed += 1
     verdict.note = "" if verdict.passed or verdict.drafts else "no CA has several ports with one port GUID (planes)"
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "PK001",
-        "full member of default",
-        "high",
-        "0xffff in the P_KeyTable of a CA port that runs no SM",
-        "Full members of the default partition may all talk to each other, whatever other partitions say; one that a "
-        "switch port has as limited can still send.",
-        ("NVG", "NICO"),
-        "Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
-        "Ports of an SM, of UFM, of gateways. What --sm-guids lists and the policy names by GUID is left out.",
-        full_default,
-    ),
-    Rule(
-        "PK006",
-        "full and limited of one base",
-        "medium",
-        "both forms of a P_Key in one table, where the policy does not say both",
-        "The full one wins, so the limited one means nothing; OpenSM's allow_both_pkeys is off by default.",
-        ("OSM",),
-        "Choose one in the policy and apply it.",
-        "Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
-        _of_one_table(_both_forms),
-    ),
-    Rule(
-        "PK007",
-        "invalid or duplicate entry",
-        "low",
-        "0x8000 in a P_KeyTable, or the same 16 bits twice",
-        "It wastes capacity, and which of two indexes a look-up finds is open.",
-        ("SEED2",),
-        "Clear it: ibkeys pkey-set ADDR INDEX=.",
-        "None known.",
-        odd_entries,
-    ),
-    Rule(
-        "PK008",
-        "index 0 surprise",
-        "high",
-        "index 0 of the P_KeyTable empty, or not the default partition without indx0 in the policy",
-        "NCCL, NVSHMEM, IPoIB and SA queries take the P_Key at index 0 unless they are told otherwise.",
-        ("OSM", "NICO"),
-        "Move it with a plan, in a maintenance window: running QPs keep their index.",
-        "Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
-        _of_one_table(_index_0),
-    ),
-    Rule(
-        "PK009",
-        "table nearly full",
-        "low",
-        "entries in use, 90 % or more of NodeInfo.PartitionCap",
-        "When no entry is free OpenSM logs ERR 0512 and leaves the next P_Key out.",
-        ("OSM",),
-        "Remove P_Keys that nobody needs.",
-        "Old HCAs and switch ports 0 with very small tables.",
-        _of_one_table(_nearly_full),
-    ),
-    Rule(
-        "PK010",
-        "index moved",
-        "high",
-        "a P_Key at another index than in the baseline",
-        "A QP holds an index, not a P_Key: what stands there now is what it sends and takes.",
-        ("SEED1",),
-        "Put it back at its index, or restart what uses it.",
-        "OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
-        index_moved,
-    ),
-    Rule(
-        "PK011",
-        "partition joins nobody",
-        "low",
-        "partitions with one member, or with limited members only",
-        "Limited members cannot talk to each other, and one member has nobody to talk to: often a typing error.",
-        ("SEED2",),
-        "Make a member full, or add the missing one.",
-        "A partition that is being built up.",
-        joins_nobody,
-    ),
-    Rule(
-        "PK012",
-        "P_Key without owner",
-        "medium",
-        "partitions in tables that neither the policy nor the registry knows",
-        "Nobody answers for it: left over, or added out of band.",
-        ("NICO",),
-        "Write its owner down, or remove it with a plan.",
-        "P_Keys of SHARP and of gateways that other software makes.",
-        without_owner,
-    ),
-    Rule(
-        "PK013",
-        "planes differ",
-        "high",
-        "P_KeyTables of the planes of one XDR port: CA ports with the same port GUID",
-        "Traffic is spread over the planes; on the one without the P_Key it is lost.",
-        ("IBDSRC",),
-        "Let the SM sweep again.",
-        "A snapshot that was taken while the SM was at it.",
-        planes_differ,
-    ),
-)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import Rule, Verdict, p_keys
+from ibkeys.audit.rule import Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -62,6 +62,16 @@ def _judge(verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: 
         verdict.passed += 1
 
 
+@rule(
+    id="PK002",
+    title="P_Key not in policy",
+    severity="critical",
+    evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
+    why="Somebody added it past the subnet manager, or it was left when the policy changed.",
+    sources=("NICO", "OSM"),
+    remedy="ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
+    false_positives="A policy that is older than the fabric.",
+)
 def not_in_policy(data: AuditInput) -> Verdict:
     """PK002: P_Key not in policy."""
     if data.policy is None:
@@ -74,6 +84,18 @@ def not_in_policy(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="PK003",
+    title="P_Key missing",
+    severity="medium",
+    evidence=(
+        "P_Keys of the policy that are not in the P_KeyTable, or there as a limited one in the place of a full one"
+    ),
+    why="The application that needs it fails.",
+    sources=("NICO",),
+    remedy="Let the SM sweep, or ibkeys plan --policy FILE and apply.",
+    false_positives="A node that has just booted.",
+)
 def missing(data: AuditInput) -> Verdict:
     """PK003: P_Key missing."""
     if data.policy is None:
@@ -99,6 +121,16 @@ def _serves(key: int) -> frozenset[int]:
     return frozenset({key, key | FULL_BIT})
 
 
+@rule(
+    id="PK004",
+    title="membership raised",
+    severity="high",
+    evidence="a full P_Key in the table where the policy says limited",
+    why="A full member reaches every member of the partition, a limited one only full ones.",
+    sources=("SEED2",),
+    remedy="ibkeys plan --policy FILE, then apply.",
+    false_positives="Policies that say both (--allow-both-pkeys).",
+)
 def raised(data: AuditInput) -> Verdict:
     """PK004: membership raised."""
     if data.policy is None:
@@ -114,6 +146,19 @@ def raised(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="PK005",
+    title="forbidden pair can talk",
+    severity="critical",
+    evidence=(
+        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
+        "both directions or in one"
+    ),
+    why="This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
+    sources=("ISV",),
+    remedy="Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
+    false_positives="Services that all tenants share: waive them by pair.",
+)
 def forbidden(data: AuditInput) -> Verdict:
     """PK005: forbidden pair can talk."""
     if data.policy is None:
@@ -200,6 +245,16 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     return ", ".join(found)
 
 
+@rule(
+    id="PK014",
+    title="tenant on default base",
+    severity="critical",
+    evidence="the default partition in the policy or the registry: a tenant's name, or full membership for every CA",
+    why="The default partition spans all ports, so a tenant there reaches everybody.",
+    sources=("ISV",),
+    remedy="Give the tenant a P_Key of its own, and make everybody limited in 0x7fff.",
+    false_positives="A site with one tenant.",
+)
 def tenant_on_default(data: AuditInput) -> Verdict:
     """PK014: tenant on default base."""
     if data.policy is None and data.registry is None:
@@ -221,63 +276,3 @@ def tenant_on_default(data: AuditInput) -> Verdict:
             verdict.fail(None, problem, evidence, labels=("0x7fff",))
     verdict.passed = 0 if verdict.drafts else 1
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "PK002",
-        "P_Key not in policy",
-        "critical",
-        "valid entries of the P_KeyTable whose partition the policy does not give the port",
-        "Somebody added it past the subnet manager, or it was left when the policy changed.",
-        ("NICO", "OSM"),
-        "ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
-        "A policy that is older than the fabric.",
-        not_in_policy,
-    ),
-    Rule(
-        "PK003",
-        "P_Key missing",
-        "medium",
-        "P_Keys of the policy that are not in the P_KeyTable, or there as a limited one in the place of a full one",
-        "The application that needs it fails.",
-        ("NICO",),
-        "Let the SM sweep, or ibkeys plan --policy FILE and apply.",
-        "A node that has just booted.",
-        missing,
-    ),
-    Rule(
-        "PK004",
-        "membership raised",
-        "high",
-        "a full P_Key in the table where the policy says limited",
-        "A full member reaches every member of the partition, a limited one only full ones.",
-        ("SEED2",),
-        "ibkeys plan --policy FILE, then apply.",
-        "Policies that say both (--allow-both-pkeys).",
-        raised,
-    ),
-    Rule(
-        "PK005",
-        "forbidden pair can talk",
-        "critical",
-        "pairs of ports with a common partition, one of them full, that the policy keeps apart and no switch stops, in "
-        "both directions or in one",
-        "This is what isolation of tenants is for. Packets that get through one way are enough to flood and to forge.",
-        ("ISV",),
-        "Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
-        "Services that all tenants share: waive them by pair.",
-        forbidden,
-    ),
-    Rule(
-        "PK014",
-        "tenant on default base",
-        "critical",
-        "the default partition in the policy or the registry: a tenant's name, or full membership for every CA",
-        "The default partition spans all ports, so a tenant there reaches everybody.",
-        ("ISV",),
-        "Give the tenant a P_Key of its own, and make everybody limited in 0x7fff.",
-        "A site with one tenant.",
-        tenant_on_default,
-    ),
-)

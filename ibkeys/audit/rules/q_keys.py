@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Rule, Verdict
+from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.enforcement import enforces
 from ibkeys.audit.rules.key_files import ELSEWHERE
@@ -16,6 +16,16 @@ SATURATED: Final = 0xFF
 _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
 
 
+@rule(
+    id="QK001",
+    title="P_Key or Q_Key violations rise",
+    severity="medium",
+    evidence="PortInfo.P_KeyViolations and Q_KeyViolations against the baseline",
+    why="A host sends where it may not, or probes: what grows is the counter of the one that was asked.",
+    sources=("SEED1", "SEED3"),
+    remedy="Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
+    false_positives="Applications that start before their P_Key is there; IPoIB. A counter stays at 65535.",
+)
 def violations(data: AuditInput) -> Verdict:
     """QK001: P_Key or Q_Key violations rise."""
     verdict = Verdict.over_fabric(data)
@@ -24,6 +34,16 @@ def violations(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="QK002",
+    title="switch drops by enforcement",
+    severity="medium",
+    evidence="PortRcvConstraintErrors and PortXmitConstraintErrors of enforcing switch ports against the baseline",
+    why="Enforcement is at work: somebody behind this port, or towards it, uses a P_Key that is not theirs.",
+    sources=("GEX",),
+    remedy="See what runs on the host behind the port.",
+    false_positives="Raw packet filters count here too.",
+)
 def constraint_errors(data: AuditInput) -> Verdict:
     """QK002: switch drops by enforcement."""
     verdict = Verdict.over_fabric(data)
@@ -59,6 +79,16 @@ def constraint_errors(data: AuditInput) -> Verdict:
     return verdict
 
 
+@rule(
+    id="QK003",
+    title="users may use controlled Q_Keys",
+    severity="high",
+    evidence="rdma system show on this host: privileged-qkey on",
+    why="A user can then forge packets to QP1 of any host in the partition (Q_Key 0x80010000).",
+    sources=("RDMAQ", "SEED3"),
+    remedy="rdma system set privileged-qkey off",
+    false_positives="Old applications that need it.",
+)
 def privileged_q_keys(data: AuditInput) -> Verdict:
     """QK003: users may use controlled Q_Keys."""
     if data.host is None:
@@ -74,40 +104,3 @@ def privileged_q_keys(data: AuditInput) -> Verdict:
     else:
         verdict.passed = 1
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "QK001",
-        "P_Key or Q_Key violations rise",
-        "medium",
-        "PortInfo.P_KeyViolations and Q_KeyViolations against the baseline",
-        "A host sends where it may not, or probes: what grows is the counter of the one that was asked.",
-        ("SEED1", "SEED3"),
-        "Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
-        "Applications that start before their P_Key is there; IPoIB. A counter stays at 65535.",
-        violations,
-    ),
-    Rule(
-        "QK002",
-        "switch drops by enforcement",
-        "medium",
-        "PortRcvConstraintErrors and PortXmitConstraintErrors of enforcing switch ports against the baseline",
-        "Enforcement is at work: somebody behind this port, or towards it, uses a P_Key that is not theirs.",
-        ("GEX",),
-        "See what runs on the host behind the port.",
-        "Raw packet filters count here too.",
-        constraint_errors,
-    ),
-    Rule(
-        "QK003",
-        "users may use controlled Q_Keys",
-        "high",
-        "rdma system show on this host: privileged-qkey on",
-        "A user can then forge packets to QP1 of any host in the partition (Q_Key 0x80010000).",
-        ("RDMAQ", "SEED3"),
-        "rdma system set privileged-qkey off",
-        "Old applications that need it.",
-        privileged_q_keys,
-    ),
-)

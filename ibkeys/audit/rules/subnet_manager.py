@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Evidence, Rule, Verdict
+from ibkeys.audit.rule import Evidence, Verdict, rule
 from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
 from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
@@ -15,6 +15,16 @@ from ibkeys.topology.model import Port
 _NOT_ASKED: Final = "the SA was not asked (--probe-sa)"
 
 
+@rule(
+    id="SM001",
+    title="subnet manager not on the list, or two masters",
+    severity="critical",
+    evidence="SMInfo of every port whose IsSM bit is set: GUID and state, against --sm-guids",
+    why="A rogue SM owns the subnet: LIDs, routes, P_Keys and M_Keys are its to set.",
+    sources=("NICO",),
+    remedy="Stop it; write the GUIDs of those that may run down.",
+    false_positives="A standby that was just added.",
+)
 def masters(data: AuditInput) -> Verdict:
     """SM001: subnet manager not on the list, or two masters."""
     verdict = Verdict.over_fabric(data)
@@ -49,6 +59,19 @@ def _state(number: int) -> str:
         return f"state {number}"
 
 
+@rule(
+    id="SM002",
+    title="default SM_Key or SA_Key",
+    severity="critical",
+    evidence="Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here; "
+    "what UFM gives its SM (--ufm-smconf)",
+    why="With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
+    sources=("OSM", "UFMSM"),
+    remedy=(
+        "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once."
+    ),
+    false_positives="OpenSM drops a wrong key without an answer: silence to 1 with an answer to 0 is a pass.",
+)
 def default_keys(data: AuditInput) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
     verdict = Verdict(data)
@@ -105,11 +128,38 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
     return list(data.host.facts.opensm_configs)
 
 
+@rule(
+    id="SM003",
+    title="SA serves bulk to untrusted",
+    severity="medium",
+    evidence="GetTable(NodeRecord) with SM_Key 0 to the SA (--probe-sa)",
+    why="Every host can read the topology and the GUIDs of all others.",
+    sources=("UFMSEC",),
+    remedy="sa_enhanced_trust_model TRUE in NVIDIA's SM.",
+    false_positives="Old tools that need it.",
+    lower_in_cloud=True,
+)
 def bulk(data: AuditInput) -> Verdict:
     """SM003: SA serves bulk to untrusted."""
     return _stranger_gets(data, BULK, "the SA gives the list of all nodes to whoever asks, without an SM_Key")
 
 
+@rule(
+    id="SM004",
+    title="SA takes wildcard subscriptions from untrusted",
+    severity="high",
+    evidence="Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
+    why=(
+        "The notice of a wrong M_Key shows the key that was offered: often the right one of another port, or the next. "
+        "OpenSM wants an SM_Key for traps 256 to 259 only where they are named by number."
+    ),
+    sources=("OSM",),
+    remedy=(
+        "OpenSM has no option for it. A default partition of limited members keeps the notices of hosts from other "
+        "hosts; keys go only to ports that have them, so that none is offered in vain."
+    ),
+    false_positives="An SM that takes the subscription and sends such a subscriber no security notice.",
+)
 def wildcard(data: AuditInput) -> Verdict:
     """SM004: SA takes wildcard subscriptions from untrusted."""
     return _stranger_gets(
@@ -134,55 +184,3 @@ def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
     else:
         verdict.unknown(data.master, f"the SA did not tell: {asked.answer} ({asked.detail})", evidence)
     return verdict
-
-
-RULES: Final = (
-    Rule(
-        "SM001",
-        "subnet manager not on the list, or two masters",
-        "critical",
-        "SMInfo of every port whose IsSM bit is set: GUID and state, against --sm-guids",
-        "A rogue SM owns the subnet: LIDs, routes, P_Keys and M_Keys are its to set.",
-        ("NICO",),
-        "Stop it; write the GUIDs of those that may run down.",
-        "A standby that was just added.",
-        masters,
-    ),
-    Rule(
-        "SM002",
-        "default SM_Key or SA_Key",
-        "critical",
-        "Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here; "
-        "what UFM gives its SM (--ufm-smconf)",
-        "With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
-        ("OSM", "UFMSM"),
-        "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once.",
-        "OpenSM drops a wrong key without an answer: silence to 1 with an answer to 0 is a pass.",
-        default_keys,
-    ),
-    Rule(
-        "SM003",
-        "SA serves bulk to untrusted",
-        "medium",
-        "GetTable(NodeRecord) with SM_Key 0 to the SA (--probe-sa)",
-        "Every host can read the topology and the GUIDs of all others.",
-        ("UFMSEC",),
-        "sa_enhanced_trust_model TRUE in NVIDIA's SM.",
-        "Old tools that need it.",
-        bulk,
-        lower_in_cloud=True,
-    ),
-    Rule(
-        "SM004",
-        "SA takes wildcard subscriptions from untrusted",
-        "high",
-        "Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
-        "The notice of a wrong M_Key shows the key that was offered: often the right one of another port, or the next. "
-        "OpenSM wants an SM_Key for traps 256 to 259 only where they are named by number.",
-        ("OSM",),
-        "OpenSM has no option for it. A default partition of limited members keeps the notices of hosts from other "
-        "hosts; keys go only to ports that have them, so that none is offered in vain.",
-        "An SM that takes the subscription and sends such a subscriber no security notice.",
-        wildcard,
-    ),
-)
