@@ -38,6 +38,8 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--ask-unproven",
     "--settle",
     "--sudo",
+    "--script",
+    "--present",
     "--ufm-insecure",
     "--ufm-proxy",
     "--exec",

@@ -186,6 +186,65 @@ def test_an_answer_that_is_no_list_shows_no_key(asks: Asks) -> None:
     assert "beef" not in result.out + result.err
 
 
+# --- steps for a person -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--present", "x.conf"), "--present and --allow-break go with --script"),
+        (("--allow-break",), "--present and --allow-break go with --script"),
+        (("--script", "ufm", "-f", "json"), "-f json is for programs"),
+    ],
+)
+def test_what_does_not_go_with_a_script(cli: Cli, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "a.conf").write_text(NOW)
+    result = cli("plan", "--policy", tmp_path / "a.conf", *words)
+    assert result.code == 2
+    assert said in result.error
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Default=0x7fff : ALL=limited, SELF=full ;\n", "changes who is in the default partition"),
+        (f"Default=0x7fff : ALL=full, SELF=full ;\na=0x10 : {ALL[1]}=both ;\n", "the full and the limited P_Key"),
+    ],
+)
+def test_what_nobody_can_type_at_ufm_is_refused(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.conf").write_text(text)
+    sm = ("--sm-guid", ALL[0], "--allow-both-pkeys")
+    result = cli("plan", "--policy", tmp_path / "a.conf", "--script", "ufm", *sm)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
+    applied(cli, tmp_path, NOW)
+    (tmp_path / "a.conf").write_text(NOW.replace(f"{ALL[2]}=full", f"{ALL[2]}, {ALL[4]}=full"))
+    result = cli("plan", "--policy", tmp_path / "a.conf", "--script", "ufm")
+    assert result.code == 1, result.err
+    curl = 'curl --fail --silent --show-error --header @"$HEADER"'
+    body = (
+        '{"pkey": "0x21", "guids": ["0002c903000a1021", "0002c903000a1031", "0002c903000a1051"], "index0": false, '
+        '"ip_over_ib": false, "memberships": ["full", "limited", "full"]}'
+    )
+    steps = result.out.partition("# === to go back")[0].split("# === ")[1:]
+    assert [step.splitlines()[0] for step in steps] == ["step 1 of 2: members come", "step 2 of 2: members go"]
+    assert steps[1].splitlines()[1:-1] == [
+        "# partition 0x21: first see who is in it, as UFM has it",
+        f'{curl} "$UFM/resources/pkeys/0x21?guids_data=true"',
+        "# that has to be: 0002c903000a1021 full, 0002c903000a1031 full, 0002c903000a1051 full",
+        "# others there, as hosts to come: put them into guids and memberships below, or PUT takes them out",
+        "# where it is there already: put its ip_over_ib and index0 into the place of those below",
+        f"{curl} --request PUT --header 'Content-Type: application/json' --data '{body}' \"$UFM/resources/pkeys\"",
+        "# check, from a host that can ask the fabric; the order of the P_Keys does not count:",
+        "#   ibkeys pkey-show -G 0x0002c903000a1031   # 'node03 mlx4_0' 0x0002c903000a1030 port 1: 0x0021, 0xffff",
+        "#   go on when 1 port shows this",
+    ]
+    assert "--request POST" in steps[0]
+
+
 # --- who asks ---------------------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import PhaseName
-from ibkeys.plan.steps import steps_between
+from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition, Word
@@ -217,21 +217,17 @@ class Planning:
             return [("members-set", gets)] if had != gets else []
         states: list[tuple[PhaseName, State]] = []
         before = had
-        for state in found.states:
-            grown = {guid: _grown(before[guid], keys) for guid, keys in state.items()}
-            self._refuse_no_room(grown, before, state, rooms)
-            if grown != before:
-                states.append(("members-add", grown))
-            if grown != state:
-                states.append(("members-remove", state))
+        for is_adding, state in one_partition_at_a_time(had, found.states):
+            self._refuse_no_room(before, state, rooms)
+            states.append(("members-add" if is_adding else "members-remove", state))
             before = state
         return states
 
-    def _refuse_no_room(self, grown: State, before: State, state: State, rooms: Mapping[int, int]) -> None:
+    def _refuse_no_room(self, before: State, state: State, rooms: Mapping[int, int]) -> None:
         tight = [
             guid
-            for guid, keys in grown.items()
-            if keys not in (before[guid], state[guid]) and len(keys) > rooms.get(guid, len(keys))
+            for guid, keys in state.items()
+            if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
         ]
         if tight:
             raise UsageError(
@@ -323,10 +319,3 @@ def _of(keys: Collection[PKey], base: int) -> frozenset[PKey]:
 
 def _keys(base: int, word: Word | None) -> set[PKey]:
     return set() if word is None else {PKey(base | (FULL_BIT if word == "full" else 0))}
-
-
-def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
-    """Return the P_Keys once all that rises has risen, and nothing has dropped."""
-    was, will = levels(before), levels(after)
-    rises = {base for base, level in will.items() if was.get(base, 0) < level}
-    return frozenset({key for key in before if key.partition not in rises} | {k for k in after if k.partition in rises})

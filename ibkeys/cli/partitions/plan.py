@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli import exits, options, typed
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
@@ -20,6 +20,7 @@ from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import PKEY, Number
+from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.folded_names import FoldedNames
 
@@ -63,6 +64,14 @@ if TYPE_CHECKING:
 )
 @options.option("--full", env=False, is_flag=True, help="List the tables that stay as they are too.")
 @options.option("--force", env=False, is_flag=True, help="Plan to disconnect although a subnet manager may be master.")
+@options.option(
+    "--script",
+    env=False,
+    type=click.Choice(["opensm", "ufm"]),
+    help="Write the steps for a person instead: on OpenSM's host, or at UFM by curl.",
+)
+@options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy.")
+@options.option("--allow-break", env=False, is_flag=True, help="With --script: steps may cut pairs for a moment.")
 @ufm_options
 @options.folding
 @options.format
@@ -79,6 +88,9 @@ def plan(
     sm_guid: int | None,
     full: bool,
     force: bool,
+    script: str | None,
+    present: str | None,
+    allow_break: bool,
     folding: Folding,
     format: str,
 ) -> int:
@@ -95,6 +107,11 @@ def plan(
     from ibkeys.plan.planner import enforcement_as_is, make_plan
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
+    if script is None and (present is not None or allow_break):
+        raise UsageError("--present and --allow-break go with --script")
+    if script is not None and format != "table":
+        raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
+    copy = read_accepted(present) if present is not None else None
     policy = read_accepted(policy_file, ufm)  # before anything is asked
     if out is not None:
         check_place(Path(out))
@@ -110,7 +127,7 @@ def plan(
             allow_both_pkeys = allow_both_pkeys or bool(master.allow_both_pkeys)
         moves = _partitions(policy, allow_index_moves)
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
-    if policy.says is not None and not _is_given("enforce"):
+    if (policy.says is not None or script == "ufm") and not _is_given("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
     chosen = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
@@ -118,16 +135,28 @@ def plan(
     if sm_guid is not None:
         typed.is_a_guid(sm_guid)
         manager = replace(manager, port_guid=sm_guid)
-    made = make_plan(policy, found, chosen, manager, full=full, force=force)
+    made = make_plan(policy, found, chosen, manager, full=full or script is not None, force=force)
     if out is not None:
         write_plan(made, Path(out))
-    if format == "json":
+    if script is not None:
+        _write_script(made, script, copy, manager.port_guid, allow_break)
+    elif format == "json":
         write(dumps(made).rstrip("\n"))
     elif format == "csv":
         write_csv([*IDENTITY, "what", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, folding.each)
     return finish(errors_of(found), format) or (exits.SAYS_NO if made.pending else exits.DONE)
+
+
+def _write_script(made: PartitionPlan, way: str, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> None:
+    from ibkeys.plan.by_hand.opensm import opensm_script
+    from ibkeys.plan.by_hand.ufm import ufm_script
+
+    for problem in made.problems:
+        exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
+    script = ufm_script(made, gaps) if way == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
+    write_as_is("\n".join(script.lines()) + "\n")
 
 
 def _is_given(name: str) -> bool:
